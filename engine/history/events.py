@@ -1,0 +1,243 @@
+"""What the journal keeps: one frozen model per kind of event, told apart by `type`.
+
+Everything else about a session (marking, pending set, active nets, mode, approvals, transcript) is a
+fold over these. They are a border: what is written here is read back by later versions, so fields are
+added, never renamed.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+
+class Record(BaseModel):
+    """Base of everything journalled: immutable, unknown fields of a newer version are kept out."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class RuleRecord(Record):
+    """A rule as written, and where; `line` counts from 1."""
+
+    file: str
+    line: int
+    text: str
+
+    @property
+    def where(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+class TransitionRecord(Record):
+    """A transition's structure, enough to fire it again without the rules that made it."""
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    tools: tuple[str, ...] = ()
+    manual: bool = False
+    deferred: bool = False
+    transfers: tuple[tuple[str, str], ...] = ()
+
+
+class NetRecord(Record):
+    """A net's structure under its registry key."""
+
+    key: str
+    name: str
+    places: tuple[str, ...]
+    transitions: tuple[TransitionRecord, ...]
+    initial_marking: dict[str, int]
+    free_tools: tuple[str, ...] = ()
+    rule: RuleRecord | None = None
+
+
+class StepRecord(Record):
+    """A transition of a net that a call fired, or that waits for the call's result if deferred."""
+
+    net: str
+    transition: str
+    tool: str
+    deferred: bool = False
+
+
+class CallRecord(Record):
+    """A tool call inside an assistant's message."""
+
+    call_id: str
+    tool: str
+    input: dict[str, JsonValue]
+
+
+class SessionOpened(Record):
+    """A session begins: who runs, on what, under which nets (`active` in order of activation)."""
+
+    type: Literal["session.opened"] = "session.opened"
+    agent: str
+    model: str
+    mode: Literal["enforce", "shadow"]
+    nets: tuple[NetRecord, ...] = ()
+    active: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    workdir: str | None = None
+    opened_by: str | None = None
+
+
+class SessionStatus(Record):
+    """`running` while the agent works, `idle` between tasks, `done` or `failed` at the end."""
+
+    type: Literal["session.status"] = "session.status"
+    status: Literal["running", "idle", "done", "failed"]
+    error: str | None = None
+
+
+class MessageAdded(Record):
+    """A message joined the conversation.
+
+    A tool message whose call has a `call.result` leaves `text` out: the result has it.
+    `by` is the operator of a steering message.
+    """
+
+    type: Literal["message"] = "message"
+    role: Literal["user", "assistant", "tool"]
+    text: str | None = None
+    calls: tuple[CallRecord, ...] = ()
+    call_id: str | None = None
+    tool: str | None = None
+    is_error: bool = False
+    by: str | None = None
+
+
+class StepEnded(Record):
+    """One model call ended; tokens in and out."""
+
+    type: Literal["step"] = "step"
+    finish_reason: str
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+class CallDecided(Record):
+    """The gate's decision on one call, written before the tool starts.
+
+    `outcome` is what enforce mode does. In shadow mode the call ran whatever it says. `input` is what
+    runs, `edited` whether a person changed it. `steps` were committed in this order.
+    """
+
+    type: Literal["call.decided"] = "call.decided"
+    call_id: str
+    tool: str
+    input: dict[str, JsonValue]
+    names: tuple[str, ...]
+    outcome: Literal["allow", "block", "ask"]
+    mode: Literal["enforce", "shadow"]
+    reason: str | None = None
+    net: str | None = None
+    rule: RuleRecord | None = None
+    steps: tuple[StepRecord, ...] = ()
+    approved_by: tuple[str, ...] = ()
+    edited: bool = False
+
+
+class CallResult(Record):
+    """A tool ended: what it said, and the deferred transitions that fired or were dropped."""
+
+    type: Literal["call.result"] = "call.result"
+    call_id: str
+    tool: str
+    output: str
+    is_error: bool
+    seconds: float = 0.0
+    fired: tuple[StepRecord, ...] = ()
+    dropped: tuple[StepRecord, ...] = ()
+    anomaly: str | None = None
+
+
+class ApprovalRequested(Record):
+    """A question to the operators, written before it is shown."""
+
+    type: Literal["approval.requested"] = "approval.requested"
+    approval_id: str
+    call_id: str
+    tool: str
+    called: str
+    input: dict[str, JsonValue]
+    names: tuple[str, ...]
+    net: str
+    transition: str
+    title: str
+    message: str
+    marking: dict[str, int]
+    rule: RuleRecord | None = None
+
+
+class ApprovalDecided(Record):
+    """A person's answer, written before the waiting call is released."""
+
+    type: Literal["approval.decided"] = "approval.decided"
+    approval_id: str
+    call_id: str
+    approved: bool
+    by: str
+    reason: str | None = None
+    input: dict[str, JsonValue] | None = None
+
+
+class ApprovalWithdrawn(Record):
+    """A question nobody needs to answer any more, and why."""
+
+    type: Literal["approval.withdrawn"] = "approval.withdrawn"
+    approval_id: str
+    call_id: str
+    reason: str
+
+
+class NetToggled(Record):
+    """A registry net was switched on or off; `message` is what the gate said."""
+
+    type: Literal["net.toggled"] = "net.toggled"
+    net: str
+    active: bool
+    by: str
+    message: str
+
+
+class ModeChanged(Record):
+    """Enforce or shadow from here on."""
+
+    type: Literal["mode.changed"] = "mode.changed"
+    mode: Literal["enforce", "shadow"]
+    by: str
+
+
+EventBody = Annotated[
+    SessionOpened
+    | SessionStatus
+    | MessageAdded
+    | StepEnded
+    | CallDecided
+    | CallResult
+    | ApprovalRequested
+    | ApprovalDecided
+    | ApprovalWithdrawn
+    | NetToggled
+    | ModeChanged,
+    Field(discriminator="type"),
+]
+
+
+class JournalEvent(Record):
+    """One event of one session.
+
+    `cursor` orders all events of a database, `seq` those of the session, from 1. `at` is UTC with
+    millisecond resolution.
+    """
+
+    cursor: int
+    session: str
+    seq: int
+    at: datetime
+    body: EventBody

@@ -1,0 +1,131 @@
+"""What a session looks like at one moment: the result of folding its events, and the console's view.
+
+The same models serve the live screen and the replay, so that both show the same things.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel, JsonValue
+
+from .events import NetRecord, RuleRecord, StepRecord
+
+Status = Literal["running", "waiting", "idle", "done", "failed"]
+
+
+class NetState(BaseModel):
+    """A net of the session: its structure, whether it is active, where its tokens are."""
+
+    net: NetRecord
+    active: bool
+    marking: dict[str, int]
+
+    @property
+    def key(self) -> str:
+        return self.net.key
+
+
+class PendingState(BaseModel):
+    """A deferred transition that waits for its call's result, and since when."""
+
+    call_id: str
+    since: datetime
+    step: StepRecord
+
+
+class ApprovalState(BaseModel):
+    """An open question; `session` and `agent` make it complete on its own in a queue."""
+
+    id: str
+    session: str
+    agent: str
+    call_id: str
+    since: datetime
+    tool: str
+    called: str
+    input: dict[str, JsonValue]
+    names: tuple[str, ...]
+    net: str
+    transition: str
+    title: str
+    message: str
+    marking: dict[str, int]
+    rule: RuleRecord | None = None
+
+
+class CallState(BaseModel):
+    """A tool call in the transcript, from proposal to result.
+
+    `proposed` before the gate spoke, `waiting` for a person, `running`, then `done`, `failed` (the
+    tool's error) or `blocked`; `skipped` when it was never decided; `unknown` when it was allowed and
+    the session ended without a result.
+    """
+
+    call_id: str
+    tool: str
+    input: dict[str, JsonValue]
+    at: datetime
+    status: Literal[
+        "proposed", "waiting", "running", "done", "failed", "blocked", "skipped", "unknown"
+    ] = "proposed"
+    outcome: Literal["allow", "block", "ask"] | None = None
+    reason: str | None = None
+    net: str | None = None
+    rule: RuleRecord | None = None
+    approved_by: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    output: str | None = None
+    seconds: float | None = None
+
+
+class TranscriptEntry(BaseModel):
+    """One entry of the transcript, in the order a person reads it; exactly one of text and call."""
+
+    at: datetime
+    kind: Literal["user", "assistant", "call", "note"]
+    text: str | None = None
+    by: str | None = None
+    call: CallState | None = None
+
+
+class SessionState(BaseModel):
+    """All that is known of a session after its event number `seq`."""
+
+    id: str
+    seq: int = 0
+    agent: str = ""
+    model: str = ""
+    mode: Literal["enforce", "shadow"] = "enforce"
+    status: Status = "idle"
+    error: str | None = None
+    opened: datetime | None = None
+    updated: datetime | None = None
+    workdir: str | None = None
+    tools: tuple[str, ...] = ()
+    nets: dict[str, NetState] = {}
+    active: list[str] = []
+    pending: list[PendingState] = []
+    approvals: dict[str, ApprovalState] = {}
+    calls: dict[str, CallState] = {}
+    transcript: list[TranscriptEntry] = []
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+class SessionSummary(BaseModel):
+    """A line in a list of sessions."""
+
+    id: str
+    agent: str
+    model: str
+    mode: Literal["enforce", "shadow"]
+    status: Status
+    opened: datetime
+    updated: datetime
+    events: int
+    waiting: int = 0
+    calls: int = 0
+    blocked: int = 0
+    error: str | None = None

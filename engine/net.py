@@ -1,0 +1,325 @@
+"""Petri nets: places, transitions, markings, enabling, firing, auto-advance.
+
+Pure functions over plain data: no clock, no I/O, nothing of ours imported. A marking maps every place of
+a net to its tokens; functions that move tokens return a new marking and leave the one they were given
+alone. The behaviour follows G-1 … G-5 and G-61.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+Marking: TypeAlias = dict[str, int]
+Input: TypeAlias = Mapping[str, object]
+Meta: TypeAlias = dict[str, object]
+
+MAX_STRUCTURAL_ROUNDS = 10_000
+
+
+class NetError(ValueError):
+    """A net that cannot be: the message names the net and the culprit."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call an agent wants to make; `input` is the tool's arguments as a JSON object."""
+
+    tool_call_id: str
+    tool_name: str
+    input: Input = field(default_factory=dict[str, object])
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSource:
+    """Where a rule was written: file (or `<rules>`), line and column from 1, and the line's own text."""
+
+    file: str
+    line: int
+    column: int
+    text: str
+
+    @property
+    def where(self) -> str:
+        """`deploy.rules:4`, the form people are shown."""
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceRule:
+    """`require A before B`."""
+
+    prerequisite: str
+    dependent: str
+    source: RuleSource | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRule:
+    """`require human-approval before B`."""
+
+    tool: str
+    source: RuleSource | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRule:
+    """`block A`."""
+
+    tool: str
+    source: RuleSource | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LimitRule:
+    """`limit A to N per session`, or per another tool's success: then `scope` is that tool's name."""
+
+    tool: str
+    limit: int
+    scope: str
+    source: RuleSource | None = None
+
+
+Rule: TypeAlias = SequenceRule | ApprovalRule | BlockRule | LimitRule
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One transition of a net.
+
+    A place listed twice in `inputs` needs two tokens; likewise `outputs`. `tools` are the names whose
+    calls fire it; without any it is structural and fires by itself. `manual` asks a person, `deferred`
+    fires when the call succeeded. Each pair in `transfers` moves all tokens of its first place to its
+    second when the transition fires (G-2).
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    tools: tuple[str, ...] = ()
+    type: Literal["auto", "manual"] = "auto"
+    deferred: bool = False
+    transfers: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def structural(self) -> bool:
+        """Whether it fires without any call."""
+        return self.type == "auto" and not self.tools
+
+
+@dataclass(frozen=True, slots=True)
+class PendingCall:
+    """A deferred transition that waits for the result of `call`; `tool` is the name that matched it."""
+
+    call: ToolCall
+    transition: Transition
+    tool: str
+
+
+@dataclass(slots=True)
+class GateState:
+    """What one net knows of one session.
+
+    `pending` holds, by call id, the deferred transitions that wait for that call's result, oldest first.
+    `meta` belongs to the net's own callbacks.
+    """
+
+    marking: Marking
+    meta: Meta = field(default_factory=dict[str, object])
+    pending: dict[str, list[PendingCall]] = field(default_factory=dict[str, list[PendingCall]])
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """What `validate_tool_call` returns to refuse a call; `reason` goes to the model."""
+
+    reason: str
+
+
+ToolMapper: TypeAlias = Callable[[ToolCall], str]
+CallNames: TypeAlias = Callable[[ToolCall], Sequence[str]]
+Validator: TypeAlias = Callable[[ToolCall, str, Transition, GateState], Rejection | None]
+DeferredHook: TypeAlias = Callable[[ToolCall, str, Transition, GateState], None]
+
+
+@dataclass(frozen=True, slots=True)
+class SkillNet:
+    """A net that gates tools (G-1). Make one with `define_skill_net`, which checks it.
+
+    `call_names` gives every name a call goes by, the most specific first (G-50); compiled rules share
+    one such function per file. A hand-written `tool_mapper` gives exactly one name and then only that
+    one counts. With neither, a call has its tool's own name.
+    """
+
+    name: str
+    places: tuple[str, ...]
+    transitions: tuple[Transition, ...]
+    initial_marking: Mapping[str, int]
+    terminal_places: tuple[str, ...] = ()
+    free_tools: tuple[str, ...] = ()
+    tool_mapper: ToolMapper | None = None
+    call_names: CallNames | None = None
+    validate_tool_call: Validator | None = None
+    on_deferred_result: DeferredHook | None = None
+    rule: Rule | None = None
+
+
+def define_skill_net(
+    name: str,
+    *,
+    places: Iterable[str],
+    transitions: Iterable[Transition],
+    initial_marking: Mapping[str, int],
+    terminal_places: Iterable[str] = (),
+    free_tools: Iterable[str] = (),
+    tool_mapper: ToolMapper | None = None,
+    call_names: CallNames | None = None,
+    validate_tool_call: Validator | None = None,
+    on_deferred_result: DeferredHook | None = None,
+    rule: Rule | None = None,
+) -> SkillNet:
+    """Make a net and check it (G-3).
+
+    Places that `initial_marking` leaves out hold no tokens. Raises `NetError` naming the net and the
+    culprit: an unknown place in an arc or marking, a duplicate place or transition, tokens that are
+    negative or no whole number, a manual or deferred transition without tools.
+    """
+    places = tuple(places)
+    transitions = tuple(transitions)
+    net = SkillNet(
+        name=name,
+        places=places,
+        transitions=transitions,
+        initial_marking={**dict.fromkeys(places, 0), **initial_marking},
+        terminal_places=tuple(terminal_places),
+        free_tools=tuple(free_tools),
+        tool_mapper=tool_mapper,
+        call_names=call_names,
+        validate_tool_call=validate_tool_call,
+        on_deferred_result=on_deferred_result,
+        rule=rule,
+    )
+    _check(net)
+    return net
+
+
+def _check(net: SkillNet) -> None:
+    def fail(problem: str) -> None:
+        raise NetError(f"net '{net.name}': {problem}")
+
+    for place, count in Counter(net.places).items():
+        if count > 1:
+            fail(f"place '{place}' is listed {count} times")
+    for name, count in Counter(t.name for t in net.transitions).items():
+        if count > 1:
+            fail(f"transition '{name}' is defined {count} times")
+    known = set(net.places)
+    for place, tokens in net.initial_marking.items():
+        if place not in known:
+            fail(f"initial marking names unknown place '{place}'")
+        if type(tokens) is not int or tokens < 0:
+            fail(f"place '{place}' starts with {tokens!r}; tokens are whole numbers from 0")
+    for place in net.terminal_places:
+        if place not in known:
+            fail(f"terminal places name unknown place '{place}'")
+    for transition in net.transitions:
+        transferred = (place for pair in transition.transfers for place in pair)
+        for place in (*transition.inputs, *transition.outputs, *transferred):
+            if place not in known:
+                fail(f"transition '{transition.name}' names unknown place '{place}'")
+        if not transition.tools and transition.type == "manual":
+            fail(f"manual transition '{transition.name}' names no tools")
+        if not transition.tools and transition.deferred:
+            fail(f"deferred transition '{transition.name}' names no tools")
+
+
+def is_enabled(marking: Mapping[str, int], transition: Transition) -> bool:
+    """Whether every input place holds the tokens its arcs need."""
+    inputs = transition.inputs
+    if len(inputs) == 1:
+        return marking.get(inputs[0], 0) >= 1
+    if len(set(inputs)) == len(inputs):
+        return all(marking.get(place, 0) >= 1 for place in inputs)
+    return all(marking.get(place, 0) >= need for place, need in Counter(inputs).items())
+
+
+def fire(marking: Mapping[str, int], transition: Transition) -> Marking:
+    """The marking after `transition` fired. Raises `NetError` when it is not enabled."""
+    if not is_enabled(marking, transition):
+        raise NetError(f"transition '{transition.name}' is not enabled at {dict(marking)}")
+    after = dict(marking)
+    for place in transition.inputs:
+        after[place] -= 1
+    for source, target in transition.transfers:
+        moved = after.get(source, 0)
+        after[source] = 0
+        after[target] = after.get(target, 0) + moved
+    for place in transition.outputs:
+        after[place] = after.get(place, 0) + 1
+    return after
+
+
+def auto_advance(net: SkillNet, marking: Mapping[str, int]) -> Marking:
+    """Fire enabled structural transitions, round by round, until none is left (G-4, G-61).
+
+    Transitions that compete for more tokens than a place holds are all held back for that round. Stops
+    when a marking comes back. Raises `NetError` naming the net when it does not come to rest within
+    10,000 rounds.
+    """
+    now = dict(marking)
+    structural = [t for t in net.transitions if t.structural]
+    if not any(is_enabled(now, t) for t in structural):
+        return now
+    seen = {tuple(sorted(now.items()))}
+    for _ in range(MAX_STRUCTURAL_ROUNDS):
+        ready = _without_conflicts(now, [t for t in structural if is_enabled(now, t)])
+        if not ready:
+            return now
+        for transition in ready:
+            if is_enabled(now, transition):
+                now = fire(now, transition)
+        key = tuple(sorted(now.items()))
+        if key in seen:
+            return now
+        seen.add(key)
+    raise NetError(
+        f"net '{net.name}': structural transitions do not come to rest within "
+        f"{MAX_STRUCTURAL_ROUNDS} rounds; is there a loop that makes tokens?"
+    )
+
+
+def _without_conflicts(
+    marking: Mapping[str, int], enabled: Sequence[Transition]
+) -> list[Transition]:
+    """Those of `enabled` that no place's other consumers can starve."""
+    if len(enabled) == 1:
+        return list(enabled)
+    demand: Counter[str] = Counter()
+    consumers: Counter[str] = Counter()
+    for transition in enabled:
+        demand.update(transition.inputs)
+        consumers.update(set(transition.inputs))
+    contested = {p for p, n in demand.items() if consumers[p] > 1 and n > marking.get(p, 0)}
+    return [t for t in enabled if contested.isdisjoint(t.inputs)]
+
+
+def format_marking(marking: Mapping[str, int]) -> str:
+    """Places that hold tokens, in their order: `ready:1, budget:2`; empty when none do (G-5)."""
+    return ", ".join(f"{place}:{tokens}" for place, tokens in marking.items() if tokens > 0)
+
+
+def enabled_tool_transitions(net: SkillNet, marking: Mapping[str, int]) -> list[Transition]:
+    """The transitions a call could fire now, in definition order."""
+    return [t for t in net.transitions if t.tools and is_enabled(marking, t)]
+
+
+def create_gate_state(marking: Mapping[str, int]) -> GateState:
+    """A fresh state at `marking`, with nothing pending."""
+    return GateState(marking=dict(marking))
+
+
+def initial_state(net: SkillNet) -> GateState:
+    """The state a session starts with: the initial marking after structural transitions ran."""
+    return create_gate_state(auto_advance(net, net.initial_marking))
