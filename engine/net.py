@@ -290,9 +290,7 @@ def auto_advance(net: SkillNet, marking: Mapping[str, int]) -> Marking:
     )
 
 
-def _without_conflicts(
-    marking: Mapping[str, int], enabled: Sequence[Transition]
-) -> list[Transition]:
+def _without_conflicts(marking: Mapping[str, int], enabled: Sequence[Transition]) -> list[Transition]:
     """Those of `enabled` that no place's other consumers can starve."""
     if len(enabled) == 1:
         return list(enabled)

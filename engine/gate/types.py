@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from ..net import Input, Rule, SkillNet, ToolCall, Transition
 
@@ -74,8 +74,7 @@ class ApprovalRequest:
     @property
     def message(self) -> str:
         return (
-            f"Allow '{self.tool}' via transition '{self.transition.name}' "
-            f"in net '{self.skill_net.name}'?"
+            f"Allow '{self.tool}' via transition '{self.transition.name}' in net '{self.skill_net.name}'?"
         )
 
 
@@ -164,3 +163,16 @@ class ToggleResult:
 
     ok: bool
     message: str
+
+
+class CallGate(Protocol):
+    """What a session's loop asks before a call and tells after it.
+
+    `decide` waits for a person where the nets want one; cancelling it withdraws the question. It never
+    raises anything else: what goes wrong inside comes back as a block. `settle` is awaited before the
+    model sees the result; `output` is the tool's text, `seconds` how long it ran.
+    """
+
+    async def decide(self, call: ToolCall) -> GateDecision: ...
+
+    async def settle(self, result: ToolResult, output: str, seconds: float) -> ResultRecord: ...
