@@ -1,1 +1,113 @@
+"""Interlock's engine, under the names an author of agents uses.
 
+Everything is imported when its name is first used, so that `import interlock.engine` costs nothing and
+nets never load a database, a model client or a schema library.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .gate import (
+        ApprovalAnswer,
+        ApprovalRequest,
+        Gate,
+        GateContext,
+        GateDecision,
+        GateManager,
+        GateSession,
+        ReplayEntry,
+        ResultRecord,
+        SyncToolError,
+        ToggleResult,
+        ToolCallBlockedError,
+        ToolResult,
+        classify_nets,
+        create_gate,
+        create_gate_manager,
+        handle_tool_call,
+        handle_tool_result,
+        replay_entries,
+        resolve_tool,
+        tool_approval_net,
+    )
+    from .net import (
+        ApprovalRule,
+        BlockRule,
+        GateState,
+        LimitRule,
+        NetError,
+        Rejection,
+        RuleSource,
+        SequenceRule,
+        SkillNet,
+        ToolCall,
+        Transition,
+        auto_advance,
+        create_gate_state,
+        define_skill_net,
+        enabled_tool_transitions,
+        fire,
+        format_marking,
+        is_enabled,
+    )
+
+# Where a name is looked for, lightest first; a name is searched no further than where it is found.
+_HOMES = (".net", ".gate")
+
+__all__ = [
+    "ApprovalAnswer",
+    "ApprovalRequest",
+    "ApprovalRule",
+    "BlockRule",
+    "Gate",
+    "GateContext",
+    "GateDecision",
+    "GateManager",
+    "GateSession",
+    "GateState",
+    "LimitRule",
+    "NetError",
+    "Rejection",
+    "ReplayEntry",
+    "ResultRecord",
+    "RuleSource",
+    "SequenceRule",
+    "SkillNet",
+    "SyncToolError",
+    "ToggleResult",
+    "ToolCall",
+    "ToolCallBlockedError",
+    "ToolResult",
+    "Transition",
+    "auto_advance",
+    "classify_nets",
+    "create_gate",
+    "create_gate_manager",
+    "create_gate_state",
+    "define_skill_net",
+    "enabled_tool_transitions",
+    "fire",
+    "format_marking",
+    "handle_tool_call",
+    "handle_tool_result",
+    "is_enabled",
+    "replay_entries",
+    "resolve_tool",
+    "tool_approval_net",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name in __all__:
+        for home in _HOMES:
+            module = import_module(home, __name__)
+            if hasattr(module, name):
+                value: object = getattr(module, name)
+                globals()[name] = value
+                return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 Marking: TypeAlias = dict[str, int]
 Input: TypeAlias = Mapping[str, object]
 Meta: TypeAlias = dict[str, object]
+T = TypeVar("T")
 
 MAX_STRUCTURAL_ROUNDS = 10_000
 
@@ -92,7 +93,8 @@ class Transition:
     A place listed twice in `inputs` needs two tokens; likewise `outputs`. `tools` are the names whose
     calls fire it; without any it is structural and fires by itself. `manual` asks a person, `deferred`
     fires when the call succeeded. Each pair in `transfers` moves all tokens of its first place to its
-    second when the transition fires (G-2).
+    second when the transition fires (G-2). Lists are taken for tuples; a bare string raises `NetError`.
+    `needs` is derived: each input place once, with the tokens it must hold.
     """
 
     name: str
@@ -102,11 +104,39 @@ class Transition:
     type: Literal["auto", "manual"] = "auto"
     deferred: bool = False
     transfers: tuple[tuple[str, str], ...] = ()
+    needs: tuple[tuple[str, int], ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("inputs", "outputs", "tools", "transfers"):
+            object.__setattr__(
+                self, name, _listed(f"transition '{self.name}': {name}", getattr(self, name))
+            )
+        pairs = tuple(_pair(f"transition '{self.name}': transfers", pair) for pair in self.transfers)
+        object.__setattr__(self, "transfers", pairs)
+        object.__setattr__(self, "needs", tuple(Counter(self.inputs).items()))
 
     @property
     def structural(self) -> bool:
         """Whether it fires without any call."""
         return self.type == "auto" and not self.tools
+
+
+def _listed(what: str, value: Iterable[T]) -> tuple[T, ...]:
+    """`value` as a tuple; a string would silently become its characters."""
+    if not isinstance(value, str | Mapping):
+        try:
+            return tuple(value)
+        except TypeError:
+            pass
+    raise NetError(f"{what} must be a list, got {value!r}")
+
+
+def _pair(what: str, value: Iterable[str]) -> tuple[str, str]:
+    match _listed(what, value):
+        case (source, target):
+            return source, target
+        case other:
+            raise NetError(f"{what} must be pairs of places, got {other!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +180,8 @@ class SkillNet:
 
     `call_names` gives every name a call goes by, the most specific first (G-50); compiled rules share
     one such function per file. A hand-written `tool_mapper` gives exactly one name and then only that
-    one counts. With neither, a call has its tool's own name.
+    one counts. With neither, a call has its tool's own name. `structural` is derived: the transitions
+    that fire by themselves.
     """
 
     name: str
@@ -164,6 +195,10 @@ class SkillNet:
     validate_tool_call: Validator | None = None
     on_deferred_result: DeferredHook | None = None
     rule: Rule | None = None
+    structural: tuple[Transition, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "structural", tuple(t for t in self.transitions if t.structural))
 
 
 def define_skill_net(
@@ -182,19 +217,20 @@ def define_skill_net(
 ) -> SkillNet:
     """Make a net and check it (G-3).
 
-    Places that `initial_marking` leaves out hold no tokens. Raises `NetError` naming the net and the
-    culprit: an unknown place in an arc or marking, a duplicate place or transition, tokens that are
-    negative or no whole number, a manual or deferred transition without tools.
+    Lists do as well as tuples. Places that `initial_marking` leaves out hold no tokens. Raises `NetError`
+    naming the net and the culprit: an unknown place in an arc or marking, a duplicate place or
+    transition, tokens that are negative or no whole number, a manual or deferred transition without
+    tools.
     """
-    places = tuple(places)
-    transitions = tuple(transitions)
+    here = f"net '{name}':"
+    places = _listed(f"{here} places", places)
     net = SkillNet(
         name=name,
         places=places,
-        transitions=transitions,
+        transitions=_listed(f"{here} transitions", transitions),
         initial_marking={**dict.fromkeys(places, 0), **initial_marking},
-        terminal_places=tuple(terminal_places),
-        free_tools=tuple(free_tools),
+        terminal_places=_listed(f"{here} terminal places", terminal_places),
+        free_tools=_listed(f"{here} free tools", free_tools),
         tool_mapper=tool_mapper,
         call_names=call_names,
         validate_tool_call=validate_tool_call,
@@ -225,6 +261,10 @@ def _check(net: SkillNet) -> None:
         if place not in known:
             fail(f"terminal places name unknown place '{place}'")
     for transition in net.transitions:
+        if transition.type not in ("auto", "manual"):
+            fail(
+                f"transition '{transition.name}' is of type {transition.type!r}; it is 'auto' or 'manual'"
+            )
         transferred = (place for pair in transition.transfers for place in pair)
         for place in (*transition.inputs, *transition.outputs, *transferred):
             if place not in known:
@@ -237,12 +277,10 @@ def _check(net: SkillNet) -> None:
 
 def is_enabled(marking: Mapping[str, int], transition: Transition) -> bool:
     """Whether every input place holds the tokens its arcs need."""
-    inputs = transition.inputs
-    if len(inputs) == 1:
-        return marking.get(inputs[0], 0) >= 1
-    if len(set(inputs)) == len(inputs):
-        return all(marking.get(place, 0) >= 1 for place in inputs)
-    return all(marking.get(place, 0) >= need for place, need in Counter(inputs).items())
+    for place, need in transition.needs:  # noqa: SIM110 - a generator here costs more than the check
+        if marking.get(place, 0) < need:
+            return False
+    return True
 
 
 def fire(marking: Mapping[str, int], transition: Transition) -> Marking:
@@ -250,8 +288,8 @@ def fire(marking: Mapping[str, int], transition: Transition) -> Marking:
     if not is_enabled(marking, transition):
         raise NetError(f"transition '{transition.name}' is not enabled at {dict(marking)}")
     after = dict(marking)
-    for place in transition.inputs:
-        after[place] -= 1
+    for place, need in transition.needs:
+        after[place] -= need
     for source, target in transition.transfers:
         moved = after.get(source, 0)
         after[source] = 0
@@ -269,12 +307,14 @@ def auto_advance(net: SkillNet, marking: Mapping[str, int]) -> Marking:
     10,000 rounds.
     """
     now = dict(marking)
-    structural = [t for t in net.transitions if t.structural]
-    if not any(is_enabled(now, t) for t in structural):
+    for transition in net.structural:
+        if is_enabled(now, transition):
+            break
+    else:
         return now
     seen = {tuple(sorted(now.items()))}
     for _ in range(MAX_STRUCTURAL_ROUNDS):
-        ready = _without_conflicts(now, [t for t in structural if is_enabled(now, t)])
+        ready = _without_conflicts(now, [t for t in net.structural if is_enabled(now, t)])
         if not ready:
             return now
         for transition in ready:

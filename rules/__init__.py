@@ -1,1 +1,23 @@
+"""The rules language: text in, checked nets out.
 
+require lint before deploy
+require human-approval before deploy
+limit deploy to 2 per session
+block rm
+map bash.command ./deploy as deploy
+"""
+
+from .compiler import compile_rules, load_rules
+from .library import library_rules
+from .problems import Problem, RuleError
+from .ruleset import RuleSet, Verification
+
+__all__ = [
+    "Problem",
+    "RuleError",
+    "RuleSet",
+    "Verification",
+    "compile_rules",
+    "library_rules",
+    "load_rules",
+]

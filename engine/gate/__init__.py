@@ -1,1 +1,55 @@
+"""The gate: verdicts, the four phases, the manager of many nets. No I/O."""
 
+from .classify import classify_nets, resolve_tool
+from .errors import SyncToolError, ToolCallBlockedError
+from .manager import GateManager, create_gate_manager
+from .messages import replay_entries
+from .nets import tool_approval_net
+from .single import handle_tool_call, handle_tool_result
+from .types import (
+    ActiveNet,
+    Approval,
+    ApprovalAnswer,
+    ApprovalRequest,
+    CallGate,
+    GateContext,
+    GateDecision,
+    Mode,
+    NetVerdict,
+    ReplayEntry,
+    ResultRecord,
+    Step,
+    ToggleResult,
+    ToolResult,
+)
+from .wrap import Gate, GateSession, create_gate
+
+__all__ = [
+    "ActiveNet",
+    "Approval",
+    "ApprovalAnswer",
+    "ApprovalRequest",
+    "CallGate",
+    "Gate",
+    "GateContext",
+    "GateDecision",
+    "GateManager",
+    "GateSession",
+    "Mode",
+    "NetVerdict",
+    "ReplayEntry",
+    "ResultRecord",
+    "Step",
+    "SyncToolError",
+    "ToggleResult",
+    "ToolCallBlockedError",
+    "ToolResult",
+    "classify_nets",
+    "create_gate",
+    "create_gate_manager",
+    "handle_tool_call",
+    "handle_tool_result",
+    "replay_entries",
+    "resolve_tool",
+    "tool_approval_net",
+]

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
-from ..net import Input, Rule, SkillNet, ToolCall, Transition
+from ..net import GateState, Input, Rule, SkillNet, ToolCall, Transition
 
 Mode: TypeAlias = Literal["enforce", "shadow"]
 VerdictKind: TypeAlias = Literal["free", "abstain", "gated", "blocked"]
@@ -54,8 +54,9 @@ class NetVerdict:
 class ApprovalRequest:
     """A question to a person: everything a dialog shows.
 
-    `tool` is the name that asks (`deploy`), `call` what will run, `names` all names of the call,
-    `marking` the asking net's marking, `rule` what was written and where.
+    `net` is the key a manager knows the net by, empty when a net asks outside of one. `tool` is the name
+    that asks (`deploy`), `call` what will run, `names` all names of the call, `marking` the asking net's
+    marking, `rule` what was written and where.
     """
 
     call: ToolCall
@@ -73,9 +74,8 @@ class ApprovalRequest:
 
     @property
     def message(self) -> str:
-        return (
-            f"Allow '{self.tool}' via transition '{self.transition.name}' in net '{self.skill_net.name}'?"
-        )
+        where = f" in net '{self.skill_net.name}'" if self.net else ""
+        return f"Allow '{self.tool}' via transition '{self.transition.name}'{where}?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +155,19 @@ class ReplayEntry:
     tool_name: str
     input: Input | None = None
     is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveNet:
+    """A net in force: the name people know it by, its structure, its state."""
+
+    name: str
+    net: SkillNet
+    state: GateState
+
+
+OnDecision: TypeAlias = Callable[[ToolCall, GateDecision], object]
+RecordDecision: TypeAlias = Callable[[ToolCall, GateDecision], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,12 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 
 class Record(BaseModel):
-    """Base of everything journalled: immutable, unknown fields of a newer version are kept out."""
+    """Base of everything journalled: immutable, unknown fields of a newer version are kept out.
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    Numbers that JSON lacks (`NaN`) are written as Python's reader takes them, not turned into null.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", ser_json_inf_nan="constants")
 
 
 class RuleRecord(Record):

@@ -12,7 +12,13 @@ from pydantic import BaseModel, JsonValue
 
 from .events import NetRecord, RuleRecord, StepRecord
 
+Phase = Literal["running", "idle", "done", "failed"]
 Status = Literal["running", "waiting", "idle", "done", "failed"]
+
+
+def shown_status(phase: Phase, waiting: int) -> Status:
+    """What a session shows: `waiting` while it has open approvals, unless it ended."""
+    return "waiting" if waiting and phase in ("running", "idle") else phase
 
 
 class NetState(BaseModel):
@@ -91,7 +97,11 @@ class TranscriptEntry(BaseModel):
 
 
 class SessionState(BaseModel):
-    """All that is known of a session after its event number `seq`."""
+    """All that is known of a session after its event number `seq`.
+
+    `phase` is the last status recorded, `status` the one to show. What the containers hold (nets, calls,
+    entries) is replaced, never changed in place, so a copy of the containers is a copy of the state.
+    """
 
     id: str
     seq: int = 0
@@ -99,6 +109,7 @@ class SessionState(BaseModel):
     model: str = ""
     mode: Literal["enforce", "shadow"] = "enforce"
     status: Status = "idle"
+    phase: Phase = "idle"
     error: str | None = None
     opened: datetime | None = None
     updated: datetime | None = None

@@ -1,0 +1,37 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint screenshots bench clean
+
+demo: $(VENV)/run
+	@$(BIN)/interlock demo
+
+test: $(VENV)/dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+	$(BIN)/pytest -n 2 --dist loadfile
+
+bench: $(VENV)/dev
+	$(BIN)/python -m tests.bench
+
+screenshots: $(VENV)/dev
+	$(BIN)/python -m tests.support.screenshots screenshots
+
+# The stamps say which set of dependencies the environment holds; a changed pyproject.toml renews them.
+$(VENV)/run: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing Interlock into $(VENV); the first time takes a minute or two."
+	$(BIN)/pip install --quiet --disable-pip-version-check -e .
+	touch $@
+
+$(VENV)/dev: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@ $(VENV)/run
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,132 @@
+"""The `interlock` command: options and dispatch.
+
+Nothing heavy is imported here: help, errors and completion must not wait for Textual or litellm. Each
+command is a module of `commands`, imported when it runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+BAD_INPUT = 2
+
+DESCRIPTION = "Approval console for AI agents: every tool call passes nets compiled from a rules file."
+EPILOG = (
+    "Every option can also be set as INTERLOCK_<OPTION> in the environment, in interlock.toml here, "
+    "or in the user's config directory."
+)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line, without any setting applied: options nobody gave are `None`."""
+    top = argparse.ArgumentParser(prog="interlock", description=DESCRIPTION, epilog=EPILOG)
+    top.add_argument("--version", action="store_true", help="print the version and exit")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND")
+
+    demo = _command(commands, "demo", "watch an agent be stopped, approve its deploy, replay it")
+    _hosting(demo)
+
+    run = _command(commands, "run", "host an agent on any litellm model, under rules")
+    run.add_argument("task", help="what the agent is asked to do")
+    run.add_argument("--model", metavar="MODEL", help="a litellm model name or URL, e.g. openai/gpt-4o")
+    run.add_argument(
+        "--api-base", metavar="URL", help="where the model's API is, if not the provider's own"
+    )
+    run.add_argument("--rules", metavar="FILE", nargs="+", help="rules files; all of them apply")
+    run.add_argument(
+        "--tools", metavar="A,B", help="tools the agent gets: bash, web_fetch (default: bash)"
+    )
+    run.add_argument("--active", metavar="NET", nargs="+", help="nets that start active (default: all)")
+    run.add_argument("--mode", choices=("enforce", "shadow"), help="enforce (default) or shadow")
+    run.add_argument(
+        "--workdir", metavar="DIR", type=Path, help="where the agent's tools run (default: here)"
+    )
+    run.add_argument("--system-prompt", metavar="TEXT", help="the agent's instructions")
+    _hosting(run)
+
+    console = _command(commands, "console", "open the console on the journal, without starting an agent")
+    _journal(console)
+    _operator(console)
+
+    check = _command(commands, "check", "compile rules and print each net with its reachable states")
+    check.add_argument("files", metavar="FILE", nargs="+", help="rules files")
+
+    history = _command(commands, "history", "list recorded sessions")
+    history.add_argument("--limit", metavar="N", type=_positive, help="how many at most (default: 50)")
+    _journal(history)
+
+    replay = _command(commands, "replay", "step through a recorded session")
+    replay.add_argument("session", help="its id, or the first letters of it")
+    replay.add_argument("--plain", action="store_true", default=None, help="print instead of a screen")
+    _journal(replay)
+    return top
+
+
+def _command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str
+) -> argparse.ArgumentParser:
+    return commands.add_parser(
+        name, help=text, description=text[0].upper() + text[1:] + ".", epilog=EPILOG
+    )
+
+
+def _journal(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--db", metavar="FILE", type=Path, help="the journal (default: in the user's data directory)"
+    )
+
+
+def _operator(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--as", dest="operator", metavar="NAME", help="the operator's name (default: the user's)"
+    )
+
+
+def _hosting(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--headless", action="store_true", default=None, help="no screen: one line per event"
+    )
+    command.add_argument(
+        "--answer",
+        choices=("approve", "deny"),
+        help="what a headless run answers when an approval is asked",
+    )
+    _journal(command)
+    _operator(command)
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"a number from 1, not '{text}'")
+    return int(text)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command. Returns the exit code: 0 done, 1 the work failed, 2 the input was wrong."""
+    top = parser()
+    args = top.parse_args(arguments)
+    if args.version:
+        from importlib.metadata import version
+
+        print(f"interlock {version('interlock')}")
+        return 0
+    if args.command is None:
+        top.print_help()
+        return 0
+    from .settings import SettingsError, apply_settings
+
+    try:
+        apply_settings(top, args)
+    except SettingsError as error:
+        print(f"interlock: {error}", file=sys.stderr)
+        return BAD_INPUT
+    from .commands import dispatch
+
+    return dispatch(args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""The commands behind `interlock`, each imported only when it runs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+BAD_INPUT = 2
+
+
+def dispatch(args: argparse.Namespace) -> int:
+    """Run the command that `args` names, with settings applied. Returns the exit code."""
+    match args.command:
+        case "check":
+            from .check import run as check
+
+            return check(args.files, out=sys.stdout, err=sys.stderr)
+        case "history":
+            from .history import list_sessions
+
+            return list_sessions(database(args), limit=args.limit or 50, out=sys.stdout, err=sys.stderr)
+        case "replay":
+            from .replay import replay
+
+            if not args.plain and not in_terminal():
+                return needs_terminal("replay", "use --plain to print it instead")
+            return replay(
+                database(args), args.session, plain=bool(args.plain), out=sys.stdout, err=sys.stderr
+            )
+        case "console":
+            if not in_terminal():
+                return needs_terminal("console", "start it in a terminal")
+            from .console import console
+
+            return console(database(args), operator(args))
+        case "demo":
+            from .demo import demo
+
+            return demo(args, database(args), operator(args))
+        case "run":
+            from .run import run
+
+            return run(args, database(args), operator(args))
+        case other:
+            raise AssertionError(f"command {other!r} has no code")
+
+
+def database(args: argparse.Namespace):
+    """The journal's file: `--db`, or the one in the user's data directory."""
+    if args.db is not None:
+        return args.db.expanduser()
+    from platformdirs import user_data_path
+
+    return user_data_path("interlock") / "interlock.db"
+
+
+def operator(args: argparse.Namespace) -> str:
+    """Who decides: `--as`, or the name of the user who is logged in."""
+    if args.operator:
+        return args.operator
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "operator"
+
+
+def in_terminal() -> bool:
+    """Whether a console can be shown here: it reads from stdin and Textual paints on stderr."""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
+
+
+def needs_terminal(command: str, remedy: str) -> int:
+    """Say that a console cannot open here. Returns the exit code."""
+    print(
+        f"interlock {command}: there is no terminal here to show a console in; {remedy}.", file=sys.stderr
+    )
+    return BAD_INPUT

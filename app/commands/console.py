@@ -1,0 +1,18 @@
+"""`interlock console`: the console on a journal, without starting an agent."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from ...engine.history.journal import JournalError
+from ..hosting import BAD_INPUT, show
+
+
+def console(database: Path, operator: str) -> int:
+    """Open the console. Returns the exit code."""
+    try:
+        return show(database, operator, None)
+    except JournalError as error:
+        print(f"interlock: {error}", file=sys.stderr)
+        return BAD_INPUT

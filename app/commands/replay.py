@@ -1,0 +1,79 @@
+"""`interlock replay`: a recorded session, on a screen or printed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import tzinfo
+from pathlib import Path
+from typing import TextIO
+
+from ...engine.history.changes import changes, headline
+from ...engine.history.errors import FoldError, JournalError, SessionNotFound
+from ...engine.history.events import JournalEvent
+from ...engine.history.fold import apply, new_state, snapshot
+from ...engine.history.queries import open_reader
+from ...engine.history.state import SessionState
+from ...engine.net import format_marking
+from ...engine.text import visible
+from ..moments import clock
+
+BAD_INPUT = 2
+
+
+def replay(
+    database: Path, session: str, *, plain: bool, out: TextIO, err: TextIO, zone: tzinfo | None = None
+) -> int:
+    """Replay the session whose id is `session` or begins with it. Returns the exit code.
+
+    An unknown or ambiguous session, a journal that cannot be read and events that contradict each other
+    are told on `err`, with exit code 2.
+    """
+    try:
+        reader = open_reader(database)
+        found = reader.session(session).id
+        recorded = list(reader.events(found))
+        if plain:
+            print_replay(recorded, out, zone)
+        else:
+            show_replay(database, recorded, zone)
+    except (JournalError, SessionNotFound, FoldError) as error:
+        print(f"interlock replay: {error}", file=err)
+        return BAD_INPUT
+    return 0
+
+
+def show_replay(database: Path, recorded: Sequence[JournalEvent], zone: tzinfo | None = None) -> None:
+    """Open the replay screen in this terminal and return when it is closed."""
+    from ..history_console import HistoryConsole
+    from ..history_source import RecordedFile
+
+    HistoryConsole(RecordedFile(database), recorded=recorded, zone=zone).run()
+
+
+def print_replay(recorded: Sequence[JournalEvent], out: TextIO, zone: tzinfo | None = None) -> None:
+    """Every event with its number and time; below it what it changed and the markings it moved.
+
+    Raises `FoldError` at an event that cannot follow those before it; these have been printed then.
+    """
+    if not recorded:
+        return
+    width = len(str(len(recorded)))
+    indent = " " * (width + 12)
+    state = new_state(recorded[0].session)
+    for event in recorded:
+        before = snapshot(state)
+        apply(state, event)
+        print(f"{event.seq:>{width}}  {clock(event.at, zone)}  {visible(headline(event))}", file=out)
+        for change in changes(before, event, state):
+            print(f"{indent}{visible(change)}", file=out)
+        was, now = shown_markings(before), shown_markings(state)
+        for key in (key for key in now if was.get(key) != now[key]):
+            print(f"{indent}{visible(key)} [{visible(now[key])}]", file=out)
+
+
+def shown_markings(state: SessionState) -> dict[str, str]:
+    """Every net's marking by key, with `off` for those that are not active."""
+    return {
+        key: format_marking(net.marking) + ("" if net.active else ", off")
+        for key, net in state.nets.items()
+    }

@@ -1,0 +1,285 @@
+"""The console: the app around the screens. It routes; screens and widgets own what they do."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from datetime import datetime
+from typing import ClassVar
+
+from textual import on
+from textual.app import App, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.screen import ModalScreen, Screen
+from textual.widgets import Input, TextArea
+
+from ..engine.history.events import ApprovalRequested, JournalEvent
+from ..engine.hub import Hub, HubEvent, Outcome, Subscription
+from .messages import ActionDone, HubMoved, ReplayChosen, RequestChosen, StartFailed
+from .palette import binding_commands
+from .screens.approval import ApprovalScreen
+from .screens.confirm import Confirm
+from .screens.help import help_for
+from .screens.live import LiveScreen
+from .text import count, shown, utc_now
+from .theme import SIGNAL_BOX
+
+Start = Callable[[Hub], Awaitable[object]]
+
+
+class InterlockConsole(App[None]):
+    """The approval console on a hub that whoever made it also closes.
+
+    `start` opens the sessions; `open_session` is the one shown first. `clock` gives the times that ages
+    are counted to, `monotonic` the seconds that keys sleep.
+    """
+
+    TITLE = "Interlock"
+    # The default screen is made before its own style sheet would be read.
+    CSS_PATH: ClassVar[list[str]] = ["console.tcss", "screens/live.tcss"]
+    COMMAND_PALETTE_BINDING = "ctrl+p"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "question_mark",
+            "show_help",
+            "help",
+            key_display="?",
+            id="app.help",
+            tooltip="The keys that work here",
+        ),
+        Binding(
+            "f1", "show_help", "help", show=False, id="app.help-f1", tooltip="The keys that work here"
+        ),
+        Binding("q", "quit", "quit", id="app.quit", tooltip="Leave the console"),
+        Binding(
+            "ctrl+q",
+            "quit",
+            "quit",
+            show=False,
+            priority=True,
+            id="app.quit-anywhere",
+            tooltip="Leave the console",
+        ),
+    ]
+
+    class Arrived(Message, bubble=False):
+        """The hub has events that were not taken yet."""
+
+    def __init__(
+        self,
+        hub: Hub,
+        *,
+        operator: str,
+        start: Start | None = None,
+        open_session: str | None = None,
+        theme: str | None = None,
+        clock: Callable[[], datetime] = utc_now,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__()
+        self.hub = hub
+        self.operator = operator
+        self._start = start
+        self._open_session = open_session
+        self._clock = clock
+        self._monotonic = monotonic
+        self._inbox: list[HubEvent] = []
+        self._next: list[str] = []
+        self.register_theme(SIGNAL_BOX)
+        self.theme = theme or SIGNAL_BOX.name
+
+    def get_default_screen(self) -> Screen[None]:
+        return LiveScreen(
+            self.hub,
+            operator=self.operator,
+            database=self.hub.database.name,
+            clock=self._clock,
+            selected=self._open_session,
+        )
+
+    def on_mount(self) -> None:
+        self.hub.spawn = self._spawn
+        # Subscribed before anything starts, so that no event is missed.
+        self.run_worker(self._pump(self.hub.subscribe()), name="hub", group="hub", exit_on_error=False)
+        if self._start is not None:
+            self.run_worker(
+                self._run_start(self._start), name="start", group="start", exit_on_error=False
+            )
+        if not self.is_headless:
+            self.call_after_refresh(settle_collector)
+
+    def _spawn(self, coroutine: Coroutine[object, object, None], name: str) -> object:
+        """Run an agent in a worker: its crash ends its session, never the console.
+
+        A session hands over a coroutine that has already begun, which a task can go on with and an
+        `await` cannot.
+        """
+
+        async def attend(task: asyncio.Task[None]) -> None:
+            await task
+
+        task = asyncio.get_running_loop().create_task(coroutine, name=name)
+        return self.run_worker(attend(task), name=name, group="agents", exit_on_error=False)
+
+    async def _run_start(self, start: Start) -> None:
+        try:
+            await start(self.hub)
+        except Exception as error:
+            self.post_message(StartFailed(f"{type(error).__name__}: {error}"))
+
+    async def _pump(self, subscription: Subscription) -> None:
+        """Gather what the hub says; one message is on its way at a time, however much arrives."""
+        try:
+            async for event in subscription:
+                self._inbox.append(event)
+                if len(self._inbox) == 1:
+                    self.post_message(self.Arrived())
+        finally:
+            subscription.close()
+
+    # Routing
+
+    @on(Arrived)
+    async def route(self) -> None:
+        """Hand events to every screen; a new request asks for the dialog."""
+        events, self._inbox = tuple(self._inbox), []
+        for screen in self.screen_stack:
+            screen.post_message(HubMoved(events))
+        for event in events:
+            if isinstance(event, JournalEvent) and isinstance(event.body, ApprovalRequested):
+                await self._present(event.body)
+
+    async def _present(self, body: ApprovalRequested) -> None:
+        """Show a new request, unless something is being typed or read in a dialog.
+
+        One that comes while a dialog is on its way out after its decision is shown next.
+        """
+        if isinstance(self.screen, ApprovalScreen) and self.screen.deciding:
+            self._next.append(body.approval_id)
+        elif self._busy():
+            self.notify(
+                f"{shown(body.tool)} waits for a person.", title="New request", severity="warning"
+            )
+        else:
+            await self.open_request(body.approval_id)
+
+    def _busy(self) -> bool:
+        screen = self.screen
+        return isinstance(screen, ModalScreen) or isinstance(screen.focused, Input | TextArea)
+
+    async def open_request(self, approval_id: str) -> None:
+        """The dialog of an open request, on top of whatever is shown."""
+        try:
+            request = next((a for a in await self.hub.approvals() if a.id == approval_id), None)
+            if request is None:
+                self.notify("This request is no longer open.")
+                return
+            session = next((s for s in await self.hub.sessions() if s.id == request.session), None)
+        except Exception as error:
+            self.notify(
+                shown(str(error)), title="Cannot open the request", severity="error", markup=False
+            )
+            return
+        if isinstance(self.screen, ModalScreen):
+            return
+        dialog = ApprovalScreen(
+            self.hub,
+            request,
+            session,
+            operator=self.operator,
+            clock=self._clock,
+            monotonic=self._monotonic,
+        )
+        self.push_screen(dialog, self._told)
+
+    async def _told(self, outcome: Outcome | None) -> None:
+        """After a dialog: say what was decided, and show the request that came meanwhile."""
+        if outcome is not None:
+            self.notify(shown(outcome.message), markup=False)
+        following, self._next = self._next, []
+        if following:
+            await self.open_request(following[0])
+
+    @on(RequestChosen)
+    async def request_chosen(self, event: RequestChosen) -> None:
+        await self.open_request(event.approval_id)
+
+    @on(ActionDone)
+    def action_done(self, event: ActionDone) -> None:
+        severity = "information" if event.outcome.ok else "error"
+        self.notify(shown(event.outcome.message), severity=severity, markup=False)
+
+    @on(StartFailed)
+    def start_failed(self, event: StartFailed) -> None:
+        """Shown where it stays: the console itself goes on."""
+        live = self.screen_stack[0]
+        if isinstance(live, LiveScreen):
+            live.show_problem(f"Could not start: {event.error}")
+        self.notify(shown(event.error), title="Could not start", severity="error", markup=False)
+
+    @on(ReplayChosen)
+    def replay_chosen(self, event: ReplayChosen) -> None:
+        self.run_worker(
+            self._replay(event.session_id), group="screens", exclusive=True, exit_on_error=False
+        )
+
+    async def _replay(self, session_id: str) -> None:
+        from .screens.replay import ReplayScreen
+
+        try:
+            recorded = await self.hub.recorded(session_id)
+        except Exception as error:
+            self.post_message(ActionDone(Outcome(ok=False, message=f"Cannot replay: {error}")))
+            return
+        self.call_later(self.push_screen, ReplayScreen(recorded))
+
+    # Actions
+
+    def action_history(self) -> None:
+        """The recorded sessions."""
+        from .screens.history import HistoryScreen
+
+        self.push_screen(HistoryScreen(self.hub))
+
+    def action_show_help(self) -> None:
+        """The keys that work where the operator is."""
+        self.push_screen(help_for(self.screen))
+
+    async def action_quit(self) -> None:
+        """Leave; asks first while something runs or waits."""
+        if isinstance(self.screen, Confirm):
+            return
+        try:
+            running = sum(s.status in ("running", "waiting") for s in await self.hub.sessions())
+            waiting = len(await self.hub.approvals())
+        except Exception:
+            running = waiting = 0
+        if not running and not waiting:
+            self.exit()
+            return
+        facts = (
+            [f"{count(running, 'session')} {'is' if running == 1 else 'are'} running"] if running else []
+        )
+        facts += [f"{count(waiting, 'request')} wait{'s' if waiting == 1 else ''}"] if waiting else []
+        self.push_screen(
+            Confirm(
+                "Quit",
+                f"{', '.join(facts)}. Quit?",
+                ["Running agents are ended; the journal keeps everything."],
+            ),
+            lambda yes: self.exit() if yes else None,
+        )
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Every binding that does something here, by name."""
+        return binding_commands(self, screen)
+
+
+def settle_collector() -> None:
+    """Keep the garbage collector from stalling the screen: what is loaded by now stays."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)

@@ -1,0 +1,136 @@
+"""The demo's agent: a scripted model that reads what it is told and picks its next move from that.
+
+It wants two things, a deploy to staging and a tidy working directory, and knows nothing of the rules.
+What it does next depends only on the conversation: a reason that names a missing step makes it take that
+step, a failing test makes it look for the line, a refusal makes it stop.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...engine.agents import SKIPPED, AssistantMessage, C, Message, Reply, T, ToolMessage, UserMessage
+
+TASK = "Ship the current commit to staging and leave the working directory tidy."
+
+DEPLOY = "./deploy staging"
+LOOK = "cat tests/test_price.py shop/price.py"
+FIX = (
+    "sed 's/100 + discount/100 - discount/' shop/price.py > price.new"
+    " && mv price.new shop/price.py && git diff"
+)
+TIDY = "rm -rf build"
+AGAIN = "./deploy production"
+
+_MISSING = re.compile(r"requires a successful call to (\w+) first")
+_REFUSED = re.compile(r"was rejected by human review[.:]\s*(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A command the agent tried and what came back."""
+
+    command: str
+    result: str
+
+
+def exchanges(messages: Sequence[Message]) -> list[Exchange]:
+    """Every finished command of the conversation, in order."""
+    commands: dict[str, str] = {}
+    finished: list[Exchange] = []
+    for message in messages:
+        match message:
+            case AssistantMessage():
+                commands.update({c.call_id: str(c.args.get("command", "")) for c in message.tool_calls})
+            case ToolMessage():
+                finished.append(Exchange(commands.get(message.call_id, ""), message.text))
+            case UserMessage():
+                pass
+    return finished
+
+
+def next_move(messages: Sequence[Message]) -> Reply:
+    """What the release bot says and does next."""
+    history = [e for e in exchanges(messages) if e.result != SKIPPED]
+    said = _last_word(messages)
+    if said is not None and len(_user_messages(messages)) > 1:
+        if re.search(r"\b(stop|halt|wait|abort)\b", said, re.IGNORECASE):
+            return T("Understood, I stop here. ", "Nothing more will run.")
+        return _with_prefix("Noted. I am a scripted agent, so I keep to the release. ", _plan(history))
+    return _plan(history)
+
+
+def _plan(history: list[Exchange]) -> Reply:
+    if not history:
+        return _try("The commit is small, so I will deploy it right away.", DEPLOY)
+    last = history[-1]
+    if refused := _REFUSED.search(last.result):
+        reason = refused.group(1).strip()
+        told = f" and said: {reason}" if reason else " without giving a reason"
+        return T(
+            "The operator refused the deploy", f"{told}. ", "I stop here and leave everything as it is."
+        )
+    if missing := _MISSING.search(last.result):
+        step = missing.group(1)
+        return _try(f"I may not do that yet: {step} has to pass first. Running it.", f"./{step}")
+    return _after(last, history)
+
+
+def _after(last: Exchange, history: list[Exchange]) -> Reply:
+    ran = last.command
+    failed = "[exit code:" in last.result or "FAILED" in last.result
+    tried = sum(1 for e in history if e.command == ran)
+    fixed = any(e.command == FIX for e in history)
+    match ran:
+        case "./lint" if not failed:
+            return _try("Lint is clean. Now the tests.", "./test")
+        case "./test" if failed and not fixed:
+            return _try("A test fails. I will look at the test and the code.", LOOK)
+        case "./test" if not failed:
+            return _try("All tests pass. Asking to deploy to staging.", DEPLOY)
+        case _ if ran == LOOK:
+            return _try("The discount is added instead of taken off. I change that one line.", FIX)
+        case _ if ran == FIX and not failed:
+            return _try("Fixed. Testing again.", "./test")
+        case _ if ran == DEPLOY and not failed and "deployed" in last.result:
+            return _try("Staging runs the new commit. Now I tidy up the old build.", TIDY)
+        case _ if ran == TIDY:
+            return _try(
+                "I am not allowed to delete, so the build stays. Production next, while I am at it.",
+                AGAIN,
+            )
+        case _ if ran == AGAIN:
+            return T(
+                "One deploy a session is the limit, ",
+                "so production waits for another day. ",
+                "Staging is live: done.",
+            )
+        case _:
+            return T(
+                f"`{ran}` did not work out after {tried} attempts. ", "I stop here and ask for help."
+            )
+
+
+def _try(words: str, command: str) -> Reply:
+    return _say(words) + C(bash={"command": command})
+
+
+def _say(words: str) -> Reply:
+    """Text in word-sized deltas, as a model would stream it."""
+    return T(*re.findall(r"\S+\s*", words))
+
+
+def _with_prefix(words: str, reply: Reply) -> Reply:
+    return _say(words) + reply
+
+
+def _user_messages(messages: Sequence[Message]) -> list[UserMessage]:
+    return [m for m in messages if isinstance(m, UserMessage)]
+
+
+def _last_word(messages: Sequence[Message]) -> str | None:
+    """What a person said since the agent last spoke; `None` when nobody did."""
+    last = messages[-1] if messages else None
+    return last.text if isinstance(last, UserMessage) else None

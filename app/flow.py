@@ -1,0 +1,46 @@
+"""What is on its way and not in the journal yet: an agent's words, a running tool's output."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from ..engine.history.events import CallResult, JournalEvent, MessageAdded, SessionStatus
+from ..engine.hub import HubEvent, Streaming
+
+KEPT = 20_000
+"""Characters kept of a tool's output while it runs; the journal has all of it at the end."""
+
+
+@dataclass(slots=True)
+class Flow:
+    """The streams of one session. `said` is the text of the message being written."""
+
+    said: str = ""
+    outputs: dict[str, str] = field(default_factory=dict[str, str])
+    heard: dict[str, datetime] = field(default_factory=dict[str, datetime])
+    failure: str | None = None
+
+    def take(self, event: HubEvent, now: datetime) -> None:
+        """Follow one event of the session; what reached the journal is dropped here."""
+        match event:
+            case Streaming(kind="text"):
+                self.said += event.text
+            case Streaming(kind="output", call_id=str(call_id)):
+                self.outputs[call_id] = (self.outputs.get(call_id, "") + event.text)[-KEPT:]
+                self.heard[call_id] = now
+            case Streaming(kind="failure"):
+                self.failure = event.text
+            case JournalEvent(body=MessageAdded(role="assistant" | "user")):
+                self.said = ""
+            case JournalEvent(body=SessionStatus()):
+                self.said = ""
+            case JournalEvent(body=CallResult(call_id=call_id)):
+                self.outputs.pop(call_id, None)
+                self.heard.pop(call_id, None)
+            case _:
+                pass
+
+    def last_line(self, call_id: str) -> str:
+        """The last line with something on it that a running tool printed."""
+        return next((ln for ln in reversed(self.outputs.get(call_id, "").splitlines()) if ln.strip()), "")

@@ -1,0 +1,61 @@
+"""A session without a screen: one line per event, approvals answered as told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Literal, TextIO
+
+from ..engine.history.changes import headline
+from ..engine.history.events import ApprovalRequested, JournalEvent
+from ..engine.hub import Hub, Streaming
+
+Answer = Literal["approve", "deny"]
+
+
+async def follow(
+    hub: Hub,
+    start: Callable[[Hub], Awaitable[str]],
+    *,
+    answer: Answer,
+    out: TextIO,
+) -> int:
+    """Start a session with `start` and print what happens until it rests.
+
+    Returns 0 when the session came to its end, 1 when it failed.
+    """
+    subscription = hub.subscribe()
+    printing = asyncio.create_task(_print(hub, subscription.__aiter__(), answer, out))
+    try:
+        session = await start(hub)
+        try:
+            await hub.wait(session)
+        except Exception:  # whatever it failed with is in the journal and printed
+            failed = True
+        else:
+            failed = (await hub.session(session)).status == "failed"
+    finally:
+        await hub.close()
+        await printing
+    return 1 if failed else 0
+
+
+async def _print(hub: Hub, events, answer: Answer, out: TextIO) -> None:
+    async for event in events:
+        match event:
+            case JournalEvent():
+                print(f"{event.at:%H:%M:%S}  {event.session}  {headline(event)}", file=out, flush=True)
+                if isinstance(event.body, ApprovalRequested):
+                    await _answer(hub, event.body.approval_id, answer, out)
+            case Streaming(kind="failure"):
+                print(f"          {event.session}  failed: {event.text}", file=out, flush=True)
+            case _:
+                pass
+
+
+async def _answer(hub: Hub, approval_id: str, answer: Answer, out: TextIO) -> None:
+    approved = answer == "approve"
+    reason = None if approved else f"answered by --answer {answer}"
+    outcome = await hub.decide(approval_id, approved=approved, by="headless", reason=reason)
+    if not outcome.ok:
+        print(f"          {outcome.message}", file=out, flush=True)

@@ -1,0 +1,45 @@
+"""The messages that go between the app, its workers and its screens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from textual.message import Message
+
+from ..engine.hub import HubEvent, Outcome
+
+
+@dataclass
+class HubMoved(Message, bubble=False):
+    """Events of the hub, in order; the hub's states have them already."""
+
+    events: Sequence[HubEvent]
+
+
+@dataclass
+class ActionDone(Message):
+    """What became of something an operator did."""
+
+    outcome: Outcome
+
+
+@dataclass
+class StartFailed(Message):
+    """What should have opened the sessions raised this."""
+
+    error: str
+
+
+@dataclass
+class RequestChosen(Message):
+    """The operator wants to see a request."""
+
+    approval_id: str
+
+
+@dataclass
+class ReplayChosen(Message):
+    """The operator wants to replay a session."""
+
+    session_id: str

@@ -1,0 +1,291 @@
+"""The approval dialog: one request, its whole input, and two keys that decide.
+
+It only ever sends a decision by id; the gate waits on the hub, not on this screen. Closing it decides
+nothing, and keys sleep until the request has been on screen long enough to be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Input, Static
+
+from ...engine.history.events import ApprovalDecided, ApprovalWithdrawn, JournalEvent
+from ...engine.history.state import ApprovalState, SessionState
+from ...engine.hub import Hub, Outcome
+from ..messages import HubMoved
+from ..text import age, clip, seconds_between, shown
+from ..widgets.bars import KeyBar
+from ..widgets.blocks import GUTTER, Block, BlockList
+from ..widgets.request import folds, request_lines
+from .panel import Panel
+
+ASLEEP = 0.4
+"""Seconds that decision keys do nothing after the request is shown."""
+FLASH = 0.6
+CHROME = 4
+"""Lines of the frame, the notice and the keys around the text."""
+
+
+class ApprovalScreen(Panel[Outcome | None]):
+    """The dialog of one request. Dismissed with the hub's outcome once decided here, else with `None`."""
+
+    CSS_PATH = "approval.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("a", "approve", "approve once", id="approval.approve", tooltip="Let this one call run"),
+        Binding(
+            "d", "deny", "deny", id="approval.deny", tooltip="Refuse the call, with a reason if you like"
+        ),
+        Binding("space", "fold", "show all", id="approval.fold", tooltip="Show or fold the long lines"),
+        Binding(
+            "escape", "close", "decide later", id="approval.close", tooltip="Close; it stays in the queue"
+        ),
+    ]
+
+    @dataclass
+    class Answered(Message):
+        """The hub's answer to the decision taken here."""
+
+        outcome: Outcome
+
+    def __init__(
+        self,
+        hub: Hub,
+        request: ApprovalState,
+        session: SessionState | None,
+        *,
+        operator: str,
+        clock: Callable[[], datetime],
+        monotonic: Callable[[], float],
+    ) -> None:
+        super().__init__()
+        self.request = request
+        self._hub = hub
+        self._session = session
+        self._operator = operator
+        self._clock = clock
+        self._monotonic = monotonic
+        self._shown_at: float | None = None
+        self._flash_until = 0.0
+        self.deciding = False
+        self._over = False
+        self._expanded = False
+        self._foldable = False
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="frame"):
+            yield BlockList(id="request", cursor=False)
+            yield Static("", id="notice")
+            with Horizontal(id="reason-line"):
+                yield Static(Content.styled("Reason ", "bold $text-warning"), id="reason-label")
+                yield Input(placeholder="optional; the agent is told", id="reason")
+            yield KeyBar()
+
+    def on_mount(self) -> None:
+        self.query_one("#reason-line").display = False
+        self.query_one("#notice").display = False
+        self.query_one("#request", BlockList).focus()
+        self._arrange()
+        self.set_interval(0.1, self._tick)
+
+    def on_resize(self) -> None:
+        self._arrange()
+
+    def on_screen_resume(self) -> None:
+        """Whatever brings the request into view starts the wait anew."""
+        self._shown_at = None
+        self.call_after_refresh(self._mark_shown)
+
+    def _mark_shown(self) -> None:
+        self._shown_at = self._monotonic()
+        self._tick()
+
+    # What it shows
+
+    def _arrange(self) -> None:
+        """Size the frame to the text, fold what does not fit, and show it."""
+        frame = self.query_one(".frame", Vertical)
+        wide, high = self.app.size
+        width = min(118, wide if wide < 64 else wide - (2 if wide < 100 else 6))
+        most = high if high < 20 else high - 2
+        inner = width - 4 - GUTTER
+        small = high < 20
+        frame.set_class(small, "-small")
+        room = most - CHROME + small - (1 if self.query_one("#reason-line").display else 0)
+        now = self._clock()
+        self._foldable = folds(self.request, self._session, now, inner, room)
+        limit = None if self._expanded else room
+        lines = request_lines(self.request, self._session, now, inner, limit)
+        frame.styles.width = width
+        frame.styles.height = min(most, len(lines) + most - room)
+        stamp = hash(tuple(line.plain for line in lines))
+        pieces = [
+            Block(f"{start}", (start, stamp), lambda _, start=start: lines[start : start + 100])
+            for start in range(0, len(lines), 100)
+        ]
+        self.query_one("#request", BlockList).show(pieces)
+        self.refresh_bindings()
+
+    def _tick(self) -> None:
+        if not self.is_attached:
+            return
+        frame = self.query_one(".frame", Vertical)
+        waited = age(seconds_between(self.request.since, self._clock()))
+        name = clip(shown(self.request.title), max(10, self.app.size.width // 2))
+        who = shown(self.request.agent or self.request.session)
+        frame.border_title = Content(f"{name} · {who} · waiting {waited}")
+        frame.border_subtitle = self._note()
+        frame.set_class(self._monotonic() < self._flash_until, "-early")
+        frame.set_class(self._over, "-over")
+
+    def _note(self) -> Content:
+        left = self.sleeps_for()
+        if self.query_one("#reason-line").display and not self.deciding:
+            return Content.styled(" enter denies · esc goes back ", "bold $text-warning")
+        if self._over:
+            return Content("nothing to decide any more · esc closes")
+        if self.deciding:
+            return Content("deciding…")
+        if left > 0:
+            style = (
+                "bold $text-error reverse"
+                if self._monotonic() < self._flash_until
+                else "bold $text-warning"
+            )
+            return Content.styled(f" keys wake in {left:.1f} s ", style)
+        body = self.query_one("#request", BlockList)
+        height, total = body.scrollable_content_region.height, body.virtual_size.height
+        if total > height > 0:
+            top = body.scroll_offset.y
+            more = " · end ↓" if top + height < total else ""
+            return Content(f"line {top + 1}–{min(total, top + height)} of {total}{more}")
+        return Content("")
+
+    def sleeps_for(self) -> float:
+        """Seconds until decision keys wake; 0 when they are awake."""
+        if self._shown_at is None:
+            return ASLEEP
+        return max(0.0, ASLEEP - (self._monotonic() - self._shown_at))
+
+    def _say(self, text: str, *, bad: bool = True) -> None:
+        notice = self.query_one("#notice", Static)
+        notice.update(Content.styled(shown(text), "bold $text-error" if bad else "bold $text-warning"))
+        notice.display = True
+        self._arrange()
+
+    # What happens elsewhere
+
+    @on(HubMoved)
+    def follow(self, moved: HubMoved) -> None:
+        """Somebody else may decide, or nobody may need to any more."""
+        for event in moved.events:
+            match event:
+                case JournalEvent(body=ApprovalDecided() as body) if body.approval_id == self.request.id:
+                    if not self.deciding:
+                        word = "approved" if body.approved else "denied"
+                        why = f": {body.reason}" if body.reason else ""
+                        self._end(f"Already {word} by {body.by}{why}")
+                case JournalEvent(body=ApprovalWithdrawn() as body) if (
+                    body.approval_id == self.request.id
+                ):
+                    self._end(f"Withdrawn: {body.reason}")
+                case _:
+                    pass
+
+    def _end(self, text: str) -> None:
+        self._over = True
+        self._hide_reason()
+        self._say(text, bad=False)
+        self._tick()
+
+    # What the operator does
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Decision keys go away once there is nothing to decide."""
+        if action in ("approve", "deny"):
+            return not self._over and not self.deciding
+        if action == "fold":
+            return self._foldable or self._expanded
+        return True
+
+    def _awake(self) -> bool:
+        if self.sleeps_for() <= 0:
+            return True
+        self._flash_until = self._monotonic() + FLASH
+        self._tick()
+        return False
+
+    def action_approve(self) -> None:
+        """Approve this one call."""
+        if self._awake() and not self.query_one("#reason-line").display:
+            self._decide(True, None)
+
+    def action_deny(self) -> None:
+        """Open the line for the reason; enter there denies."""
+        if self._awake():
+            self.query_one("#reason-line").display = True
+            self.query_one("#reason", Input).focus()
+            self._arrange()
+            self._tick()
+
+    @on(Input.Submitted, "#reason")
+    def deny_with_reason(self, event: Input.Submitted) -> None:
+        event.stop()
+        if not self._over and not self.deciding and self._awake():
+            self._decide(False, event.value.strip() or None)
+
+    def _decide(self, approved: bool, reason: str | None) -> None:
+        self.deciding = True
+        self._tick()
+        self.refresh_bindings()
+        # The app's worker, not this screen's: closing the screen must not cut a decision in half.
+        self.app.run_worker(self._send(approved, reason), group="decisions", exit_on_error=False)
+
+    async def _send(self, approved: bool, reason: str | None) -> None:
+        try:
+            outcome = await self._hub.decide(
+                self.request.id, approved=approved, by=self._operator, reason=reason
+            )
+        except Exception as error:
+            outcome = Outcome(ok=False, message=f"Not decided: {error}")
+        self.post_message(self.Answered(outcome))
+
+    @on(Answered)
+    def show_answer(self, message: Answered) -> None:
+        """Close when it took effect; otherwise say why not, and stay."""
+        self.deciding = False
+        if message.outcome.ok and self.is_current:
+            self.dismiss(message.outcome)
+            return
+        self._say(message.outcome.message, bad=not message.outcome.ok)
+        self._over = message.outcome.ok or self._over
+        self._tick()
+        self.refresh_bindings()
+
+    def action_fold(self) -> None:
+        """Show every line of the input, or fold it again."""
+        self._expanded = not self._expanded
+        self._arrange()
+
+    def action_close(self) -> None:
+        """Leave the reason line, or the dialog. Decides nothing."""
+        if self.deciding:
+            return
+        if self.query_one("#reason-line").display:
+            self._hide_reason()
+            self._arrange()
+        elif self.is_current:
+            self.dismiss(None)
+
+    def _hide_reason(self) -> None:
+        self.query_one("#reason-line").display = False
+        self.query_one("#request", BlockList).focus()

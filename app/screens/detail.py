@@ -1,0 +1,114 @@
+"""An entry in full: a message, or a call with its whole input and output, however long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+
+from ...engine.history.state import CallState, TranscriptEntry
+from ..symbols import call_look
+from ..text import duration, shown, shown_lines, wrap
+from ..widgets.blocks import Block, BlockList
+from ..widgets.inputs import input_rows
+from .panel import Panel
+
+PIECE = 200
+"""Lines of a long text per block: only those on screen are ever made into strips."""
+
+
+class Detail(Panel[None]):
+    """Shows blocks to read and scroll."""
+
+    def __init__(self, title: str, blocks: Sequence[Block]) -> None:
+        super().__init__()
+        self._title = title
+        self._blocks = blocks
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="frame") as frame:
+            frame.border_title = Content(shown(self._title))
+            frame.border_subtitle = "esc close"
+            yield BlockList(cursor=False)
+
+    def on_mount(self) -> None:
+        body = self.query_one(BlockList)
+        body.show(self._blocks)
+        body.focus()
+
+
+def text_blocks(key: str, text: str, *, bar: str = "", style: str = "") -> list[Block]:
+    """A long text as blocks, folded to the width they are shown at."""
+    rows = shown_lines(text)
+
+    def piece(start: int) -> Callable[[int], list[Content]]:
+        def lines(width: int) -> list[Content]:
+            return [
+                Content.assemble((bar, "$foreground 60%"), (row, style))
+                for source in rows[start : start + PIECE]
+                for row in wrap(source, width - len(bar))
+            ]
+
+        return lines
+
+    return [Block(f"{key}{i}", i, piece(i)) for i in range(0, len(rows), PIECE)]
+
+
+def entry_detail(entry: TranscriptEntry, agent: str) -> Detail:
+    """The panel for an entry of the transcript."""
+    if entry.call is not None:
+        return call_detail(entry.call)
+    who = entry.by or ("user" if entry.kind == "user" else agent or entry.kind)
+    return Detail(f"{who} · {entry.at:%H:%M:%S}", text_blocks("text", entry.text or ""))
+
+
+def call_detail(call: CallState) -> Detail:
+    """The panel for a call."""
+    look = call_look(call)
+    name = call.names[0] if call.names else call.tool
+    facts = [("state", f"{look.symbol} {look.word}", look.style)]
+    if call.seconds is not None:
+        facts.append(("took", duration(call.seconds), ""))
+    if len(call.names) > 1:
+        facts.append(("names", ", ".join(call.names), ""))
+    if call.outcome is not None:
+        facts.append(("verdict", call.outcome, ""))
+    if call.reason:
+        facts.append(("reason", call.reason, "$text-error"))
+    if call.net:
+        facts.append(("net", call.net, ""))
+    if call.rule is not None:
+        facts.append(("rule", f"{call.rule.where}  {call.rule.text}", ""))
+    if call.approved_by:
+        facts.append(("approved by", ", ".join(call.approved_by), ""))
+    facts.append(("call", f"{call.call_id} · proposed {call.at:%H:%M:%S}", "$foreground 60%"))
+    blocks = [_heading("call")]
+    blocks += [_fact(label, value, style) for label, value, style in facts]
+    blocks.append(_heading("input"))
+    blocks.append(Block("input", 0, lambda width: input_rows(call.input, width)))
+    blocks.append(_heading("output"))
+    if call.output is None:
+        blocks.append(
+            _fact("", "none yet" if call.status in ("waiting", "running") else "none", "$foreground 60%")
+        )
+    else:
+        blocks += text_blocks("output", call.output, bar="│ ")
+    return Detail(f"Call: {name}", blocks)
+
+
+def _heading(word: str) -> Block:
+    blank = [] if word == "call" else [Content("")]
+    return Block(f"# {word}", 0, lambda _: [*blank, Content.styled(word.upper(), "bold $text-primary")])
+
+
+def _fact(label: str, value: str, style: str) -> Block:
+    def lines(width: int) -> list[Content]:
+        rows = [row for line in shown_lines(value) for row in wrap(line, width - 14)]
+        return [
+            Content.assemble((f"{label if i == 0 else '':<12}  ", "$foreground 60%"), (row, style))
+            for i, row in enumerate(rows)
+        ]
+
+    return Block(f"fact {label}", value, lines)

@@ -1,0 +1,115 @@
+"""Where to go in a replay: an event's number, or a time."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from datetime import datetime, timedelta, tzinfo
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Input, Static
+
+from ...engine.history.events import JournalEvent
+from ...engine.text import visible
+from ..moments import clock
+from .panel import Panel
+
+_NUMBER = re.compile(r"#?(\d+)")
+_LATER = re.compile(r"\+(\d+)\s*([smh]?)")
+_TIME = re.compile(r"(?:(\d{4})-(\d{1,2})-(\d{1,2})[ T])?(\d{1,2}):(\d{2})(?::(\d{2}))?")
+_UNITS = {"": "seconds", "s": "seconds", "m": "minutes", "h": "hours"}
+
+
+class MomentError(ValueError):
+    """What was typed names no event of this session; the message says what would."""
+
+
+def find_moment(text: str, recorded: Sequence[JournalEvent], zone: tzinfo | None = None) -> int:
+    """The number, from 1, of the event that `text` names.
+
+    `31` is an event's number, `14:01` or `14:01:40` (with a date before it in a long session) the first
+    event at or after that time, `+90s` or `+5m` so long after the beginning. A time after the last event
+    is the last. Raises `MomentError`.
+    """
+    text = text.strip()
+    total = len(recorded)
+    if number := _NUMBER.fullmatch(text):
+        if not 1 <= int(number[1]) <= total:
+            raise MomentError(f"There is no event {number[1]}; this session has 1 to {total}.")
+        return int(number[1])
+    if later := _LATER.fullmatch(text):
+        moment = recorded[0].at + _span(int(later[1]), _UNITS[later[2]])
+    elif time := _TIME.fullmatch(text):
+        moment = _moment(time, recorded, zone)
+    else:
+        raise MomentError(
+            f"'{visible(text)}' is neither an event's number (1 to {total}) nor a time (14:01:40, +90s)."
+        )
+    at = bisect_left(recorded, moment, key=lambda event: event.at)
+    return min(at + 1, total)
+
+
+def _span(amount: int, unit: str) -> timedelta:
+    try:
+        return timedelta(**{unit: amount})
+    except OverflowError as error:
+        raise MomentError(f"+{amount} {unit} is longer than any session; give fewer.") from error
+
+
+def _moment(time: re.Match[str], recorded: Sequence[JournalEvent], zone: tzinfo | None) -> datetime:
+    """The named time; without a date it is the first such time that is not before the session's start."""
+    first = recorded[0].at.astimezone(zone)
+    year, month, day, hour, minute, second = time.groups()
+    try:
+        moment = first.replace(hour=int(hour), minute=int(minute), second=int(second or 0), microsecond=0)
+        if year is not None:
+            return moment.replace(year=int(year), month=int(month), day=int(day))
+    except ValueError as error:
+        raise MomentError(f"'{time[0]}' is no time of day; write it like 14:01:40.") from error
+    tomorrow = moment + timedelta(days=1)
+    if moment < first.replace(second=0, microsecond=0) and tomorrow <= recorded[-1].at:
+        return tomorrow
+    return moment
+
+
+class GoToScreen(Panel[int | None]):
+    """Asks for an event's number or a time; gives the number, or nothing on escape."""
+
+    DEFAULT_CSS = """
+    GoToScreen > .frame { width: 64; max-width: 95%; }
+    GoToScreen Input, GoToScreen Input:focus { height: 1; border: none; padding: 0; background: $boost; }
+    GoToScreen Static { height: auto; margin-top: 1; color: $text-muted; }
+    """
+
+    def __init__(self, recorded: Sequence[JournalEvent], *, zone: tzinfo | None = None) -> None:
+        super().__init__()
+        self._recorded = recorded
+        self._zone = zone
+
+    def compose(self) -> ComposeResult:
+        first, last = (clock(self._recorded[at].at, self._zone) for at in (0, -1))
+        with Vertical(classes="frame") as frame:
+            frame.border_title = "Go to"
+            frame.border_subtitle = "enter goes · esc stays"
+            yield Input(placeholder="event number or time", id="moment")
+            yield Static(
+                Content(f"1 to {len(self._recorded)}, {first} to {last}, or +90s after the start"),
+                id="hint",
+            )
+
+    def on_mount(self) -> None:
+        self.query_one(Input).focus()
+
+    @on(Input.Submitted)
+    def go(self, message: Input.Submitted) -> None:
+        try:
+            number = find_moment(message.value, self._recorded, self._zone)
+        except MomentError as error:
+            self.query_one("#hint", Static).update(Content.styled(str(error), "$text-error"))
+            return
+        if self.is_current:
+            self.dismiss(number)

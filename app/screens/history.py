@@ -1,0 +1,276 @@
+"""The history screen: recorded sessions, newest first, to be filtered and opened for replay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+from typing import ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.screen import Screen
+from textual.timer import Timer
+from textual.widgets import Input, Static
+
+from ...engine.history.events import JournalEvent
+from ...engine.history.state import SessionSummary
+from ...engine.text import visible
+from ..history_source import HistorySource
+from ..messages import HubMoved
+from ..moments import day_and_time, length
+from ..session_table import Column, columns, heading, look, row
+from ..widgets.bars import KeyBar
+from ..widgets.blocks import GUTTER, Block, BlockList
+from .replay import ReplayScreen
+
+SECONDS_BETWEEN_READS = 1.0
+EMPTY = (
+    "No sessions are recorded yet.\n\nStart one with  interlock demo  or  interlock run , then press F5."
+)
+
+
+def matches(session: SessionSummary, words: str) -> bool:
+    """Whether every word of a filter occurs in what the table knows of the session, in any case."""
+    known = (session.id, session.agent, session.model, session.mode, session.status, look(session).word)
+    text = " ".join(known).casefold()
+    return all(word in text for word in words.casefold().split())
+
+
+class HistoryScreen(Screen[None]):
+    """Recorded sessions of `source`. `zone` is the operator's; `None` is the machine's."""
+
+    CSS_PATH = "history.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "slash",
+            "filter",
+            "filter",
+            key_display="/",
+            id="history.filter",
+            tooltip="Filter the sessions",
+        ),
+        Binding("f5", "reload", "reload", id="history.reload", tooltip="Read the sessions again"),
+        Binding("escape", "leave", "back", id="history.back", tooltip="Clear the filter, or go back"),
+    ]
+
+    @dataclass
+    class Loaded(Message):
+        """The recorded sessions have been read."""
+
+        sessions: list[SessionSummary]
+
+    @dataclass
+    class Opened(Message):
+        """A session's events have been read."""
+
+        recorded: list[JournalEvent]
+
+    @dataclass
+    class Failed(Message):
+        """The journal could not be read."""
+
+        error: str
+
+    def __init__(self, source: HistorySource, *, zone: tzinfo | None = None) -> None:
+        super().__init__()
+        self._source = source
+        self._zone = zone
+        self._all: list[SessionSummary] | None = None
+        self._shown: list[SessionSummary] = []
+        self._due: Timer | None = None
+        self._error = ""
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="sessions"):
+            yield Static("", id="title")
+            yield Input(placeholder="words: session, agent, model, mode or status", id="filter")
+            yield Static("", id="heading")
+            yield BlockList(id="table")
+            yield Static("", id="note")
+            yield Static("", id="detail")
+        yield KeyBar()
+
+    def on_mount(self) -> None:
+        self.query_one("#filter").display = False
+        self.query_one(BlockList).focus()
+        self._show()
+        self.action_reload()
+
+    def on_screen_resume(self) -> None:
+        if self._all is not None:
+            self.action_reload()
+
+    def on_resize(self) -> None:
+        self._show()
+
+    # Whatever goes wrong in reading is shown: the console itself goes on.
+
+    @work(exclusive=True, group="history-list", exit_on_error=False)
+    async def action_reload(self) -> None:
+        """Read the sessions again."""
+        try:
+            self.post_message(self.Loaded(await self._source.history()))
+        except Exception as error:
+            self.post_message(self.Failed(str(error)))
+
+    @work(exclusive=True, group="history-open", exit_on_error=False)
+    async def open_session(self, session_id: str) -> None:
+        """Read a session and replay it."""
+        try:
+            self.post_message(self.Opened(await self._source.recorded(session_id)))
+        except Exception as error:
+            self.post_message(self.Failed(str(error)))
+
+    @on(Loaded)
+    def show_sessions(self, message: Loaded) -> None:
+        self._all = message.sessions
+        self._error = ""
+        self._show()
+
+    @on(Opened)
+    def replay_session(self, message: Opened) -> None:
+        if self.is_current:
+            self.app.push_screen(ReplayScreen(message.recorded, zone=self._zone))
+
+    @on(HubMoved)
+    def follow(self) -> None:
+        """Read the sessions again soon: what happens while they are read shares the next time."""
+        if self._due is None:
+            self._due = self.set_timer(SECONDS_BETWEEN_READS, self._read_again)
+
+    def _read_again(self) -> None:
+        self._due = None
+        self.action_reload()
+
+    @on(Failed)
+    def show_failure(self, message: Failed) -> None:
+        self._error = visible(message.error, keep_newlines=True)
+        self._show()
+
+    def _show(self) -> None:
+        every = self._all or []
+        words = self.query_one("#filter", Input).value
+        self._shown = [s for s in every if matches(s, words)]
+        noun = "session" if len(every) == 1 else "sessions"
+        count = f"{len(self._shown)} of {len(every)} {noun}" if words.strip() else f"{len(every)} {noun}"
+        if self._all is None:
+            count = "reading…"
+        self.query_one("#title", Static).update(
+            Content.assemble(
+                ("Interlock", "bold $primary"),
+                (" ── ", "$text-muted"),
+                ("history", "bold"),
+                f"   {count}",
+            )
+        )
+        if self._error:
+            self._note(self._error, "$text-error")
+        elif self._all == []:
+            self._note(EMPTY)
+        elif self._all and not self._shown:
+            self._note(f"No session matches '{visible(words)}'. Press escape to see all of them.")
+        else:
+            self._note("")
+        self._fill()
+
+    def _fill(self) -> None:
+        chosen = columns(self._shown, max(20, self.size.width - 4 - GUTTER), zone=self._zone)
+        self.query_one("#heading", Static).update(Content(heading(chosen) if self._shown else ""))
+        lines = [(session.id, _line(chosen, session)) for session in self._shown]
+        self.query_one(BlockList).show([_block(key, line) for key, line in lines])
+        self._describe()
+
+    def _note(self, text: str, style: str = "") -> None:
+        note = self.query_one("#note", Static)
+        note.update(Content.styled(text, style))
+        note.display = bool(text)
+
+    def _describe(self) -> None:
+        """The selected session in full, below the table: what a narrow table leaves out is here."""
+        chosen = self._session()
+        self.query_one("#detail", Static).update(
+            Content("") if chosen is None else _detail(chosen, self._zone)
+        )
+
+    def _session(self) -> SessionSummary | None:
+        current = self.query_one(BlockList).current
+        return next((s for s in self._shown if s.id == current), None)
+
+    @on(BlockList.Moved, "#table")
+    def describe_selected(self) -> None:
+        self._describe()
+
+    @on(BlockList.Opened, "#table")
+    def open_selected(self, message: BlockList.Opened) -> None:
+        self.open_session(message.key)
+
+    def action_filter(self) -> None:
+        """Show the filter and type into it."""
+        words = self.query_one("#filter", Input)
+        words.display = True
+        words.focus()
+
+    @on(Input.Changed, "#filter")
+    def narrow(self) -> None:
+        self._show()
+
+    @on(Input.Submitted, "#filter")
+    def to_table(self) -> None:
+        self.query_one(BlockList).focus()
+
+    def action_leave(self) -> None:
+        """Clear the filter when there is one, else leave the screen."""
+        words = self.query_one("#filter", Input)
+        if words.display:
+            words.value = ""
+            words.display = False
+            self.query_one(BlockList).focus()
+        elif self.is_current:
+            self.dismiss()
+
+
+def _block(key: str, line: Content) -> Block:
+    return Block(
+        key, (line.plain, tuple(line.spans)), lambda width: [line.truncate(width, ellipsis=True)]
+    )
+
+
+def _line(chosen: Sequence[Column], session: SessionSummary) -> Content:
+    cells = row(chosen, session)
+    parts: list[tuple[str, str]] = []
+    for column, cell in zip(chosen, cells, strict=True):
+        parts.append((cell, _cell_style(column.name, session)))
+        parts.append(("  ", ""))
+    return Content.assemble(*parts[:-1])
+
+
+def _cell_style(name: str, session: SessionSummary) -> str:
+    match name:
+        case "status":
+            return look(session).style
+        case "session":
+            return "bold"
+        case "blocked" if session.blocked:
+            return "$text-error"
+        case "waiting" if session.waiting:
+            return "$text-warning bold"
+        case _:
+            return "$text-muted"
+
+
+def _detail(session: SessionSummary, zone: tzinfo | None) -> Content:
+    parts: list[tuple[str, str]] = [
+        (visible(session.id), "bold"),
+        (f"  {visible(session.agent)} on {visible(session.model)}, {session.mode} mode\n", ""),
+        (f"started {day_and_time(session.opened, zone)}", "$text-muted"),
+        (f", {length(session.updated - session.opened)} long, {session.events} events, ", "$text-muted"),
+        (f"{session.calls} calls, {session.blocked} blocked, {session.waiting} waiting", "$text-muted"),
+    ]
+    if session.error:
+        parts.append((f"\n✗ {visible(session.error)}", "$text-error"))
+    return Content.assemble(*parts)

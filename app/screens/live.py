@@ -1,0 +1,407 @@
+"""The live screen: sessions, the selected one's transcript, its nets and pending calls, what waits.
+
+It keeps no state of its own but what is selected and what streams; everything else is read from the hub
+when events say that it moved, and painted at most five times a second. A new request is painted at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from datetime import datetime
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Static
+
+from ...engine.history.events import ApprovalDecided, ApprovalRequested, ApprovalWithdrawn, JournalEvent
+from ...engine.history.state import ApprovalState, SessionState
+from ...engine.hub import Hub, HubEvent, Outcome
+from ..flow import Flow
+from ..messages import ActionDone, HubMoved, ReplayChosen, RequestChosen
+from ..symbols import session_look
+from ..text import clip, shown
+from ..widgets.bars import KeyBar, PaneTabs, TitleBar
+from ..widgets.blocks import BlockList
+from ..widgets.markings import NetList
+from ..widgets.queues import PendingList, SessionList, WaitingList, session_names
+from ..widgets.say_line import SayLine
+from ..widgets.transcript import Transcript
+from .confirm import Confirm
+from .detail import entry_detail
+from .net_picture import net_picture
+from .switch_nets import SwitchNets
+
+PANES = (
+    ("sessions", "Sessions"),
+    ("transcript", "Transcript"),
+    ("nets", "Nets"),
+    ("pending", "Pending"),
+    ("waiting", "Waiting"),
+)
+PAINTS_PER_SECOND = 5
+
+
+class LiveScreen(Screen[None]):
+    """The screen an operator works on."""
+
+    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-narrow"), (100, "-wide")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "a",
+            "decide('approve')",
+            "approve",
+            id="live.approve",
+            tooltip="Open the selected request to approve it",
+        ),
+        Binding(
+            "d", "decide('deny')", "deny", id="live.deny", tooltip="Open the selected request to deny it"
+        ),
+        Binding(
+            "i",
+            "interrupt",
+            "interrupt",
+            id="live.interrupt",
+            tooltip="Interrupt the agent with a message",
+        ),
+        Binding(
+            "n", "switch_nets", "nets", id="live.nets", tooltip="Switch nets of this session on or off"
+        ),
+        Binding("m", "mode", "mode", id="live.mode", tooltip="Enforce or shadow: block, or only record"),
+        Binding("h", "app.history", "history", id="live.history", tooltip="The recorded sessions"),
+        Binding("r", "replay", "replay", id="live.replay", tooltip="Step through this session's events"),
+        Binding("ctrl+x", "stop", "stop", id="live.stop", tooltip="Stop what the agent is doing"),
+        *(
+            Binding(
+                str(number),
+                f"pane('{pane}')",
+                f"go to {title.lower()}",
+                show=False,
+                id=f"live.pane-{pane}",
+                tooltip=f"Bring {title.lower()} forward",
+            )
+            for number, (pane, title) in enumerate(PANES, 1)
+        ),
+    ]
+
+    def __init__(
+        self,
+        hub: Hub,
+        *,
+        operator: str,
+        database: str,
+        clock: Callable[[], datetime],
+        selected: str | None = None,
+    ) -> None:
+        super().__init__()
+        self._hub = hub
+        self._operator = operator
+        self._database = database
+        self._clock = clock
+        self._selected = selected
+        self._flows: dict[str, Flow] = {}
+        self._sessions: dict[str, SessionState] = {}
+        self._approvals: list[ApprovalState] = []
+        self._dirty = True
+        self._returns_to: str = "transcript"
+
+    def compose(self) -> ComposeResult:
+        yield TitleBar("live", operator=self._operator, database=self._database)
+        yield Static("", id="problem")
+        yield PaneTabs(PANES)
+        with Vertical(id="panes"):
+            with Horizontal(id="upper"):
+                yield SessionList()
+                yield Transcript()
+                yield WaitingList()
+            with Horizontal(id="lower"):
+                yield NetList()
+                yield PendingList()
+        yield SayLine()
+        yield KeyBar()
+
+    async def on_mount(self) -> None:
+        self.query_one("#problem").display = False
+        self.query_one("#upper #sessions").border_title = "Sessions"
+        self._bring("transcript")
+        self.set_interval(1 / PAINTS_PER_SECOND, self._paint_changes)
+        self.set_interval(1.0, self._age)
+        await self.paint()
+
+    def _age(self) -> None:
+        self._dirty = True
+
+    async def _paint_changes(self) -> None:
+        if self._dirty:
+            await self.paint()
+
+    # What happens in the hub
+
+    @on(HubMoved)
+    async def follow(self, moved: HubMoved) -> None:
+        """Follow the streams; paint at once when the queue changed, else with the next tick."""
+        now = self._clock()
+        for event in moved.events:
+            self._flows.setdefault(event.session, Flow()).take(event, now)
+        self._dirty = True
+        if any(_changes_queue(event) for event in moved.events):
+            await self.paint()
+
+    async def paint(self) -> None:
+        """Bring every pane up to the hub's state."""
+        self._dirty = False
+        try:
+            sessions = await self._hub.sessions()
+            self._approvals = await self._hub.approvals()
+        except Exception as error:
+            self.show_problem(f"The hub does not answer: {error}")
+            return
+        self._sessions = {state.id: state for state in sessions}
+        if self._selected not in self._sessions:
+            self._selected = sessions[0].id if sessions else None
+        names = session_names(sessions)
+        now = self._clock()
+        state = self.state
+        self.query_one("#sessions", SessionList).show_sessions(sessions)
+        if self._selected is not None:
+            self.query_one("#sessions", SessionList).select(self._selected)
+        flow = self._flows.get(self._selected or "", Flow())
+        self.query_one("#transcript", Transcript).show_session(state, flow, now)
+        self.query_one("#waiting", WaitingList).show_waiting(self._approvals, names, now)
+        self.query_one("#nets", NetList).show_nets(state)
+        self.query_one("#pending", PendingList).show_pending(state, now)
+        self._title(state, names)
+        self._size_lower()
+
+    def _title(self, state: SessionState | None, names: dict[str, str]) -> None:
+        waiting, pending = len(self._approvals), len(state.pending) if state else 0
+        self.query_one(TitleBar).waiting = waiting
+        self.query_one(PaneTabs).counts = {"waiting": waiting, "pending": pending}
+        self.app.title = f"Interlock · {waiting} waiting" if waiting else "Interlock"
+        name = names.get(state.id, "") if state else ""
+        _entitle(self.query_one("#waiting"), f"Waiting ({waiting})" if waiting else "Waiting")
+        _entitle(self.query_one("#pending"), f"Pending ({pending})" if pending else "Pending")
+        _entitle(self.query_one("#nets"), f"Nets of {clip(name, 40)}" if name else "Nets")
+        transcript = self.query_one("#transcript")
+        if state is None:
+            _entitle(transcript, "Transcript")
+            return
+        look = session_look(state)
+        transcript.border_title = Content.assemble(
+            (clip(name, 40), "bold"), "  ", (f"{look.symbol} {look.word}", look.style), f"  {state.mode}"
+        )
+        transcript.border_subtitle = Content(clip(shown(state.model), 30))
+
+    def _size_lower(self) -> None:
+        """The lower panes are as high as the nets need, up to two fifths of the screen."""
+        nets = max(3, len(self.query_one("#nets", NetList).blocks))
+        self.query_one("#lower").styles.height = min(nets + 2, max(5, self.size.height * 2 // 5))
+
+    def show_problem(self, text: str) -> None:
+        """A line that stays until the console ends."""
+        problem = self.query_one("#problem", Static)
+        problem.update(Content.styled(f"✗ {shown(text)}", "bold $text-error"))
+        problem.display = True
+
+    @property
+    def state(self) -> SessionState | None:
+        """The selected session."""
+        return self._sessions.get(self._selected or "")
+
+    @property
+    def selected_request(self) -> ApprovalState | None:
+        """The request under the cursor of the queue."""
+        current = self.query_one("#waiting", WaitingList).current
+        return next((a for a in self._approvals if a.id == current), None)
+
+    # What the operator moves and opens
+
+    @on(BlockList.Moved, "#sessions")
+    async def choose_session(self, event: BlockList.Moved) -> None:
+        if self.focused is event.blocks and event.key != self._selected:
+            self._selected = event.key
+            await self.paint()
+
+    @on(BlockList.Moved, "#waiting")
+    async def choose_request(self, event: BlockList.Moved) -> None:
+        """Moving in the queue shows the session that asks."""
+        request = self.selected_request
+        if self.focused is event.blocks and request is not None and request.session != self._selected:
+            self._selected = request.session
+            await self.paint()
+
+    @on(BlockList.Opened, "#sessions")
+    def open_session(self) -> None:
+        self.action_pane("transcript")
+
+    @on(BlockList.Opened, "#waiting")
+    def open_request(self, event: BlockList.Opened) -> None:
+        self.post_message(RequestChosen(event.key))
+
+    @on(BlockList.Opened, "#transcript")
+    def open_entry(self, event: BlockList.Opened) -> None:
+        state = self.state
+        if state is None or not event.key.isdecimal() or int(event.key) >= len(state.transcript):
+            return
+        entry = state.transcript[int(event.key)]
+        if entry.call is not None and entry.call.status == "waiting":
+            asking = [a.id for a in self._approvals if a.call_id == entry.call.call_id]
+            if asking:
+                self.post_message(RequestChosen(asking[0]))
+                return
+        self.app.push_screen(entry_detail(entry, state.agent))
+
+    @on(BlockList.Opened, "#nets")
+    def open_net(self, event: BlockList.Opened) -> None:
+        state = self.state
+        if state is not None and event.key in state.nets:
+            self.app.push_screen(net_picture(state.nets[event.key]))
+
+    @on(BlockList.Opened, "#pending")
+    def open_pending(self, event: BlockList.Opened) -> None:
+        state = self.state
+        call_id = event.key.split("/")[0]
+        if state is None:
+            return
+        entry = next((e for e in state.transcript if e.call and e.call.call_id == call_id), None)
+        if entry is not None:
+            self.app.push_screen(entry_detail(entry, state.agent))
+
+    @on(PaneTabs.Chosen)
+    def choose_tab(self, event: PaneTabs.Chosen) -> None:
+        self.action_pane(event.pane)
+
+    @on(TitleBar.Chosen)
+    async def choose_screen(self, event: TitleBar.Chosen) -> None:
+        if event.screen == "history":
+            await self.app.run_action("history")
+
+    def action_pane(self, pane: str) -> None:
+        """Bring a pane forward and focus it."""
+        self._bring(pane)
+
+    def _bring(self, pane: str) -> None:
+        for name, _ in PANES:
+            self.set_class(name == pane, f"show-{name}")
+        self.query_one(PaneTabs).current = pane
+        self.query_one(f"#{pane}").focus()
+
+    def on_descendant_focus(self) -> None:
+        """With tab, the pane that has the focus is the one shown."""
+        focused = self.focused
+        if isinstance(focused, BlockList) and focused.id is not None:
+            self._returns_to = focused.id
+            self.query_one(PaneTabs).current = focused.id
+
+    def on_resize(self) -> None:
+        """A pane that a narrower screen hides must not keep the focus; a line being typed does."""
+        if not self.query_one(SayLine).is_open:
+            self._bring(self._returns_to)
+        self._dirty = True
+
+    # What the operator does
+
+    def action_decide(self, _intent: str) -> None:
+        """Open the selected request, whatever the intent: deciding needs its whole input on screen."""
+        request = self.selected_request
+        if request is None:
+            self.notify("Nothing waits for you.")
+        else:
+            self.post_message(RequestChosen(request.id))
+
+    def action_interrupt(self) -> None:
+        """Open the line that speaks to the agent."""
+        state = self.state
+        if state is None:
+            self.notify("No session to speak to.")
+            return
+        self.query_one(SayLine).open(state.id, state.agent or state.id)
+
+    @on(SayLine.Said)
+    def say(self, event: SayLine.Said) -> None:
+        self._do(self._send(event.session, event.text))
+
+    async def _send(self, session: str, text: str) -> Outcome:
+        await self._hub.send(session, text, by=self._operator, mode="steer")
+        return Outcome(ok=True, message=f"Told {session}")
+
+    @on(SayLine.Closed)
+    def stop_saying(self) -> None:
+        self._bring(self._returns_to)
+
+    def action_switch_nets(self) -> None:
+        state = self.state
+        if state is not None:
+            self.app.push_screen(SwitchNets(self._hub, state, operator=self._operator))
+
+    def action_mode(self) -> None:
+        """Switch the session's mode; leaving enforce is confirmed first, since it stops blocking."""
+        state = self.state
+        if state is None:
+            return
+        if state.mode == "shadow":
+            self._do(self._hub.set_mode(state.id, "enforce", by=self._operator))
+            return
+        self._ask(
+            "Shadow mode",
+            f"Stop blocking calls of {state.agent or state.id}?",
+            ["In shadow mode every call runs; what would have been blocked or asked is only recorded."],
+            lambda: self._hub.set_mode(state.id, "shadow", by=self._operator),
+        )
+
+    def action_stop(self) -> None:
+        state = self.state
+        if state is None:
+            return
+        self._ask(
+            "Stop the agent",
+            f"Stop what {state.agent or state.id} is doing?",
+            ["A running tool is ended, a waiting request withdrawn. The session stays open."],
+            lambda: self._abort(state.id),
+        )
+
+    async def _abort(self, session: str) -> Outcome:
+        await self._hub.abort(session, f"stopped by {self._operator}")
+        return Outcome(ok=True, message=f"Stopped {session}")
+
+    def action_replay(self) -> None:
+        if self._selected is not None:
+            self.post_message(ReplayChosen(self._selected))
+
+    def _ask(
+        self,
+        title: str,
+        question: str,
+        details: list[str],
+        then: Callable[[], Coroutine[object, object, Outcome]],
+    ) -> None:
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self._do(then())
+
+        self.app.push_screen(Confirm(title, question, details), answered)
+
+    def _do(self, action: Coroutine[object, object, Outcome]) -> None:
+        self.app.run_worker(self._finish(action), group="decisions", exit_on_error=False)
+
+    async def _finish(self, action: Coroutine[object, object, Outcome]) -> None:
+        try:
+            outcome = await action
+        except Exception as error:
+            outcome = Outcome(ok=False, message=str(error) or type(error).__name__)
+        self.post_message(ActionDone(outcome))
+
+
+def _changes_queue(event: HubEvent) -> bool:
+    return isinstance(event, JournalEvent) and isinstance(
+        event.body, ApprovalRequested | ApprovalDecided | ApprovalWithdrawn
+    )
+
+
+def _entitle(widget: Widget, title: str) -> None:
+    widget.border_title = Content(title)

@@ -1,0 +1,120 @@
+"""Recorded sessions as a table that fits a width: which columns are shown, and what is in them.
+
+The screen and the command show the same one. Columns leave in a fixed order when there is no room; a
+session's id is what `interlock replay` needs, so it is the last to be shortened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import tzinfo
+
+from rich.cells import cell_len, set_cell_size
+
+from ..engine.history.state import SessionSummary
+from ..engine.text import visible
+from .moments import day_and_time, length, short_day_and_time
+from .symbols import SESSION, SHADOW, Look
+
+GAP = 2
+_LONGEST = {"session": 32, "agent": 18, "model": 24}
+_SHORTEST_SESSION = 12
+_WHOLE = 10_000
+_LEAVING = ("model", "agent", "length", "mode", "waiting", "blocked", "calls", "started")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its heading, how a session is shown in it, and its width in cells."""
+
+    name: str
+    heading: str
+    cell: Callable[[SessionSummary], str]
+    width: int = 0
+    right: bool = False
+
+    def fit(self, text: str) -> str:
+        """`text` in exactly the column's width, with `…` where it was cut."""
+        size = cell_len(text)
+        if size > self.width:
+            return set_cell_size(text, self.width - 1) + "…"
+        space = " " * (self.width - size)
+        return space + text if self.right else text + space
+
+
+def look(session: SessionSummary) -> Look:
+    """Symbol, word and colour of where a session stands; `S` while it works in shadow mode."""
+    found = SESSION[session.status]
+    if session.mode == "shadow" and session.status in ("running", "idle"):
+        return Look(SHADOW.symbol, found.word, SHADOW.style)
+    return found
+
+
+def columns(
+    sessions: Sequence[SessionSummary],
+    width: int,
+    *,
+    zone: tzinfo | None = None,
+    shorten_ids: bool = True,
+) -> list[Column]:
+    """The columns that fit into `width` cells, each wide enough for what it shows.
+
+    With `shorten_ids` false a session's id is always whole, even if the table gets wider than `width`.
+    """
+    longest = _LONGEST if shorten_ids else {**_LONGEST, "session": _WHOLE}
+    chosen = [_sized(column, sessions, longest) for column in _all_columns(zone)]
+    if _total(chosen) > width:
+        chosen = [_short_start(c, sessions, zone) for c in chosen]
+    for name in _LEAVING:
+        if _total(chosen) <= width:
+            break
+        chosen = [c for c in chosen if c.name != name]
+    excess = _total(chosen) - width
+    if excess > 0 and shorten_ids:
+        chosen = [
+            replace(c, width=max(_SHORTEST_SESSION, c.width - excess)) if c.name == "session" else c
+            for c in chosen
+        ]
+    return chosen
+
+
+def heading(chosen: Sequence[Column]) -> str:
+    """The line above the table."""
+    return (" " * GAP).join(column.fit(column.heading) for column in chosen)
+
+
+def row(chosen: Sequence[Column], session: SessionSummary) -> list[str]:
+    """The cells of one session, each in its column's width."""
+    return [column.fit(column.cell(session)) for column in chosen]
+
+
+def _all_columns(zone: tzinfo | None) -> list[Column]:
+    return [
+        Column("status", "status", lambda s: f"{look(s).symbol} {look(s).word}"),
+        Column("session", "session", lambda s: visible(s.id)),
+        Column("agent", "agent", lambda s: visible(s.agent)),
+        Column("model", "model", lambda s: visible(s.model)),
+        Column("mode", "mode", lambda s: s.mode),
+        Column("started", "started", lambda s: day_and_time(s.opened, zone)),
+        Column("length", "length", lambda s: length(s.updated - s.opened), right=True),
+        Column("calls", "calls", lambda s: str(s.calls), right=True),
+        Column("blocked", "blocked", lambda s: str(s.blocked), right=True),
+        Column("waiting", "waiting", lambda s: str(s.waiting), right=True),
+    ]
+
+
+def _sized(column: Column, sessions: Sequence[SessionSummary], longest: Mapping[str, int]) -> Column:
+    needed = max((cell_len(column.cell(s)) for s in sessions), default=0)
+    needed = max(needed, cell_len(column.heading))
+    return replace(column, width=min(needed, longest.get(column.name, needed)))
+
+
+def _short_start(column: Column, sessions: Sequence[SessionSummary], zone: tzinfo | None) -> Column:
+    if column.name != "started":
+        return column
+    return _sized(replace(column, cell=lambda s: short_day_and_time(s.opened, zone)), sessions, {})
+
+
+def _total(chosen: Sequence[Column]) -> int:
+    return sum(column.width for column in chosen) + GAP * (len(chosen) - 1)

@@ -1,0 +1,156 @@
+"""Settings: what the command line left open comes from the environment, then from configuration files.
+
+Order: option, `INTERLOCK_<OPTION>`, `interlock.toml` in the working directory, `interlock.toml` in the
+user's config directory. In a file an option is a key, at the top or in a table of its command's name;
+dashes become underscores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+FILE_NAME = "interlock.toml"
+_TRUE = {"1", "true", "yes", "on"}
+_FALSE = {"0", "false", "no", "off", ""}
+
+
+class SettingsError(ValueError):
+    """A setting that cannot be used; the message names where it was found and what is expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    value: object
+    where: str
+
+
+def apply_settings(
+    top: argparse.ArgumentParser,
+    args: argparse.Namespace,
+    *,
+    environ: Mapping[str, str] | None = None,
+    directory: Path | None = None,
+) -> None:
+    """Fill the options of `args.command` that were not given. Raises `SettingsError`."""
+    environ = os.environ if environ is None else environ
+    command = _subparser(top, args.command)
+    files = list(_files(directory or Path.cwd(), environ))
+    known = {a.dest for p in _subparsers(top).values() for a in _options(p)}
+    for path, table in files:
+        _reject_unknown(path, table, known, set(_subparsers(top)))
+    for action in _options(command):
+        if getattr(args, action.dest) is not None:
+            continue
+        found = _find(action.dest, args.command, environ, files)
+        if found is not None:
+            setattr(args, action.dest, _convert(action, found))
+
+
+def _subparsers(top: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    for action in top._actions:  # argparse offers no public way to them
+        if isinstance(action, argparse._SubParsersAction):
+            return dict(action.choices)
+    return {}
+
+
+def _subparser(top: argparse.ArgumentParser, command: str) -> argparse.ArgumentParser:
+    return _subparsers(top)[command]
+
+
+def _options(command: argparse.ArgumentParser) -> list[argparse.Action]:
+    return [a for a in command._actions if a.option_strings and a.dest != "help"]
+
+
+def _files(directory: Path, environ: Mapping[str, str]) -> Iterator[tuple[Path, Mapping[str, object]]]:
+    from platformdirs import user_config_path
+
+    config = environ.get("INTERLOCK_CONFIG_DIR")
+    for path in (
+        directory / FILE_NAME,
+        (Path(config) if config else user_config_path("interlock")) / FILE_NAME,
+    ):
+        try:
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            continue
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingsError(
+                f"{path}: cannot be read ({error}); fix its permissions or remove it"
+            ) from error
+        try:
+            yield path, tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise SettingsError(f"{path}: {error}") from error
+
+
+def _reject_unknown(
+    path: Path, table: Mapping[str, object], options: set[str], commands: set[str]
+) -> None:
+    for key, value in table.items():
+        if key in commands and isinstance(value, dict):
+            _reject_unknown(path, value, options, set())
+        elif key not in options:
+            from difflib import get_close_matches
+
+            close = get_close_matches(key, sorted(options | commands), n=1)
+            hint = f"; did you mean '{close[0]}'?" if close else f"; known: {', '.join(sorted(options))}"
+            raise SettingsError(f"{path}: unknown setting '{key}'{hint}")
+
+
+def _find(
+    name: str,
+    command: str,
+    environ: Mapping[str, str],
+    files: list[tuple[Path, Mapping[str, object]]],
+) -> _Found | None:
+    variable = f"INTERLOCK_{name.upper()}"
+    if variable in environ:
+        return _Found(environ[variable], variable)
+    for path, table in files:
+        own = table.get(command)
+        for place in (own, table):
+            if isinstance(place, dict) and name in place:
+                return _Found(place[name], f"{path}: {name}")
+    return None
+
+
+def _convert(action: argparse.Action, found: _Found) -> object:
+    value = found.value
+    if action.nargs == 0:
+        return _boolean(found)
+    if action.nargs == "+":
+        items = value if isinstance(value, list) else [v.strip() for v in str(value).split(",")]
+        return [_scalar(action, _Found(item, found.where)) for item in items if item != ""]
+    if isinstance(value, list) and action.dest == "tools":
+        return ",".join(str(item) for item in value)
+    return _scalar(action, found)
+
+
+def _scalar(action: argparse.Action, found: _Found) -> object:
+    if isinstance(found.value, (list, dict)):
+        raise SettingsError(f"{found.where}: expected one value, found {found.value!r}")
+    convert = action.type if callable(action.type) else str
+    try:
+        value = convert(str(found.value))
+    except (ValueError, argparse.ArgumentTypeError) as error:
+        raise SettingsError(f"{found.where}: {error}") from error
+    if action.choices is not None and value not in action.choices:
+        expected = " or ".join(str(choice) for choice in action.choices)
+        raise SettingsError(f"{found.where}: expected {expected}, found '{value}'")
+    return value
+
+
+def _boolean(found: _Found) -> bool:
+    if isinstance(found.value, bool):
+        return found.value
+    text = str(found.value).strip().lower()
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    raise SettingsError(f"{found.where}: expected true or false, found '{found.value}'")

@@ -1,0 +1,50 @@
+"""What every state looks like: a symbol, a word and a colour of the theme, never the colour alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..engine.history.state import CallState, SessionState
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A state as it is shown."""
+
+    symbol: str
+    word: str
+    style: str
+
+
+SESSION = {
+    "running": Look("●", "running", "$text-success"),
+    "waiting": Look("◐", "asks", "$text-warning"),
+    "idle": Look("○", "idle", "$foreground 60%"),
+    "done": Look("✓", "done", "$foreground 60%"),
+    "failed": Look("✗", "failed", "$text-error"),
+}
+CALL = {
+    "proposed": Look("·", "proposed", "$foreground 60%"),
+    "waiting": Look("◐", "waiting", "$text-warning"),
+    "running": Look("●", "running", "$text-success"),
+    "done": Look("✓", "done", "$text-success"),
+    "failed": Look("✗", "failed", "$text-error"),
+    "blocked": Look("■", "blocked", "$text-error"),
+    "skipped": Look("○", "not decided", "$foreground 60%"),
+    "unknown": Look("?", "unknown outcome", "$text-warning"),
+}
+SHADOW = Look("S", "shadow", "$text-secondary")
+MODE = {"enforce": Look("", "enforce", "$foreground 60%"), "shadow": SHADOW}
+
+
+def session_look(state: SessionState) -> Look:
+    """A session's symbol: its status, or `S` while it works without being held back."""
+    look = SESSION[state.status]
+    if state.mode == "shadow" and state.status in ("running", "idle"):
+        return Look(SHADOW.symbol, look.word, SHADOW.style)
+    return look
+
+
+def call_look(call: CallState) -> Look:
+    """A call's symbol."""
+    return CALL[call.status]

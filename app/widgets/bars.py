@@ -1,0 +1,208 @@
+"""The one-line bars: title above, pane tabs of a narrow screen, keys below.
+
+Each shows what fits and says with an ellipsis when something does not; the count of waiting requests and
+the way to help are never what is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from textual import events
+from textual.content import Content
+from textual.message import Message
+from textual.reactive import reactive
+from textual.screen import ActiveBinding, Screen
+from textual.widget import Widget
+
+from ..text import shown
+
+MUTED = "$foreground 60%"
+
+
+class TitleBar(Widget):
+    """`Interlock ── live · history` and, at the right, what waits, who decides and where it is kept."""
+
+    DEFAULT_CSS = """
+    TitleBar { height: 1; padding: 0 1; background: $panel; color: $foreground; }
+    """
+
+    waiting: reactive[int] = reactive(0)
+
+    @dataclass
+    class Chosen(Message):
+        """A screen's name was clicked."""
+
+        screen: str
+
+    def __init__(self, here: str, *, operator: str = "", database: str = "") -> None:
+        super().__init__()
+        self._here = here
+        self._operator = shown(operator)
+        self._database = shown(database)
+        self._links: list[tuple[int, int, str]] = []
+
+    def render(self) -> Content:
+        width = self.content_size.width
+        badge = (
+            Content.styled(f" {self.waiting} waiting ", "bold $warning reverse")
+            if self.waiting
+            else Content.styled("0 waiting", MUTED)
+        )
+        who = Content.styled(f" · as {self._operator}" if self._operator else "", "$foreground")
+        where = Content.styled(f" · {self._database}" if self._database else "", MUTED)
+        name = Content.styled("Interlock", "bold $text-primary")
+        links = Content.assemble(
+            (" ── ", MUTED),
+            ("live", "bold" if self._here == "live" else MUTED),
+            (" · ", MUTED),
+            ("history", "bold" if self._here == "history" else MUTED),
+        )
+        for left, right in (
+            (name + links, badge + who + where),
+            (name + links, badge + who),
+            (name, badge + who),
+            (name, badge),
+            (Content(""), badge),
+        ):
+            gap = width - left.cell_length - right.cell_length
+            if gap >= 1 or not left:
+                self._place_links(left.plain)
+                return Content.assemble(left, " " * max(0, gap), right).truncate(width)
+        return badge
+
+    def _place_links(self, text: str) -> None:
+        self._links = [(text.find(n), text.find(n) + len(n), n) for n in ("live", "history") if n in text]
+
+    def _on_click(self, event: events.Click) -> None:
+        for start, end, name in self._links:
+            if start <= event.x - 1 < end:
+                self.post_message(self.Chosen(name))
+
+
+class PaneTabs(Widget):
+    """The panes of a narrow screen with the keys that bring them forward; clicking does too."""
+
+    DEFAULT_CSS = """
+    PaneTabs { height: 1; padding: 0 1; background: $surface; }
+    """
+
+    current: reactive[str] = reactive("")
+    counts: reactive[dict[str, int]] = reactive(dict)
+
+    @dataclass
+    class Chosen(Message):
+        """A tab was clicked."""
+
+        pane: str
+
+    def __init__(self, panes: Sequence[tuple[str, str]]) -> None:
+        super().__init__()
+        self._panes = panes
+        self._edges: list[int] = []
+
+    def render(self) -> Content:
+        width = self.content_size.width
+        for short in (None, 4, 0):
+            tabs = [
+                self._tab(number, pane, title, short)
+                for number, (pane, title) in enumerate(self._panes, 1)
+            ]
+            gap = 2 if short is None else 1
+            if sum(t.cell_length for t in tabs) + gap * (len(tabs) - 1) <= width:
+                break
+        self._edges = [0]
+        for tab in tabs:
+            self._edges.append(self._edges[-1] + tab.cell_length + gap)
+        return Content(" " * gap).join(tabs)
+
+    def _tab(self, number: int, pane: str, title: str, short: int | None) -> Content:
+        here = pane == self.current
+        count = self.counts.get(pane, 0)
+        name = title if here or short is None else title[:short]
+        label = f"{number} {name}".rstrip() + (f" {count}" if count else "")
+        style = (
+            "bold $primary reverse"
+            if here
+            else ("bold $text-warning" if count and pane == "waiting" else MUTED)
+        )
+        return Content.styled(f" {label} " if here else label, style)
+
+    def _on_click(self, event: events.Click) -> None:
+        at = event.x - 1
+        for (start, end), (pane, _) in zip(pairwise(self._edges), self._panes, strict=False):
+            if start <= at < end:
+                self.post_message(self.Chosen(pane))
+
+
+class KeyBar(Widget):
+    """The keys that do something here. Those that do not fit are in the help, which is always offered."""
+
+    DEFAULT_CSS = """
+    KeyBar { height: 1; padding: 0 1; background: $panel; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._edges: list[tuple[int, int, str]] = []
+
+    def on_mount(self) -> None:
+        self.screen.bindings_updated_signal.subscribe(self, self._changed)
+
+    def _changed(self, _screen: Screen[object]) -> None:
+        self.refresh()
+
+    def render(self) -> Content:
+        width = self.content_size.width
+        keys: list[tuple[str, str, str]] = []
+        last: tuple[str, str, str] | None = None
+        active = self.screen.active_bindings.values()
+        for _, binding, usable, _ in sorted(active, key=self._rank):
+            if not binding.show or not usable or any(binding.action == k[2] for k in keys):
+                continue
+            item = (self.app.get_key_display(binding), binding.description, binding.action)
+            if binding.action.endswith("show_help"):
+                last = item
+            else:
+                keys.append(item)
+        return self._fit(keys, last, width)
+
+    def _rank(self, active: ActiveBinding) -> tuple[bool, bool]:
+        """The screen's own keys first, and among them the one that leaves it last."""
+        return active.node is not self.screen, active.binding.action == "close"
+
+    def _fit(
+        self, keys: list[tuple[str, str, str]], last: tuple[str, str, str] | None, width: int
+    ) -> Content:
+        self._edges = []
+        parts: list[Content] = []
+        used = 0
+        reserve = len(last[0]) + len(last[1]) + 5 if last else 0
+        for index, (key, name, action) in enumerate(keys):
+            size = len(key) + 1 + len(name)
+            more = index < len(keys) - 1
+            if used + size + (3 if more else 0) + reserve > width:
+                parts.append(Content.styled("…", MUTED))
+                used += 3
+                break
+            parts.append(_key(key, name))
+            self._edges.append((used, used + size, action))
+            used += size + 2
+        if last:
+            parts.append(_key(last[0], last[1]))
+            self._edges.append((used, used + len(last[0]) + 1 + len(last[1]), last[2]))
+        return Content("  ").join(parts).truncate(width)
+
+    async def _on_click(self, event: events.Click) -> None:
+        for start, end, action in self._edges:
+            if start <= event.x - 1 < end:
+                for node, binding, usable, _ in list(self.screen.active_bindings.values()):
+                    if binding.action == action and usable:
+                        await self.app.run_action(action, default_namespace=node)
+                        return
+
+
+def _key(key: str, name: str) -> Content:
+    return Content.assemble((key, "bold $text-accent"), " ", (name, "$foreground"))

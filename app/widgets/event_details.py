@@ -1,0 +1,140 @@
+"""One event in full: what changed by it, then every field that it carries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic import BaseModel, JsonValue
+from textual.content import Content
+
+from ...engine.history.events import CallRecord, JournalEvent, NetRecord, RuleRecord, StepRecord
+from ..text import as_json, shown, shown_lines
+from .blocks import Block, BlockList
+
+LONGEST = 20_000
+"""Characters of one field that the pane shows at once; a longer one shows its head and its tail."""
+MUTED = "$text-muted"
+_UNREMARKABLE = {"is_error", "edited"}
+
+
+class EventDetails(BlockList):
+    """What an event changed and what it says, to be read and scrolled."""
+
+    def __init__(self) -> None:
+        super().__init__(id="details", cursor=False)
+
+    def show_event(self, event: JournalEvent, changes: Sequence[str]) -> None:
+        """Show `event`, and first the `changes` it made, in words."""
+        blocks = [_change(index, event.seq, text) for index, text in enumerate(changes)]
+        if not changes:
+            blocks.append(
+                _plain(event.seq, "none", Content.styled("  nothing in the nets or the queue", MUTED))
+            )
+        blocks.append(_plain(event.seq, "gap", Content("")))
+        for name, lines in fields(event.body):
+            blocks.append(_field(event.seq, name, lines))
+        self.show(blocks)
+        self.scroll_home(animate=False)
+
+
+def fields(body: BaseModel, *, longest: int | None = LONGEST) -> list[tuple[str, list[str]]]:
+    """The fields of an event that say something, each with its lines, safe to paint.
+
+    A text of more than `longest` characters is cut in its middle; `None` cuts nothing.
+    """
+    found: list[tuple[str, list[str]]] = []
+    for name in type(body).model_fields:
+        value = getattr(body, name)
+        if name == "type" or value is None or value in ("", (), {}):
+            continue
+        if value is False and name in _UNREMARKABLE:
+            continue
+        found.append((name.replace("_", " "), _lines(value, longest)))
+    return found
+
+
+def _lines(value: object, longest: int | None) -> list[str]:
+    match value:
+        case str():
+            return _text_lines(value, longest)
+        case bool():
+            return ["yes" if value else "no"]
+        case RuleRecord():
+            return [f"{shown(value.where)}  {shown(value.text)}"]
+        case StepRecord():
+            when = ", once the call succeeded" if value.deferred else ""
+            return [f"{shown(value.net)}: {shown(value.transition)} for {shown(value.tool)}{when}"]
+        case NetRecord():
+            return [shown(value.key)]
+        case CallRecord():
+            return [
+                f"{shown(value.tool)}  ({shown(value.call_id)})",
+                *_indented(_json_lines(value.input, longest)),
+            ]
+        case tuple() if value and all(isinstance(item, str) for item in value):
+            return [shown(", ".join(str(item) for item in value))]
+        case tuple():
+            return [line for item in value for line in _lines(item, longest)]
+        case dict():
+            return _json_lines(value, longest)
+        case _:
+            return [shown(str(value))]
+
+
+def _json_lines(values: dict[str, JsonValue], longest: int | None) -> list[str]:
+    lines: list[str] = []
+    for name, value in values.items():
+        text = value if isinstance(value, str) else as_json(value, indent=2)
+        first, *rest = _text_lines(text, longest) or [""]
+        if isinstance(value, str) and not rest:
+            first = f'"{first}"'
+        lines.append(f"{shown(name)}: {first}")
+        lines.extend(_indented(rest))
+    return lines
+
+
+def _indented(lines: Sequence[str]) -> list[str]:
+    return [f"  {line}" for line in lines]
+
+
+def _text_lines(text: str, longest: int | None) -> list[str]:
+    text = text.rstrip("\n").expandtabs(4)
+    if longest is None or len(text) <= longest:
+        return shown_lines(text)
+    head, tail = text[: longest // 2], text[-longest // 2 :]
+    hidden = f"… {len(text) - longest:,} characters left out; o shows all of them …"
+    return [*shown_lines(head), hidden, *shown_lines(tail)]
+
+
+def _plain(seq: int, key: str, line: Content) -> Block:
+    return Block(f"{seq}/{key}", 0, lambda width: [line.truncate(width, ellipsis=True)])
+
+
+def _change(index: int, seq: int, text: str) -> Block:
+    def lines(width: int) -> list[Content]:
+        rows = Content(shown(text)).wrap(max(2, width - 2))
+        return [
+            Content.assemble(("Δ " if at == 0 else "  ", "bold $accent"), row)
+            for at, row in enumerate(rows)
+        ]
+
+    return Block(f"{seq}/change/{index}", 0, lines)
+
+
+def _field(seq: int, name: str, value: list[str]) -> Block:
+    def lines(width: int) -> list[Content]:
+        return _field_lines(name, value, width)
+
+    return Block(f"{seq}/{name}", 0, lines)
+
+
+def _field_lines(name: str, value: list[str], width: int) -> list[Content]:
+    """The name on the left and the value beside it; below it when there are many lines or little room."""
+    label = max(13, len(name) + 1)
+    beside = len(value) == 1 and width > 3 * label
+    room = max(2, width - (label if beside else 2))
+    rows = [row for line in value for row in Content(line).wrap(room)]
+    if not beside:
+        return [Content.styled(name, MUTED), *(Content.assemble("  ", row) for row in rows)]
+    heads = [name.ljust(label), *(" " * label for _ in rows[1:])]
+    return [Content.assemble((head, MUTED), row) for head, row in zip(heads, rows, strict=True)]

@@ -1,0 +1,105 @@
+"""A call's whole input as lines: each field with its JSON value, long ones folded in the middle.
+
+Folding never hides the end: a long value shows its first and its last lines with a count of those
+between. Each line of a text with line breaks starts with a bar, so that no input can draw the dialog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+from textual.content import Content
+
+from ..text import as_json, clip, shown_lines, width_of, wrap_all
+
+NAME_COLUMN = 14
+LEAST = 5
+"""Lines that a folded value keeps: two at its start, the fold, two at its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field's name and its value's lines, before they are styled."""
+
+    name: str
+    rows: tuple[str, ...]
+    barred: bool
+
+
+def fields(values: Mapping[str, JsonValue], width: int) -> list[Field]:
+    """The fields of an input, their values wrapped to fit beside the names."""
+    room = max(8, width - _column(values, width))
+    return [_field(name, value, room) for name, value in values.items()]
+
+
+def _column(values: Mapping[str, JsonValue], width: int) -> int:
+    longest = max((width_of(name) for name in values), default=0)
+    return min(longest, NAME_COLUMN, width // 3) + 2
+
+
+def _field(name: str, value: JsonValue, room: int) -> Field:
+    if isinstance(value, str) and "\n" in value:
+        return Field(name, tuple(wrap_all(shown_lines(value), room - 2)), True)
+    flat = "".join(shown_lines(as_json(value)))
+    if isinstance(value, dict | list) and width_of(flat) > room:
+        return Field(name, tuple(wrap_all(shown_lines(as_json(value, 2)), room - 2)), True)
+    return Field(name, tuple(wrap_all([flat], room)), False)
+
+
+def folded_size(rows: int, cap: int | None) -> int:
+    """Lines that a value of `rows` lines takes when values are cut to `cap`."""
+    return rows if cap is None else min(rows, max(cap, LEAST))
+
+
+def cap_for(sizes: list[int], room: int) -> int | None:
+    """The most lines a value may take so that all fit in `room`; `None` when nothing need be folded."""
+    if sum(sizes) <= room:
+        return None
+    for cap in range(max(room, LEAST), LEAST, -1):
+        if sum(folded_size(size, cap) for size in sizes) <= room:
+            return cap
+    return LEAST
+
+
+def input_rows(values: Mapping[str, JsonValue], width: int, room: int | None = None) -> list[Content]:
+    """The input as lines no wider than `width`; `room` is the height to fold to, `None` shows all."""
+    if not values:
+        return [Content.styled("no input", "$foreground 60%")]
+    laid = fields(values, width)
+    column = _column(values, width)
+    cap = None if room is None else cap_for([len(field.rows) for field in laid], room)
+    return [line for field in laid for line in _rows(field, column, cap, width)]
+
+
+def is_folded(values: Mapping[str, JsonValue], width: int, room: int) -> bool:
+    """Whether `input_rows` hides lines at this size."""
+    return cap_for([len(field.rows) for field in fields(values, width)], room) is not None
+
+
+def _rows(field: Field, column: int, cap: int | None, width: int) -> list[Content]:
+    bar = "│ " if field.barred else ""
+    names = wrap_all(["".join(shown_lines(field.name)[:1])], column - 2)
+    name_rows = names if len(names) == 1 else [clip(names[0] + "".join(names[1:]), column - 2)]
+    lines: list[Content] = []
+    if len(names) > 1:
+        lines = [Content.styled(row, "bold $text-accent") for row in wrap_all(["".join(names)], width)]
+        name_rows = [""]
+
+    def row(text: str, first: bool) -> Content:
+        label = name_rows[0] if first else ""
+        filler = " " * (column - width_of(label))
+        return Content.assemble((label, "bold $text-accent"), filler, (bar, "$foreground 60%"), text)
+
+    count = len(field.rows)
+    if cap is None or count <= max(cap, LEAST):
+        return lines + [row(text, i == 0) for i, text in enumerate(field.rows)]
+    size = max(cap, LEAST)
+    tail = (size - 1) // 2
+    head = size - 1 - tail
+    lines += [row(text, i == 0) for i, text in enumerate(field.rows[:head])]
+    hidden = count - head - tail
+    note = f"… {hidden} lines hidden · space shows all {count}"
+    lines.append(Content.assemble(" " * column, (clip(note, width - column), "bold $text-warning")))
+    return lines + [row(text, False) for text in field.rows[-tail:]]

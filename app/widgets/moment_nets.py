@@ -1,0 +1,112 @@
+"""The nets of a session around one event: every net's places before it and after it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from textual.content import Content
+
+from ...engine.history.state import NetState, SessionState
+from ..text import clip, pad, shown, width_of
+from .blocks import Block, BlockList
+from .markings import places_line
+
+TWO_COLUMNS = 76
+GAP = 3
+MUTED = "$text-muted"
+UNCHANGED = Content.styled("·", MUTED)
+
+
+def changed_nets(before: SessionState, after: SessionState) -> set[str]:
+    """Keys of the nets whose marking or activity an event changed, or that it brought."""
+    return {key for key, net in after.nets.items() if _stamp(before.nets.get(key)) != _stamp(net)}
+
+
+class MomentNets(BlockList):
+    """A line per net: before and after beside each other, below each other where there is no room.
+
+    What the event changed is bold and carries `Δ`; of the rest the marking is shown once, after.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(id="nets", empty="No nets: every call runs.")
+
+    def show_moment(self, before: SessionState, after: SessionState) -> None:
+        """Show the nets of `after`, and where their tokens were in `before`."""
+        changed = changed_nets(before, after)
+        names = {key: shown(key) for key in after.nets}
+        was = {key: _places(before.nets.get(key)) if key in changed else UNCHANGED for key in after.nets}
+        sizes = (
+            max((width_of(name) for name in names.values()), default=0),
+            max((line.cell_length for line in was.values()), default=0),
+        )
+        blocks = [_heading(sizes)] if names else []
+        for key, net in after.nets.items():
+            blocks.append(_block(key, names[key], was[key], net, key in changed, sizes))
+        self.show(blocks)
+
+    def reveal(self, keys: Collection[str]) -> None:
+        """Put the cursor on the first of `keys`, so that it is in view."""
+        for block in self.blocks:
+            if block.key in keys:
+                self.select(block.key)
+                return
+
+
+def _stamp(net: NetState | None) -> tuple[bool, tuple[tuple[str, int], ...]] | None:
+    return None if net is None else (net.active, tuple(net.marking.items()))
+
+
+def _columns(width: int, sizes: tuple[int, int]) -> tuple[int, int]:
+    """Cells for the names and for the markings before, of lines `width` wide."""
+    name = min(sizes[0], width // 3)
+    return name, min(max(sizes[1], len("before")), (width - 6 - name - 2 * GAP) // 2)
+
+
+def _heading(sizes: tuple[int, int]) -> Block:
+    def lines(width: int) -> list[Content]:
+        if width < TWO_COLUMNS:
+            return []
+        name, places = _columns(width, sizes)
+        text = " " * (6 + name + GAP) + "before".ljust(places) + " " * GAP + "after"
+        return [Content.styled(text, MUTED).truncate(width)]
+
+    return Block("", sizes, lines, selectable=False)
+
+
+def _block(
+    key: str, name: str, was: Content, after: NetState, changed: bool, sizes: tuple[int, int]
+) -> Block:
+    box = Content.styled("[x] " if after.active else "[ ] ", "$success" if after.active else MUTED)
+    flag = Content.styled("Δ " if changed else "  ", "bold $accent")
+    style = "bold $foreground" if changed else ("" if after.active else MUTED)
+    now = _places(after)
+
+    def lines(width: int) -> list[Content]:
+        if width >= TWO_COLUMNS:
+            name_room, room = _columns(width, sizes)
+            line = Content.assemble(
+                box,
+                flag,
+                (pad(name, name_room), style),
+                " " * GAP,
+                was.truncate(room, ellipsis=True, pad=True),
+                " " * GAP,
+                now,
+            )
+            return [line.truncate(width, ellipsis=True)]
+        head = Content.assemble(box, flag, (clip(name, width - 6), style))
+        rows = [head, Content.assemble(("      now ", MUTED), now).truncate(width, ellipsis=True)]
+        if changed:
+            rows.insert(1, Content.assemble(("      was ", MUTED), was).truncate(width, ellipsis=True))
+        return rows
+
+    return Block(key, (changed, was.plain, _stamp(after), sizes), lines)
+
+
+def _places(net: NetState | None) -> Content:
+    if net is None:
+        return Content.styled("not there yet", f"italic {MUTED}")
+    if net.active:
+        return places_line(net)
+    return Content.styled(f"off  {places_line(net).plain}", MUTED)

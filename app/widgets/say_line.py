@@ -1,0 +1,86 @@
+"""The line in which an operator speaks to an agent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Input, Static
+
+from ..text import clip, shown
+
+MUTED = "$foreground 60%"
+
+
+class SayLine(Horizontal):
+    """Names the session it speaks to, which stays the same however the selection moves meanwhile."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "cancel", "cancel", id="say.cancel", tooltip="Close the line, send nothing"),
+    ]
+
+    DEFAULT_CSS = """
+    SayLine {
+        display: none;
+        height: 1;
+        padding: 0 1;
+        background: $boost;
+        &.-open { display: block; }
+        & Static { width: auto; }
+        & Input { width: 1fr; height: 1; border: none; padding: 0; background: $boost; }
+    }
+    """
+
+    @dataclass
+    class Said(Message):
+        """Something to tell the agent of a session."""
+
+        session: str
+        text: str
+
+    class Closed(Message):
+        """The line went away, with or without a message."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._session: str | None = None
+
+    def compose(self) -> ComposeResult:
+        yield Static("", id="say-to")
+        yield Input(placeholder="what it should know or do instead", id="say")
+        yield Static(Content.styled(" enter sends · esc cancels", MUTED), id="say-keys")
+
+    @property
+    def is_open(self) -> bool:
+        return self._session is not None
+
+    def open(self, session: str, name: str) -> None:
+        """Take a message for `session`, called `name` on screen."""
+        self._session = session
+        who = clip(shown(name), max(6, self.app.size.width // 3))
+        label = Content.assemble(("To ", MUTED), (who, "bold $text-warning"), " ▸ ")
+        self.query_one("#say-to", Static).update(label)
+        self.query_one("#say-keys").display = self.app.size.width >= 80
+        self.add_class("-open")
+        self.query_one(Input).focus()
+
+    @on(Input.Submitted)
+    def submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        text = event.value.strip()
+        if self._session is not None and text:
+            self.post_message(self.Said(self._session, text))
+        self.action_cancel()
+
+    def action_cancel(self) -> None:
+        """Close the line; what was typed is dropped."""
+        self._session = None
+        self.query_one(Input).value = ""
+        self.remove_class("-open")
+        self.post_message(self.Closed())

@@ -1,0 +1,151 @@
+"""The scrubber: a session as one line, with marks where it was blocked or asked, and where we are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, TypeAlias
+
+from textual import events
+from textual.content import Content
+from textual.geometry import clamp
+from textual.message import Message
+from textual.reactive import reactive
+from textual.widget import Widget
+
+from ...engine.history.events import ApprovalRequested, CallDecided, JournalEvent
+
+Mark: TypeAlias = Literal["block", "approval"]
+SYMBOLS: Mapping[Mark, str] = {"block": "■", "approval": "◐"}
+STYLES: Mapping[Mark, str] = {"block": "$text-error bold", "approval": "$text-warning bold"}
+LEGEND: Mapping[Mark, str] = {"block": "blocked", "approval": "asked"}
+
+
+def marks_of(recorded: Sequence[JournalEvent]) -> dict[int, Mark]:
+    """Where a call was blocked or put to a person, by event number counted from 1.
+
+    An approval is marked where it was decided, or where it was asked when it never was.
+    """
+    marks: dict[int, Mark] = {}
+    asked: dict[str, int] = {}
+    for number, event in enumerate(recorded, start=1):
+        match event.body:
+            case ApprovalRequested(call_id=call_id):
+                asked[call_id] = number
+            case CallDecided() as decision:
+                asked.pop(decision.call_id, None)
+                if decision.outcome == "block":
+                    marks[number] = "block"
+                elif decision.outcome == "ask" or decision.approved_by:
+                    marks[number] = "approval"
+            case _:
+                pass
+    marks.update(dict.fromkeys(asked.values(), "approval"))
+    return dict(sorted(marks.items()))
+
+
+class Scrubber(Widget):
+    """`total` events on one line; a click or a drag asks to go to the event under the pointer."""
+
+    DEFAULT_CSS = """
+    Scrubber { height: 2; width: 1fr; }
+    """
+
+    ALLOW_SELECT: ClassVar[bool] = False
+    position = reactive(0)
+
+    @dataclass
+    class Chosen(Message):
+        """The pointer asks for event number `position`, from 1."""
+
+        scrubber: Scrubber
+        position: int
+
+    def __init__(
+        self,
+        total: int,
+        marks: Mapping[int, Mark],
+        *,
+        start: str = "",
+        end: str = "",
+    ) -> None:
+        super().__init__(id="scrubber")
+        self._total = total
+        self._marks = marks
+        self._ends = (start, end)
+        self._dragging = False
+        counts = Counter(marks.values())
+        self._legend = "   ".join(f"{SYMBOLS[m]} {counts[m]} {LEGEND[m]}" for m in SYMBOLS if counts[m])
+
+    def render(self) -> Content:
+        width = self.size.width
+        if width < 4:
+            return Content("")
+        return Content("\n").join([self._track(width), self._labels(width)])
+
+    def _track(self, width: int) -> Content:
+        """`├────■──◐──●──┤`; a block hides an approval that falls on the same cell."""
+        cells: dict[int, tuple[str, str]] = {}
+        for number, mark in self._marks.items():
+            column = self.column(number, width)
+            if cells.get(column, ("", ""))[0] != SYMBOLS["block"]:
+                cells[column] = (SYMBOLS[mark], STYLES[mark])
+        here = self.column(self.position, width) if self.position else None
+        if here is not None:
+            cells[here] = ("●", "$text-accent bold")
+        parts: list[tuple[str, str]] = []
+        for column in range(width):
+            fallback = "├" if column == 0 else "┤" if column == width - 1 else "─"
+            travelled = here is not None and column <= here
+            parts.append(cells.get(column, (fallback, "$accent" if travelled else "$foreground 40%")))
+        return Content.assemble(*parts)
+
+    def _labels(self, width: int) -> Content:
+        start, end = self._ends
+        middle = width - len(start) - len(end)
+        if middle < 2:
+            return Content.styled(start[:width], "$text-muted")
+        legend = self._legend if len(self._legend) + 2 <= middle else ""
+        return Content.assemble(
+            (start, "$text-muted"), (legend.center(middle), "$foreground"), (end, "$text-muted")
+        )
+
+    def column(self, number: int, width: int) -> int:
+        """The cell of event `number` on a track of `width` cells."""
+        if self._total < 2:
+            return 0
+        return round((clamp(number, 1, self._total) - 1) * (width - 1) / (self._total - 1))
+
+    def number_at(self, column: int, width: int) -> int:
+        """The event at cell `column` of `width`: a marked one if one is there, else the nearest."""
+        column = clamp(column, 0, max(0, width - 1))
+        if self._total < 2 or width < 2:
+            return self._total
+        under = [number for number in self._marks if self.column(number, width) == column]
+        blocks = [number for number in under if self._marks[number] == "block"]
+        if under:
+            return (blocks or under)[0]
+        nearest = 1 + round(column * (self._total - 1) / (width - 1))
+        if self.column(nearest, width) == column:
+            return nearest
+        return next((n for n in (nearest - 1, nearest + 1) if self.column(n, width) == column), nearest)
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        self._dragging = True
+        self.capture_mouse()
+        self._choose(event)
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        if self._dragging:
+            self._choose(event)
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        self._dragging = False
+        self.release_mouse()
+
+    def _choose(self, event: events.MouseEvent) -> None:
+        offset = event.get_content_offset_capture(self)
+        number = self.number_at(offset.x, self.size.width)
+        if self._total and number != self.position:
+            self.post_message(self.Chosen(self, number))

@@ -1,0 +1,240 @@
+"""The transcript of a session: messages and calls in the order they happened, the end in view.
+
+Only entries that can still change are built again; those before them keep their blocks.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from textual.content import Content
+
+from ...engine.history.state import CallState, SessionState, TranscriptEntry
+from ..flow import Flow
+from ..symbols import call_look
+from ..text import (
+    age,
+    clip,
+    duration,
+    glance,
+    pad,
+    place,
+    seconds_between,
+    shown,
+    shown_lines,
+    spread,
+    width_of,
+    wrap_all,
+)
+from .blocks import Block, BlockList
+
+SETTLED = {"done", "failed", "blocked", "skipped", "unknown"}
+LABELS = (8, 18)
+"""The least and the most cells for who speaks."""
+HEAD_LINES = 3
+LONG_MESSAGE = 200
+"""Lines of one message that the transcript shows; `enter` shows the rest."""
+USER = "bold $text-primary"
+ASSISTANT = "bold $text-secondary"
+MUTED = "$foreground 60%"
+
+
+class Transcript(BlockList):
+    """The selected session's transcript; `enter` opens a message or a call in full."""
+
+    def __init__(self) -> None:
+        super().__init__(id="transcript", empty="Nothing has been said yet.", follow=True)
+        self._session: str | None = None
+        self._settled = 0
+
+    def show_session(self, state: SessionState | None, flow: Flow, now: datetime) -> None:
+        """Bring the list up to `state` and what streams at the moment."""
+        if state is None:
+            self._session, self._settled = None, 0
+            self.show([])
+            return
+        if state.id != self._session:
+            self._session, self._settled = state.id, 0
+            self._following = True
+            self.show([])
+        kept = self._settled
+        fresh = [
+            entry_block(f"{index}", entry, state.agent, flow, now)
+            for index, entry in enumerate(state.transcript[kept:], kept)
+        ]
+        fresh += tail_blocks(state, flow)
+        self.show(fresh, keep=kept)
+        self._settled = _first_unsettled(state.transcript, kept)
+
+
+def _first_unsettled(entries: list[TranscriptEntry], start: int) -> int:
+    for index in range(start, len(entries)):
+        call = entries[index].call
+        if call is not None and call.status not in SETTLED:
+            return index
+    return len(entries)
+
+
+def label_column(agent: str) -> int:
+    """Cells for the names beside messages: enough for the agent's, within reason."""
+    least, most = LABELS
+    return max(least, min(most, width_of(shown(agent)) + 2))
+
+
+def tail_blocks(state: SessionState, flow: Flow) -> list[Block]:
+    """What follows the last entry: words being written, and how the session failed."""
+    blocks: list[Block] = []
+    if flow.said:
+        said, column = flow.said, label_column(state.agent)
+        agent = state.agent or "assistant"
+        blocks.append(
+            Block(
+                "writing", len(said), lambda width: _message(agent, said, ASSISTANT, width, column, "▍")
+            )
+        )
+    error = state.error or (flow.failure if state.status == "failed" else None)
+    if error:
+        blocks.append(Block("error", error, lambda width: _failure(error, width)))
+    return blocks
+
+
+def entry_block(key: str, entry: TranscriptEntry, agent: str, flow: Flow, now: datetime) -> Block:
+    """The block of one entry."""
+    if entry.call is not None:
+        return call_block(key, entry.call, flow, now)
+    text = entry.text or ""
+    if entry.kind == "note":
+        return Block(key, text, lambda width: _note(text, width))
+    column = label_column(agent)
+    if entry.kind == "user":
+        return Block(key, text, lambda width: _message(entry.by or "user", text, USER, width, column))
+    return Block(key, text, lambda width: _message(agent or "assistant", text, ASSISTANT, width, column))
+
+
+def _message(who: str, text: str, style: str, width: int, column: int, end: str = "") -> list[Content]:
+    label = clip(shown(who), column - 2)
+    room = width - column
+    narrow = room < 40
+    if narrow:
+        room = width - 2
+    over = len(text) - room * LONG_MESSAGE
+    rows = wrap_all(shown_lines(text[: room * LONG_MESSAGE] + end), room)
+    hidden = max(0, len(rows) - LONG_MESSAGE)
+    lines = [Content("")]
+    if narrow:
+        lines.append(Content.styled(label, style))
+    for index, row in enumerate(rows[:LONG_MESSAGE]):
+        head = "  " if narrow else (pad(label, column) if index == 0 else " " * column)
+        lines.append(Content.assemble((head, style), row))
+    if hidden or over > 0:
+        lines.append(
+            Content.styled(" " * (width - room) + "… enter shows all of it", MUTED).truncate(width)
+        )
+    return lines
+
+
+def _note(text: str, width: int) -> list[Content]:
+    return [
+        Content.styled(row, "italic $foreground 60%") for row in wrap_all([f"– {shown(text)}"], width)
+    ]
+
+
+def _failure(error: str, width: int) -> list[Content]:
+    rows = wrap_all(shown_lines(error[:4_000]), width - 2)[:12]
+    first, rest = rows[0], rows[1:]
+    return [
+        Content(""),
+        Content.assemble(("✗ ", "$text-error"), (first, "bold $text-error")),
+        *(Content.styled(f"  {row}", "$text-error") for row in rest),
+    ]
+
+
+def call_block(key: str, call: CallState, flow: Flow, now: datetime) -> Block:
+    """A call: what it was, how it stands, and the head of what it gave."""
+    last = flow.last_line(call.call_id) if call.status == "running" else ""
+    waited = age(seconds_between(call.at, now)) if call.status in ("waiting", "running") else ""
+    heard = flow.heard.get(call.call_id)
+    quiet = age(seconds_between(heard, now)) if last and heard is not None else ""
+    stamp = (call.status, call.outcome, call.reason, call.names, call.approved_by, waited, last, quiet)
+    return Block(key, stamp, lambda width: call_lines(call, width, waited=waited, last=last, quiet=quiet))
+
+
+def call_lines(
+    call: CallState, width: int, *, waited: str = "", last: str = "", quiet: str = ""
+) -> list[Content]:
+    """The lines of one call: a head with its state, then reason, output's head or last line."""
+    look = call_look(call)
+    name = shown(call.names[0]) if call.names else shown(call.tool)
+    called = f"  {shown(call.tool)}" if name != shown(call.tool) else ""
+    weight = "bold " if call.status in ("waiting", "running", "blocked", "failed") else ""
+    left = Content.assemble(
+        (f"{look.symbol} ", look.style),
+        (name, weight + "$foreground"),
+        (called, MUTED),
+        (f"  {glance(call.input)}", MUTED),
+    )
+    lines = [spread(left, _standing(call, waited), width)]
+    if call.outcome in ("block", "ask") and call.status != "blocked" and call.reason:
+        lines += _reason(call, width, "S", "would block: " if call.outcome == "block" else "would ask: ")
+    elif call.status == "blocked":
+        lines += _reason(call, width, "", "")
+    if last:
+        tail = Content.styled(f"{quiet} ago" if quiet not in ("", "0:00") else "", MUTED)
+        lines.append(spread(Content.styled(f"  │ {shown(last)}", MUTED), tail, width))
+    if call.output and call.status in ("done", "failed"):
+        lines += _output_head(call.output, width, failed=call.status == "failed")
+    return lines
+
+
+def _standing(call: CallState, waited: str) -> Content:
+    look = call_look(call)
+    parts: list[str] = []
+    if call.approved_by:
+        parts.append(f"approved by {shown(', '.join(call.approved_by))}")
+    if call.status in ("waiting", "running"):
+        parts.append(f"{look.word} {waited}".strip())
+    elif call.status in ("done", "failed") and call.seconds is not None:
+        parts.append(duration(call.seconds))
+    elif call.status not in ("done",):
+        parts.append(look.word)
+    strong = call.status in ("waiting", "blocked", "failed", "unknown")
+    return Content.styled("  ".join(parts), look.style if strong else MUTED)
+
+
+def _reason(call: CallState, width: int, symbol: str, prefix: str) -> list[Content]:
+    where = Content.styled(place(call.rule) if call.rule else "", MUTED)
+    reason = shown(call.reason or "no reason given")
+    head = f"  {symbol} {prefix}" if symbol else f"  {prefix}"
+    style = "$text-secondary" if symbol else "$text-error"
+    rows = wrap_all([head + reason], width)
+    if where and len(rows) == 1 and len(rows[0]) + where.cell_length + 2 <= width:
+        return [spread(Content.styled(rows[0], style), where, width)]
+    lines = [
+        Content.styled(row if i == 0 else f"  {row}", style)
+        for i, row in enumerate(wrap_all([head + reason], width - 2))
+    ]
+    if where:
+        lines.append(Content.assemble("  ", where).truncate(width, ellipsis=True))
+    return lines
+
+
+def _output_head(output: str, width: int, *, failed: bool) -> list[Content]:
+    head = output[: width * 12]
+    rows = shown_lines(head.rstrip("\n"))
+    total = output.count("\n", 0, 200_000) + 1 - output.endswith("\n")
+    bar = "  │ "
+    style = "$text-error" if failed else MUTED
+    picked = rows[:HEAD_LINES]
+    lines = [
+        Content.assemble((bar, style), (row, MUTED)).truncate(width, ellipsis=True) for row in picked
+    ]
+    if failed and total > HEAD_LINES:
+        last = shown_lines(output[-width * 4 :].rstrip("\n"))[-1]
+        lines = [
+            *lines[: HEAD_LINES - 1],
+            Content.styled(f"  … {total - HEAD_LINES} more lines, enter shows them", MUTED),
+            Content.assemble((bar, style), last),
+        ]
+    elif total > HEAD_LINES:
+        lines.append(Content.styled(f"  … {total - HEAD_LINES} more lines, enter shows them", MUTED))
+    return [line.truncate(width, ellipsis=True) for line in lines]

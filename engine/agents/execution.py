@@ -1,0 +1,170 @@
+"""Running the calls of a step that were approved, together (A-55 … A-58)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from pydantic import JsonValue
+
+from .abort import AbortSignal
+from .errors import OPERATION_ABORTED, ToolError, describe
+from .events import ToolProgress, ToolResultEvent
+from .messages import ProposedCall
+from .runtime.base import Runtime
+from .tool import Tool, ToolContext, ToolOutput, as_output
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovedCall:
+    """A call that may run, with the arguments that were approved."""
+
+    call_id: str
+    name: str
+    args: dict[str, JsonValue]
+
+
+Settle: TypeAlias = Callable[[ApprovedCall, ToolOutput, float], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class Slot:
+    """One call of a step on its way to a result; refused calls have `output` from the start."""
+
+    call: ProposedCall
+    tool: Tool | None = None
+    approved: ApprovedCall | None = None
+    output: ToolOutput | None = None
+
+    def refuse(self, reason: str) -> None:
+        """The call will not run; `reason` goes to the model."""
+        self.output = ToolOutput(reason, is_error=True)
+
+    def event(self) -> ToolResultEvent:
+        """The result, once there is one."""
+        assert self.output is not None
+        return ToolResultEvent(
+            call_id=self.call.call_id,
+            name=self.call.name,
+            result=self.output.text,
+            is_error=self.output.is_error,
+            metadata=self.output.metadata,
+        )
+
+
+@dataclass(slots=True)
+class StepExecution:
+    """All calls of one step, run side by side.
+
+    Every approved call is settled exactly once, whether its tool ran, failed, was stopped or never
+    started. `problem` is the first error that settling raised.
+    """
+
+    slots: Sequence[Slot]
+    runtime: Runtime
+    abort: AbortSignal
+    session_id: str
+    settle: Settle | None
+    problem: Exception | None = None
+    _printed: list[ToolProgress] = field(default_factory=list[ToolProgress])
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def run(self) -> AsyncGenerator[ToolProgress, None]:
+        """Run the approved calls to their end; gives what they print meanwhile."""
+        tasks = {
+            asyncio.ensure_future(self._run(slot, slot.approved, slot.tool))
+            for slot in self.slots
+            if slot.approved is not None and slot.tool is not None
+        }
+        for task in tasks:
+            task.add_done_callback(lambda _: self._changed.set())
+        try:
+            while not all(task.done() for task in tasks) or self._printed:
+                if not self._printed:
+                    self._changed.clear()
+                    await self._changed.wait()
+                printed, self._printed = _joined(self._printed), []
+                for progress in printed:
+                    yield progress
+            for task in tasks:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                await asyncio.wait(tasks)
+
+    async def _run(self, slot: Slot, call: ApprovedCall, tool: Tool) -> None:
+        output, seconds = await self._execute(call, tool)
+        slot.output = output
+        if self.settle is None:
+            return
+        try:
+            await self.settle(call, output, seconds)
+        except Exception as error:
+            self.problem = self.problem or error
+            slot.refuse(f"The call ended, but its result could not be recorded: {describe(error)}")
+
+    async def _execute(self, call: ApprovedCall, tool: Tool) -> tuple[ToolOutput, float]:
+        """The tool's output and its seconds. Cancelling stops the tool and still returns."""
+        if self.abort.aborted:
+            return ToolOutput(self.abort.call_text, is_error=True), 0.0
+        started: list[float] = []
+
+        async def body() -> ToolOutput:
+            started.append(time.perf_counter())
+            try:
+                return as_output(await tool.execute(call.args, self._context(call)))
+            except SystemExit as error:
+                raise ToolError(f"The tool tried to exit with {error.code}") from error
+
+        task = asyncio.ensure_future(body())
+        forget = self.abort.on_abort(task.cancel)
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            task.cancel()
+            await asyncio.wait({task})
+        finally:
+            forget()
+        if not started:
+            return ToolOutput(self.abort.call_text, is_error=True), 0.0
+        return _outcome(task), time.perf_counter() - started[0]
+
+    def _context(self, call: ApprovedCall) -> ToolContext:
+        def progress(text: str) -> None:
+            if text:
+                self._printed.append(ToolProgress(call_id=call.call_id, text=text))
+                self._changed.set()
+
+        return ToolContext(
+            runtime=self.runtime,
+            abort=self.abort,
+            session_id=self.session_id,
+            call_id=call.call_id,
+            progress=progress,
+        )
+
+
+def _outcome(task: asyncio.Task[ToolOutput]) -> ToolOutput:
+    if task.cancelled():
+        return ToolOutput(OPERATION_ABORTED, is_error=True)
+    error = task.exception()
+    if error is not None:
+        return ToolOutput(describe(error), is_error=True)
+    return task.result()
+
+
+def _joined(printed: Sequence[ToolProgress]) -> list[ToolProgress]:
+    """Neighbouring pieces of one call as one piece, so that a chatty tool does not flood listeners."""
+    joined: list[ToolProgress] = []
+    for piece in printed:
+        if joined and joined[-1].call_id == piece.call_id:
+            text = joined[-1].text + piece.text
+            joined[-1] = ToolProgress(call_id=piece.call_id, text=text)
+        else:
+            joined.append(piece)
+    return joined

@@ -1,0 +1,155 @@
+"""The gate in front of a session's tools, and what decides one call: the gate, then the listeners."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import inspect
+import logging
+from collections.abc import Callable, Mapping
+from typing import Protocol, cast, runtime_checkable
+
+from pydantic import JsonValue, TypeAdapter
+
+from ..gate.types import CallGate, GateContext, GateDecision, ResultRecord, ToolResult
+from ..net import ToolCall
+from .decisions import Allow, Decision, Deny, Override
+from .errors import describe
+from .events import ToolCallEvent
+from .execution import ApprovedCall
+from .listeners import Listeners
+from .tool import Tool, ToolOutput, input_problem
+
+log = logging.getLogger(__name__)
+
+_json_object: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
+
+REPLACED = "Not run: a listener gave other arguments"
+
+
+@runtime_checkable
+class ManagesCalls(Protocol):
+    """A `GateManager`, or anything that answers like one."""
+
+    async def handle_tool_call(self, call: ToolCall, ctx: GateContext, /) -> GateDecision: ...
+
+    def handle_tool_result(self, result: ToolResult, /) -> object: ...
+
+
+class ManagerGate:
+    """A manager as the loop sees it; `context` says how it may ask a person."""
+
+    def __init__(self, manager: ManagesCalls, context: GateContext | None = None) -> None:
+        self._manager = manager
+        self._context = context or GateContext()
+
+    async def decide(self, call: ToolCall) -> GateDecision:
+        return await self._manager.handle_tool_call(call, self._context)
+
+    async def settle(self, result: ToolResult, output: str, seconds: float) -> ResultRecord:
+        record: object = self._manager.handle_tool_result(result)
+        if inspect.isawaitable(record):
+            record = await record
+        return record if isinstance(record, ResultRecord) else ResultRecord()
+
+
+def as_call_gate(gate: object) -> CallGate:
+    """A gate, a manager, or a function without arguments that makes one, as a gate.
+
+    Raises `TypeError` for anything else: no session runs on a gate that nobody would ask.
+    """
+    if callable(getattr(gate, "decide", None)) and callable(getattr(gate, "settle", None)):
+        return cast("CallGate", gate)
+    if isinstance(gate, ManagesCalls):
+        return ManagerGate(gate)
+    if inspect.isfunction(gate) or inspect.ismethod(gate):
+        return as_call_gate(gate())
+    raise TypeError(
+        f"{type(gate).__name__} is no gate: it needs decide and settle, "
+        "or handle_tool_call and handle_tool_result"
+    )
+
+
+class Decider:
+    """Decides one call after the other: the gate first, then the `tool_call` listeners.
+
+    A call that the gate allowed and that will not run is settled as failed, so that nothing stays
+    pending in the nets.
+    """
+
+    def __init__(self, gate: CallGate | None, listeners: Listeners, tools: Mapping[str, Tool]) -> None:
+        self._gate = gate
+        self._listeners = listeners
+        self._tools = tools
+
+    async def decide(self, event: ToolCallEvent, why_interrupted: Callable[[], str]) -> Decision:
+        """Whether and with which arguments the call runs.
+
+        When cancelled, `why_interrupted` gives the text of a call that the gate had allowed. Raises what
+        a listener or the gate's `settle` raises; a gate that raises while deciding denies.
+        """
+        if self._gate is None:
+            return await self._listeners.decide(event)
+        allowed = await self._ask(event, event.args)
+        if isinstance(allowed, Deny):
+            return allowed
+        try:
+            choice = await self._listeners.decide(event.model_copy(update={"args": allowed.args}))
+        except asyncio.CancelledError:
+            await self.not_run(allowed, why_interrupted())
+            raise
+        except Exception as error:
+            await self.not_run(allowed, f"Tool call not executed: {describe(error)}")
+            raise
+        match choice:
+            case Allow() | None:
+                return Override(args=allowed.args)
+            case Deny(reason=reason):
+                await self.not_run(allowed, reason)
+                return choice
+            case Override(args=args):
+                problem = input_problem(self._tools[event.name], args)
+                await self.not_run(allowed, problem or REPLACED)
+                if problem is not None:
+                    return Deny(reason=problem)
+                again = await self._ask(event, args)
+                return again if isinstance(again, Deny) else Override(args=again.args)
+
+    async def settle(self, call: ApprovedCall, output: ToolOutput, seconds: float) -> None:
+        """Tell the gate how a call ended."""
+        if self._gate is not None:
+            result = ToolResult(call.call_id, call.name, copy.deepcopy(call.args), output.failed)
+            await self._gate.settle(result, output.text, seconds)
+
+    async def not_run(self, call: ApprovedCall, why: str) -> None:
+        """Tell the gate that a call it allowed does not run."""
+        await self.settle(call, ToolOutput(why, is_error=True), 0.0)
+
+    async def _ask(self, event: ToolCallEvent, args: Mapping[str, JsonValue]) -> ApprovedCall | Deny:
+        """Ask the gate. What it allows is checked again, for a person may have edited it."""
+        assert self._gate is not None
+        call = ToolCall(event.call_id, event.name, copy.deepcopy(dict(args)))
+        try:
+            decision = cast("object", await self._gate.decide(call))
+        except Exception as error:
+            log.exception("The gate failed on call '%s' to '%s'", event.call_id, event.name)
+            return Deny(reason=f"The gate failed: {describe(error)}")
+        if not isinstance(decision, GateDecision):
+            return Deny(reason=f"The gate failed: it answered with {type(decision).__name__}")
+        if decision.block:
+            return Deny(reason=decision.reason or f"{event.name} is blocked.")
+        approved = ApprovedCall(event.call_id, event.name, {})
+        if (decision.call.tool_call_id, decision.call.tool_name) != (event.call_id, event.name):
+            problem = "The gate failed: it answered for another call"
+        else:
+            try:
+                edited = _json_object.validate_python(dict(decision.call.input))
+            except ValueError as error:
+                problem = f"The approved arguments are no JSON object: {error}"
+            else:
+                approved = ApprovedCall(event.call_id, event.name, copy.deepcopy(edited))
+                problem = input_problem(self._tools[event.name], edited)
+        if problem is None:
+            return approved
+        await self.not_run(approved, problem)
+        return Deny(reason=problem)

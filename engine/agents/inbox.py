@@ -1,0 +1,37 @@
+"""Messages that wait to join a running conversation."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Literal, TypeAlias
+
+from .messages import UserMessage
+
+SendMode: TypeAlias = Literal["steer", "queue"]
+FollowUp: TypeAlias = Literal["one", "all"]
+
+
+class Inbox:
+    """Two queues: steering messages join before the next model call, follow-ups after the turn (A-70)."""
+
+    def __init__(self) -> None:
+        self.steering: deque[UserMessage] = deque()
+        self.follow_ups: deque[UserMessage] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self.steering or self.follow_ups)
+
+    def put(self, message: UserMessage, mode: SendMode) -> None:
+        """Let `message` wait in the queue of `mode`."""
+        (self.steering if mode == "steer" else self.follow_ups).append(message)
+
+    def next(self) -> UserMessage:
+        """Take the message that goes first. Raises `IndexError` when none waits."""
+        return (self.steering or self.follow_ups).popleft()
+
+    def clear(self) -> tuple[str, ...]:
+        """Empty both queues; the texts that waited, steering first."""
+        texts = tuple(message.text for message in (*self.steering, *self.follow_ups))
+        self.steering.clear()
+        self.follow_ups.clear()
+        return texts

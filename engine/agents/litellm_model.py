@@ -1,0 +1,157 @@
+"""Any model litellm can reach. litellm itself is imported when a model is first used, not before."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import ipaddress
+import logging
+import os
+from collections.abc import AsyncIterator
+from functools import cache
+from types import ModuleType
+from urllib.parse import urlsplit
+
+from pydantic import JsonValue
+
+from .errors import InvalidModelUrlError, ModelError
+from .model import Chunk, ModelRequest
+from .model_url import parse_model_name
+from .openai_wire import ReplyPart, ReplyReader, wire_messages, wire_tools
+
+KEYLESS_PROVIDERS = frozenset({"ollama", "ollama_chat"})
+ALTERNATIVE_KEYS = frozenset({"GEMINI_API_KEY", "GOOGLE_API_KEY"})
+BASE_VARIABLES = ("OPENAI_BASE_URL", "OPENAI_API_BASE")
+PLACEHOLDER_KEY = "unused"
+_SETTINGS = {
+    "suppress_debug_info": True,
+    "telemetry": False,
+    "turn_off_message_logging": True,
+    "drop_params": True,
+}
+
+
+class LitellmModel:
+    """A model by litellm's name (`openai/gpt-4o`) or by URL (`openai://gpt-4o`).
+
+    `params` go with every call: `temperature=0`, `timeout=60`. Raises `InvalidModelUrlError` for a name
+    that cannot be read. `stream` raises `ModelError` when a key is missing, before anything is sent, and
+    litellm's own exceptions.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        api_base: str | None = None,
+        api_key: str | None = None,
+        **params: JsonValue,
+    ) -> None:
+        self._name = name
+        target = parse_model_name(name)
+        self._model = target.model
+        self._api_base = api_base or target.api_base
+        self._api_key = api_key or target.api_key
+        self._key_env = target.key_env
+        if target.temperature is not None:
+            params = {"temperature": target.temperature, **params}
+        self._params = params
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def check_environment(self) -> None:
+        """Whether everything a call needs is there. Imports litellm; calls nobody.
+
+        Raises `ModelError` naming the environment variable to set.
+        """
+        self._key()
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+        """One call, streamed."""
+        # Importing takes seconds; a console goes on painting meanwhile.
+        litellm = await asyncio.to_thread(_litellm)
+        arguments: dict[str, object] = {
+            **self._params,
+            "model": self._model,
+            "messages": wire_messages(request),
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "api_key": self._key(),
+            "api_base": self._api_base,
+        }
+        if request.tools:
+            arguments["tools"] = wire_tools(request)
+        reader = ReplyReader()
+        response = await litellm.acompletion(**arguments)
+        try:
+            async for part in response:
+                for chunk in reader.read(ReplyPart.model_validate(part)):
+                    yield chunk
+        finally:
+            await response.aclose()
+        if not reader.complete:
+            raise ModelError(f"{self._name}: the reply ended before it was complete")
+        for chunk in reader.end():
+            yield chunk
+
+    def _key(self) -> str | None:
+        """The key to call with, `None` where litellm finds it itself."""
+        if self._key_env is not None:
+            key = os.environ.get(self._key_env)
+            if not key:
+                raise ModelError(
+                    f"{self._name} needs a key: set the environment variable {self._key_env}"
+                )
+            return key
+        if self._api_key:
+            return self._api_key
+        litellm = _litellm()
+        try:
+            provider: str = litellm.get_llm_provider(self._model, api_base=self._api_base)[1]
+        except Exception as error:
+            raise InvalidModelUrlError(
+                f"'{self._name}': unknown provider; write provider/model, such as openai/gpt-4o, "
+                "or a URL such as openai://gpt-4o"
+            ) from error
+        if provider in KEYLESS_PROVIDERS:
+            return None
+        missing: list[str] = litellm.validate_environment(self._model)["missing_keys"]
+        if not missing:
+            return None
+        if _is_loopback(self._api_base or _base_from_environment(provider)):
+            return PLACEHOLDER_KEY
+        needed = (" or " if ALTERNATIVE_KEYS.issuperset(missing) else " and ").join(sorted(missing))
+        variables = "variables" if " and " in needed else "variable"
+        raise ModelError(f"{self._name} needs a key: set the environment {variables} {needed}")
+
+
+def _base_from_environment(provider: str) -> str | None:
+    if provider != "openai":
+        return None
+    return next((os.environ[name] for name in BASE_VARIABLES if os.environ.get(name)), None)
+
+
+def _is_loopback(url: str | None) -> bool:
+    host = urlsplit(url).hostname if url else None
+    if host is None:
+        return False
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+@cache
+def _litellm() -> ModuleType:
+    """litellm, without its downloads, telemetry and chatter."""
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    litellm = importlib.import_module("litellm")
+    for setting, value in _SETTINGS.items():
+        setattr(litellm, setting, value)
+    for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    return litellm

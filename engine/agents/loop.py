@@ -1,0 +1,204 @@
+"""The loop: model call, decisions, tools, and again, as a two-way generator.
+
+It yields what happens and receives, for each tool call, whether it may run. It knows no store, no
+listeners and no gate; a session drives it (A-21).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+from .abort import AbortSignal
+from .decisions import Allow, Decision, Deny, Override, as_decision
+from .errors import ModelError
+from .events import LoopEvent, MessageEvent, StepEvent, TextDelta, ToolCallEvent
+from .execution import ApprovedCall, Settle, Slot, StepExecution
+from .inbox import FollowUp, Inbox
+from .messages import AssistantMessage, Message, ProposedCall
+from .model import CallChunk, Finish, Model, ModelRequest, TextChunk, ToolSpec
+from .runtime.base import Runtime
+from .streaming import stream_chunks
+from .tool import Tool, input_problem, wants_approval
+
+SKIPPED = "Skipped: user sent a new message"
+MALFORMED_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class LoopConfig:
+    """What a run works with.
+
+    `max_steps` counts model calls (A-62). `settle` is awaited as soon as an approved call has ended and
+    before anybody sees its result; the first error it raises ends the run after the step's results.
+    """
+
+    model: Model
+    runtime: Runtime
+    tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
+    system_prompt: str | None = None
+    max_steps: int = 100
+    follow_up: FollowUp = "one"
+    inbox: Inbox = field(default_factory=Inbox)
+    settle: Settle | None = None
+    session_id: str = ""
+
+
+async def loop(
+    messages: Sequence[Message], config: LoopConfig, abort: AbortSignal | None = None
+) -> AsyncGenerator[LoopEvent, Decision]:
+    """Run until the model asks for no more tools, `max_steps` is reached or `abort` is set.
+
+    After a `ToolCallEvent`, `asend` a decision; what is sent after any other event is ignored, and
+    iterating approves everything (A-52). `messages` is not changed. Raises what the model raises.
+    """
+    signal = abort or AbortSignal()
+    inbox = config.inbox
+    history = list(messages)
+    for step in range(1, config.max_steps + 1):
+        # Drain point 1
+        while inbox.steering and not signal.aborted:
+            message = inbox.steering.popleft()
+            yield MessageEvent(message=message)
+            history.append(message)
+        if signal.aborted:
+            return
+
+        text = ""
+        proposed: list[ProposedCall] = []
+        finish: Finish | None = None
+        async with aclosing(stream_chunks(config.model, _request(config, history), signal)) as chunks:
+            async for chunk in chunks:
+                match chunk:
+                    case TextChunk() if chunk.text:
+                        event = TextDelta(delta=chunk.text)
+                        text += event.delta
+                        yield event
+                    case TextChunk():
+                        pass
+                    case CallChunk():
+                        proposed.append(chunk.call)
+                    case Finish():
+                        finish = chunk
+        if signal.aborted:
+            # What a person saw is kept; calls that nobody answered are not (A-95).
+            if text:
+                yield MessageEvent(message=AssistantMessage(text=text))
+            return
+        if finish is None:
+            raise ModelError(f"{config.model.name}: the reply ended before it was complete")
+        calls = _with_own_ids(proposed, history)
+        if text or calls:
+            said = AssistantMessage(text=text, tool_calls=calls)
+            yield MessageEvent(message=said)
+            history.append(said)
+        yield StepEvent(usage=finish.usage, finish_reason=finish.reason)
+
+        if not calls:
+            # Drain point 3
+            if inbox.steering:
+                continue
+            if not inbox.follow_ups or step == config.max_steps or signal.aborted:
+                return
+            for _ in range(len(inbox.follow_ups) if config.follow_up == "all" else 1):
+                if not inbox.follow_ups or signal.aborted:
+                    break
+                message = inbox.follow_ups.popleft()
+                yield MessageEvent(message=message)
+                history.append(message)
+            continue
+
+        slots = [_slot(call, config.tools) for call in calls]
+        for index, slot in enumerate(slots):
+            if slot.output is not None or slot.tool is None:
+                continue
+            # Drain point 2
+            if signal.aborted or inbox.steering:
+                slot.refuse(signal.call_text if signal.aborted else SKIPPED)
+                continue
+            decision = yield ToolCallEvent(
+                call_id=slot.call.call_id,
+                name=slot.call.name,
+                args=copy.deepcopy(slot.call.args),
+                batch=calls,
+                index=index,
+                needs_approval=wants_approval(slot.tool, slot.call.args),
+            )
+            _apply(decision, slot, slot.tool)
+        execution = StepExecution(slots, config.runtime, signal, config.session_id, config.settle)
+        async with aclosing(execution.run()) as printed:
+            async for progress in printed:
+                yield progress
+        for slot in slots:
+            result = slot.event()
+            yield result
+            history.append(result.message)
+        if execution.problem is not None:
+            raise execution.problem
+
+
+def _request(config: LoopConfig, history: Sequence[Message]) -> ModelRequest:
+    return ModelRequest(
+        messages=tuple(history),
+        system_prompt=config.system_prompt,
+        tools=tuple(ToolSpec(t.name, t.description, t.parameters) for t in config.tools.values()),
+        session_id=config.session_id,
+    )
+
+
+def _slot(call: ProposedCall, tools: Mapping[str, Tool]) -> Slot:
+    """A call that may be decided, or one that is refused because it cannot run at all (A-49)."""
+    slot = Slot(call, tools.get(call.name))
+    if slot.tool is None:
+        slot.refuse(f"Tool not found: {call.name}")
+    elif call.malformed is not None:
+        shown = call.malformed[:MALFORMED_SHOWN]
+        slot.refuse(f"Invalid arguments for {call.name}: expected a JSON object, got {shown!r}")
+    else:
+        problem = input_problem(slot.tool, call.args)
+        if problem is not None:
+            slot.refuse(problem)
+    return slot
+
+
+def _apply(decision: object, slot: Slot, tool: Tool) -> None:
+    """Approve or refuse a call. What is no decision refuses it (A-44)."""
+    args = slot.call.args
+    try:
+        match as_decision(decision):
+            case Deny(reason=reason):
+                slot.refuse(reason)
+                return
+            case Override(args=args):
+                problem = input_problem(tool, args)
+                if problem is not None:
+                    slot.refuse(problem)
+                    return
+            case Allow() | None:
+                pass
+    except TypeError as error:
+        slot.refuse(str(error))
+        return
+    slot.approved = ApprovedCall(slot.call.call_id, slot.call.name, copy.deepcopy(args))
+
+
+def _with_own_ids(calls: Sequence[ProposedCall], history: Sequence[Message]) -> tuple[ProposedCall, ...]:
+    """The calls with ids that this conversation has not seen; some servers number each reply anew."""
+    used = {
+        call.call_id
+        for message in history
+        if isinstance(message, AssistantMessage)
+        for call in message.tool_calls
+    }
+    renamed: list[ProposedCall] = []
+    for call in calls:
+        base = call.call_id or "call"
+        call_id, number = base, 1
+        while call_id in used:
+            number += 1
+            call_id = f"{base}-{number}"
+        used.add(call_id)
+        renamed.append(call if call_id == call.call_id else call.model_copy(update={"call_id": call_id}))
+    return tuple(renamed)

@@ -1,0 +1,84 @@
+"""The conversation: what people, the model and tools said. Immutable, so a record cannot change later."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
+
+
+def clean_text(value: object) -> object:
+    """Text that UTF-8 can hold: lone surrogates become `?`. Anything but a string is left alone."""
+    if not isinstance(value, str):
+        return value
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return value.encode(errors="replace").decode()
+    return value
+
+
+Text: TypeAlias = Annotated[str, BeforeValidator(clean_text)]
+
+
+class Frozen(BaseModel):
+    """Base of messages and events."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ProposedCall(Frozen):
+    """A tool call as the model wrote it.
+
+    `malformed` holds the arguments' text when it is no JSON object; `args` is then empty and the call
+    never runs.
+    """
+
+    call_id: Text
+    name: Text
+    args: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
+    malformed: Text | None = None
+
+
+class UserMessage(Frozen):
+    """What a person said; `by` is who."""
+
+    role: Literal["user"] = "user"
+    text: Text
+    by: str | None = None
+
+
+class AssistantMessage(Frozen):
+    """What the model said, and the calls it wants made."""
+
+    role: Literal["assistant"] = "assistant"
+    text: Text = ""
+    tool_calls: tuple[ProposedCall, ...] = ()
+
+
+class ToolMessage(Frozen):
+    """How one call ended."""
+
+    role: Literal["tool"] = "tool"
+    call_id: str
+    name: str
+    text: Text
+    is_error: bool = False
+
+
+Message = Annotated[UserMessage | AssistantMessage | ToolMessage, Field(discriminator="role")]
+
+
+def open_calls(messages: Sequence[Message]) -> list[ProposedCall]:
+    """The last assistant message's calls that no tool message answers; a model refuses such a history."""
+    answered: set[str] = set()
+    for message in reversed(messages):
+        match message:
+            case ToolMessage():
+                answered.add(message.call_id)
+            case AssistantMessage():
+                return [call for call in message.tool_calls if call.call_id not in answered]
+            case UserMessage():
+                continue
+    return []

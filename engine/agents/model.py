@@ -1,0 +1,94 @@
+"""What the loop needs of a model, whoever provides it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias, cast, runtime_checkable
+
+from pydantic import JsonValue
+
+from .events import FinishReason, Usage
+from .messages import Message, ProposedCall
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """A tool as the model is told of it; `parameters` is a JSON Schema."""
+
+    name: str
+    description: str
+    parameters: dict[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One call of a model: the conversation so far and the tools it may use."""
+
+    messages: tuple[Message, ...]
+    system_prompt: str | None = None
+    tools: tuple[ToolSpec, ...] = ()
+    session_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TextChunk:
+    """A fragment of text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallChunk:
+    """A complete tool call. An empty or used call id is replaced by the loop."""
+
+    call: ProposedCall
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The end of the reply; always the last chunk."""
+
+    reason: FinishReason = "stop"
+    usage: Usage = field(default_factory=Usage)
+
+
+Chunk: TypeAlias = TextChunk | CallChunk | Finish
+
+
+@runtime_checkable
+class Model(Protocol):
+    """A language model.
+
+    `stream` gives the reply's chunks as they come and raises what went wrong, before or amid them. It is
+    closed early when the run is aborted.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]: ...
+
+
+def parse_call(call_id: str, name: str, arguments: str) -> ProposedCall:
+    """A call from the arguments' text, which may be anything.
+
+    No text at all means no arguments. What is not a JSON object that UTF-8 can hold is kept as
+    `malformed`, for the model to correct.
+    """
+    if not arguments.strip():
+        return ProposedCall(call_id=call_id, name=name)
+    try:
+        parsed: object = json.loads(arguments, parse_constant=_reject_constant)
+        json.dumps(parsed, ensure_ascii=False).encode()
+        if isinstance(parsed, dict):
+            args = cast("dict[str, JsonValue]", parsed)
+            return ProposedCall(call_id=call_id, name=name, args=args)
+    except (ValueError, RecursionError):
+        pass
+    return ProposedCall(call_id=call_id, name=name, malformed=arguments)
+
+
+def _reject_constant(name: str) -> object:
+    raise ValueError(f"{name} is not JSON")

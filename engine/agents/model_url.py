@@ -1,0 +1,92 @@
+"""Models by URL: `openai://gpt-4o`, `ollama://localhost:11434/qwen3:8b` (P-120 … P-123)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import parse_qsl
+
+from .errors import InvalidModelUrlError
+
+CLOUD = {"openai": "openai", "anthropic": "anthropic", "claude": "anthropic", "gemini": "gemini"}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTarget:
+    """A model in litellm's terms; `key_env` is the environment variable that holds its key."""
+
+    model: str
+    api_base: str | None = None
+    api_key: str | None = None
+    key_env: str | None = None
+    temperature: float | None = None
+
+
+def parse_model_name(name: str) -> ModelTarget:
+    """A URL, or a name as litellm knows it (`openai/gpt-4o`).
+
+    Parameters of a URL: `base_url`, `api_key_env`, `temperature` and, for ollama, `wire=openai`. Raises
+    `InvalidModelUrlError`; keys are refused, a secret does not belong in a name.
+    """
+    scheme, separator, rest = name.partition("://")
+    if not separator:
+        if "/" not in name.strip("/"):
+            raise InvalidModelUrlError(
+                f"'{name}': missing scheme; write openai://{name or 'gpt-4o'}, or provider/model"
+            )
+        return ModelTarget(name)
+    rest, _, query = rest.partition("?")
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    known = {"base_url", "api_key_env", "temperature"} | ({"wire"} if scheme == "ollama" else set[str]())
+    for option in options:
+        if option not in known:
+            raise InvalidModelUrlError(
+                f"'{scheme}://…': unknown parameter '{option}'; known: {', '.join(sorted(known))}"
+            )
+    if scheme == "ollama":
+        target = _ollama(rest, options.get("wire"))
+    elif scheme in CLOUD:
+        target = _cloud(scheme, rest)
+    else:
+        known_schemes = ", ".join((*CLOUD, "ollama"))
+        raise InvalidModelUrlError(f"unknown provider '{scheme}'; known: {known_schemes}")
+    return ModelTarget(
+        model=target.model,
+        api_base=options.get("base_url") or target.api_base,
+        api_key=target.api_key,
+        key_env=options.get("api_key_env"),
+        temperature=_temperature(options.get("temperature")),
+    )
+
+
+def _cloud(scheme: str, rest: str) -> ModelTarget:
+    model = rest.removeprefix("/")
+    if not model:
+        raise InvalidModelUrlError(f"'{scheme}://': missing model")
+    if "@" in model:
+        raise InvalidModelUrlError(
+            f"'{scheme}://…@…': a key does not belong in a name; put it into the environment "
+            "and name the variable with ?api_key_env="
+        )
+    return ModelTarget(f"{CLOUD[scheme]}/{model}")
+
+
+def _ollama(rest: str, wire: str | None) -> ModelTarget:
+    host, _, model = rest.partition("/")
+    if not host:
+        host = "localhost:11434"
+    if not model:
+        raise InvalidModelUrlError(f"'ollama://{rest}': missing model; write ollama://host:port/model")
+    if wire == "openai":
+        return ModelTarget(f"openai/{model}", f"http://{host}/v1", "ollama")
+    if wire is not None:
+        raise InvalidModelUrlError(f"unknown wire '{wire}'; known: openai")
+    return ModelTarget(f"ollama_chat/{model}", f"http://{host}")
+
+
+def _temperature(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        return float(text)
+    except ValueError as error:
+        raise InvalidModelUrlError(f"temperature must be a number, got '{text}'") from error

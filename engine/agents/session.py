@@ -1,0 +1,303 @@
+"""A conversation that people can join while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import types
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args, overload
+
+from ..gate.types import CallGate
+from .abort import AbortSignal
+from .errors import AgentError, SessionClosedError
+from .events import EventName, Usage
+from .gating import Decider
+from .inbox import FollowUp, SendMode
+from .listeners import EventStream, Listener
+from .loop import LoopConfig
+from .messages import Message, UserMessage
+from .model import Model
+from .run import Conversation, Run
+from .runtime.base import Runtime
+from .store import SessionStore
+from .tool import Tool
+
+log = logging.getLogger(__name__)
+
+Status: TypeAlias = Literal["idle", "busy"]
+Spawn: TypeAlias = Callable[[Coroutine[None, None, None]], object]
+
+CLOSE_GRACE_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class SessionConfig:
+    """What a session runs on. `spawn` starts a run's coroutine; by default as a task."""
+
+    model: Model
+    runtime: Runtime
+    store: SessionStore
+    tools: Mapping[str, Tool]
+    gate: CallGate | None = None
+    system_prompt: str | None = None
+    max_steps: int = 100
+    send_mode: SendMode = "steer"
+    follow_up: FollowUp = "one"
+    spawn: Spawn | None = None
+
+
+class Session:
+    """A multi-turn conversation; `async with` closes it. Made by `Agent.create_session`.
+
+    Belongs to one event loop. At most one run is under way; messages that come meanwhile steer it or
+    wait for its end. An idle session starts a run as soon as a message is sent.
+    """
+
+    def __init__(self, session_id: str, config: SessionConfig, messages: Sequence[Message] = ()) -> None:
+        self._config = config
+        self._conversation = Conversation(session_id, config.store, messages=list(messages))
+        self._listeners = self._conversation.listeners
+        self._decider = Decider(config.gate, self._listeners, config.tools)
+        self._run: Run | None = None
+        self._driving: asyncio.Task[None] | None = None
+        self._idle: asyncio.Future[BaseException | None] | None = None
+        self._closed = False
+
+    @property
+    def id(self) -> str:
+        return self._conversation.id
+
+    @property
+    def status(self) -> Status:
+        return "idle" if self._idle is None else "busy"
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """What was said so far, as copies."""
+        return tuple(message.model_copy(deep=True) for message in self._conversation.messages)
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens of every step so far."""
+        return self._conversation.usage
+
+    @property
+    def text(self) -> str:
+        """The last turn's text."""
+        return self._conversation.text
+
+    # Talking
+
+    def send(
+        self,
+        text: str,
+        *,
+        mode: SendMode | None = None,
+        by: str | None = None,
+        abort: AbortSignal | None = None,
+    ) -> None:
+        """Say something; returns at once (A-70).
+
+        Idle: starts a run, which `abort` stops when set. Busy: `steer` joins before the next model call
+        and withdraws a decision that is under way, `queue` waits for the turn's end; `abort` is then
+        ignored (A-85). Must be called in the session's event loop. Raises `SessionClosedError`,
+        `ValueError` for an unknown mode, and what `spawn` raises.
+        """
+        mode = mode or self._config.send_mode
+        if mode not in get_args(SendMode):
+            raise ValueError(f"mode is 'steer' or 'queue', not {mode!r}")
+        if self._closed:
+            raise SessionClosedError(f"Session '{self.id}' is closed")
+        message = UserMessage(text=text, by=by)
+        if self._idle is None:
+            self._idle = asyncio.get_running_loop().create_future()
+            self._start(message, abort)
+            return
+        self._conversation.inbox.put(message, mode)
+        if mode == "steer" and self._run is not None:
+            self._run.interrupt()
+
+    def steer(self, text: str, *, by: str | None = None) -> None:
+        """Send in steer mode."""
+        self.send(text, mode="steer", by=by)
+
+    def follow_up(self, text: str, *, by: str | None = None) -> None:
+        """Send in queue mode."""
+        self.send(text, mode="queue", by=by)
+
+    async def prompt(self, text: str, *, by: str | None = None) -> str:
+        """Send, wait until idle, and return the turn's text."""
+        self.send(text, by=by)
+        await self.wait_for_idle()
+        return self.text
+
+    def abort(self, reason: str = "") -> None:
+        """Stop the run that is under way, if one is (A-94 … A-96).
+
+        Messages that wait are handed back in `turn_end.undelivered`; what is sent from now on starts a
+        new run.
+        """
+        if self._run is not None:
+            self._run.signal.abort(reason)
+
+    async def wait_for_idle(self) -> None:
+        """Return when nothing runs or waits any more; raises what the run failed with (A-71).
+
+        Cancelling this does not cancel the run (A-97). Do not await it in a listener of this session: it
+        would wait for itself.
+        """
+        if self._idle is not None:
+            failure = await asyncio.shield(self._idle)
+            if failure is not None:
+                raise failure
+
+    async def aclose(self) -> None:
+        """Abort, wait for the end, and end every event stream. Nothing can be sent afterwards.
+
+        A run that does not stop within ten seconds of being asked is cancelled.
+        """
+        self._closed = True
+        if self._run is not None:
+            self._run.signal.abort("closed")
+        idle, driving = self._idle, self._driving
+        if idle is not None and asyncio.current_task() is not driving:
+            done, _ = await asyncio.wait({idle}, timeout=CLOSE_GRACE_SECONDS)
+            if not done and driving is not None:
+                driving.cancel()
+                await asyncio.wait({idle}, timeout=CLOSE_GRACE_SECONDS)
+        self._listeners.close()
+
+    async def __aenter__(self) -> Session:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    # Listening
+
+    @overload
+    def on(self, event: EventName, fn: Listener) -> Session: ...
+    @overload
+    def on(self, event: EventName) -> Callable[[Listener], Listener]: ...
+    def on(
+        self, event: EventName, fn: Listener | None = None
+    ) -> Session | Callable[[Listener], Listener]:
+        """Call `fn` with each event of this kind; without `fn`, a decorator. Async functions are awaited.
+
+        A `tool_call` listener may return `Deny` or `Override`. A listener that raises ends the run with
+        that error (A-32). Raises `ValueError` for an unknown event.
+        """
+        if fn is not None:
+            self._listeners.add(event, fn)
+            return self
+
+        def decorate(fn: Listener) -> Listener:
+            self._listeners.add(event, fn)
+            return fn
+
+        return decorate
+
+    def off(self, event: EventName, fn: Listener) -> Session:
+        """Stop calling `fn` (A-29)."""
+        self._listeners.remove(event, fn)
+        return self
+
+    def on_any(self, fn: Listener) -> Session:
+        """Call `fn` with every event, in order, before the listeners of its kind."""
+        self._listeners.observe(fn)
+        return self
+
+    def off_any(self, fn: Listener) -> Session:
+        """Stop calling `fn` with every event."""
+        self._listeners.stop_observing(fn)
+        return self
+
+    def events(self) -> EventStream:
+        """All events from now on, for UIs; never holds up the run, and ends when the session closes."""
+        return self._listeners.stream()
+
+    # Runs
+
+    def _start(self, first: UserMessage, abort: AbortSignal | None = None) -> None:
+        run = Run(self._conversation, self._decider, self._loop_config, first)
+        self._run = run
+        if abort is not None:
+            abort.on_abort(lambda: run.signal.abort(abort.reason))
+        supervised = self._supervise(run)
+        # Run up to its first pause, so that even a worker cancelled before it starts settles the session.
+        supervised.send(None)
+        spawn = self._config.spawn or asyncio.get_running_loop().create_task
+        try:
+            spawn(supervised)
+        except BaseException:
+            supervised.close()
+            raise
+
+    def _loop_config(self, run: Run) -> LoopConfig:
+        config = self._config
+        return LoopConfig(
+            model=config.model,
+            runtime=config.runtime,
+            tools=config.tools,
+            system_prompt=config.system_prompt,
+            max_steps=config.max_steps,
+            follow_up=config.follow_up,
+            inbox=self._conversation.inbox,
+            settle=None if config.gate is None else run.settle,
+            session_id=self.id,
+        )
+
+    async def _supervise(self, run: Run) -> None:
+        """Drive `run` in a task of its own; being cancelled aborts it, twice cancels it hard."""
+        cancelled = False
+        try:
+            await _pause()
+        except asyncio.CancelledError:
+            cancelled = True
+            run.signal.abort("cancelled")
+        except GeneratorExit:
+            self._settle(AgentError(f"The run of session '{self.id}' was never started"))
+            raise
+        driving = self._driving = asyncio.ensure_future(run.drive())
+        while not driving.done():
+            try:
+                await asyncio.wait({driving})
+            except asyncio.CancelledError:
+                if cancelled:
+                    driving.cancel()
+                cancelled = True
+                run.signal.abort("cancelled")
+        broken = asyncio.CancelledError() if driving.cancelled() else driving.exception()
+        self._settle(run.failure or broken)
+        if cancelled:
+            raise asyncio.CancelledError
+
+    def _settle(self, failure: BaseException | None) -> None:
+        """The run has ended: release those who wait, or go on with what was sent meanwhile (A-82)."""
+        self._run = self._driving = None
+        inbox = self._conversation.inbox
+        more = bool(inbox) and not self._closed
+        if failure is not None or not more:
+            idle, self._idle = self._idle, None
+            if idle is not None and not idle.done():
+                idle.set_result(failure)
+        if not more:
+            inbox.clear()
+            return
+        if self._idle is None:
+            self._idle = asyncio.get_running_loop().create_future()
+        try:
+            self._start(inbox.next())
+        except Exception:
+            log.exception("Session '%s' could not go on with what was sent", self.id)
+
+
+@types.coroutine
+def _pause() -> Generator[None, None, None]:
+    yield

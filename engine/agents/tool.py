@@ -1,0 +1,255 @@
+"""Tools: what a model may call, made from a function or written by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import typing
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar, cast, overload
+
+from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationError, create_model
+from pydantic_core import to_json
+
+from .abort import AbortSignal
+from .errors import DuplicateToolError, ToolInputError, describe
+from .runtime.base import Runtime
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """A tool's text for the model, and `metadata` for whoever watches.
+
+    `is_error` marks a failure that the tool reports instead of raising it.
+    """
+
+    text: str
+    metadata: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    is_error: bool = False
+
+    @property
+    def failed(self) -> bool:
+        """Whether the nets count the call as failed: an error, or a command's non-zero exit code.
+
+        The model reads the latter as a plain result (A-122), but a failed test must not unlock a deploy.
+        """
+        return self.is_error or bool(self.metadata.get("exit_code"))
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """What a running tool works with.
+
+    Files and commands go through `runtime`. `progress` shows text while the tool runs. `abort` is the
+    run's signal; the tool's task is cancelled with it, so most tools need not look.
+    """
+
+    runtime: Runtime
+    abort: AbortSignal
+    session_id: str = ""
+    call_id: str = ""
+    progress: Callable[[str], None] = lambda text: None
+
+
+class Tool(Protocol):
+    """A tool; any object with these attributes is one (A-129).
+
+    Two more are used where they exist: `validate(args)`, which raises `ToolInputError`, and
+    `needs_approval`, a bool or a function of the arguments, which listeners are shown as a hint.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def description(self) -> str: ...
+    @property
+    def parameters(self) -> dict[str, JsonValue]: ...
+
+    async def execute(self, args: dict[str, JsonValue], ctx: ToolContext) -> str | ToolOutput: ...
+
+
+_metadata: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
+
+NeedsApproval = bool | Callable[[Mapping[str, JsonValue]], bool]
+Execute = Callable[[BaseModel, ToolContext], Awaitable[object]]
+M = TypeVar("M", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTool:
+    """A tool whose input is a pydantic model; made by `tool` and `define_tool`."""
+
+    name: str
+    description: str
+    input_model: type[BaseModel]
+    run: Execute
+    needs_approval: NeedsApproval = False
+
+    @property
+    def parameters(self) -> dict[str, JsonValue]:
+        """The input's JSON Schema; `required` lists what has no default."""
+        schema = self.input_model.model_json_schema()
+        schema.pop("title", None)
+        schema.pop("description", None)
+        for described in schema.get("properties", {}).values():
+            described.pop("title", None)
+        schema.setdefault("properties", {})
+        return schema
+
+    def validate(self, args: Mapping[str, JsonValue]) -> None:
+        """Raises `ToolInputError` naming every argument that does not fit."""
+        self._parse(args)
+
+    async def execute(self, args: dict[str, JsonValue], ctx: ToolContext) -> ToolOutput:
+        """Run on checked arguments. Raises `ToolInputError`, or what the tool itself raises."""
+        return as_output(await self.run(self._parse(args), ctx))
+
+    def _parse(self, args: Mapping[str, JsonValue]) -> BaseModel:
+        try:
+            return self.input_model.model_validate(dict(args))
+        except ValidationError as error:
+            problems = "; ".join(
+                f"{'.'.join(str(part) for part in problem['loc']) or 'arguments'}: {problem['msg']}"
+                for problem in error.errors(include_url=False)
+            )
+            raise ToolInputError(f"Invalid arguments for {self.name}: {problems}") from error
+
+
+def define_tool(
+    name: str,
+    description: str,
+    schema: type[M],
+    execute: Callable[[M, ToolContext], Awaitable[str | ToolOutput]],
+    *,
+    needs_approval: NeedsApproval = False,
+) -> ModelTool:
+    """A tool from a pydantic model of its input and a function that takes it (A-128)."""
+    return ModelTool(name, description, schema, cast("Execute", execute), needs_approval)
+
+
+@overload
+def tool(fn: Callable[..., object], /) -> ModelTool: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    needs_approval: NeedsApproval = False,
+) -> Callable[[Callable[..., object]], ModelTool]: ...
+def tool(
+    fn: Callable[..., object] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    needs_approval: NeedsApproval = False,
+) -> ModelTool | Callable[[Callable[..., object]], ModelTool]:
+    """Make a tool of a function: name and description are its own, parameters its annotations.
+
+    A parameter named `ctx` or annotated `ToolContext` gets the context. Unknown arguments are refused. A
+    plain `def` runs in a thread. Raises `TypeError` for a parameter that a JSON object cannot name.
+    """
+
+    def make(fn: Callable[..., object]) -> ModelTool:
+        tool_name = name or fn.__name__
+        model, context_name = _input_model(tool_name, fn)
+
+        async def run(given: BaseModel, ctx: ToolContext) -> object:
+            arguments: dict[str, object] = {key: getattr(given, key) for key in type(given).model_fields}
+            if context_name is not None:
+                arguments[context_name] = ctx
+            if inspect.iscoroutinefunction(fn):
+                return await fn(**arguments)
+            result = await asyncio.to_thread(functools.partial(fn, **arguments))
+            return await cast("Awaitable[object]", result) if inspect.isawaitable(result) else result
+
+        return ModelTool(tool_name, description or inspect.getdoc(fn) or "", model, run, needs_approval)
+
+    return make if fn is None else make(fn)
+
+
+def _input_model(tool_name: str, fn: Callable[..., object]) -> tuple[type[BaseModel], str | None]:
+    hints = typing.get_type_hints(fn, include_extras=True)
+    fields: dict[str, Any] = {}
+    context_name: str | None = None
+    for parameter in inspect.signature(fn).parameters.values():
+        if parameter.name == "ctx" or hints.get(parameter.name) is ToolContext:
+            context_name = parameter.name
+            continue
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise TypeError(f"tool {tool_name}: parameter '{parameter}' cannot be given by name")
+        default = ... if parameter.default is parameter.empty else parameter.default
+        fields[parameter.name] = (hints.get(parameter.name, JsonValue), default)
+    model = create_model(tool_name, __config__=ConfigDict(extra="forbid"), **fields)
+    return model, context_name
+
+
+def as_output(value: object) -> ToolOutput:
+    """What a tool returned, as its output; anything but text becomes JSON.
+
+    Raises pydantic's `ValidationError` for metadata that JSON cannot hold.
+    """
+    match value:
+        case ToolOutput():
+            return replace(value, metadata=_metadata.validate_python(value.metadata))
+        case str():
+            return ToolOutput(value)
+        case None:
+            return ToolOutput("")
+        case _:
+            return ToolOutput(to_json(value, fallback=str).decode())
+
+
+def _check_args(tool: Tool, args: Mapping[str, JsonValue]) -> None:
+    """Raises `ToolInputError` when `args` do not fit `tool`.
+
+    A tool without `validate` is only asked for what its schema requires; the rest is its own business.
+    """
+    validate: object = getattr(tool, "validate", None)
+    if callable(validate):
+        validate(args)
+        return
+    required = tool.parameters.get("required", [])
+    missing = [str(key) for key in required if key not in args] if isinstance(required, list) else []
+    if missing:
+        raise ToolInputError(f"Invalid arguments for {tool.name}: {', '.join(missing)}: Field required")
+
+
+def input_problem(tool: Tool, args: Mapping[str, JsonValue]) -> str | None:
+    """Why `args` do not fit `tool`, or `None`. A check that breaks is a problem too."""
+    try:
+        _check_args(tool, args)
+    except ToolInputError as error:
+        return str(error)
+    except Exception as error:
+        return f"Invalid arguments for {tool.name}: {describe(error)}"
+    return None
+
+
+def wants_approval(tool: Tool, args: Mapping[str, JsonValue]) -> bool:
+    """The tool's own hint; one that raises counts as yes."""
+    hint: object = getattr(tool, "needs_approval", False)
+    if not callable(hint):
+        return bool(hint)
+    try:
+        return bool(hint(args))
+    except Exception:
+        return True
+
+
+def tool_table(tools: Sequence[Tool]) -> dict[str, Tool]:
+    """Tools by name.
+
+    Raises `DuplicateToolError` for a name that comes twice (A-61), `TypeError` for what is no tool.
+    """
+    table: dict[str, Tool] = {}
+    for each in tools:
+        for attribute in ("name", "description", "parameters", "execute"):
+            if not hasattr(each, attribute):
+                raise TypeError(f"{each!r} is no tool: it has no '{attribute}'")
+        if each.name in table:
+            raise DuplicateToolError(f'Duplicate tool name: "{each.name}"')
+        table[each.name] = each
+    return table

@@ -1,0 +1,147 @@
+"""The `web_fetch` tool: one HTTP request (A-124 … A-127)."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ..errors import ToolError
+from ..tool import ModelTool, ToolContext, ToolOutput, define_tool
+
+if TYPE_CHECKING:
+    import httpx
+
+TIMEOUT_SECONDS = 15.0
+MAX_BYTES = 51_200
+MAX_REDIRECTS = 20
+CREDENTIALS = frozenset({"authorization", "proxy-authorization", "cookie"})
+BODY_HEADERS = frozenset({"content-type", "content-length", "content-encoding", "content-language"})
+
+CheckUrl: TypeAlias = Callable[[str], "Awaitable[None] | None"]
+
+
+class WebFetchInput(BaseModel):
+    """What to request."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    url: Annotated[str, Field(description="The http or https URL to fetch.")]
+    method: Annotated[str, Field(description="HTTP method.")] = "GET"
+    headers: Annotated[dict[str, str] | None, Field(description="Request headers.")] = None
+    body: Annotated[str | None, Field(description="Request body.")] = None
+
+
+def create_web_fetch_tool(
+    *,
+    check_url: CheckUrl | None = None,
+    timeout: float = TIMEOUT_SECONDS,
+    max_bytes: int = MAX_BYTES,
+) -> ModelTool:
+    """The tool with limits of its own.
+
+    `check_url` sees every URL before it is requested, redirects included, and refuses one by raising.
+    `timeout` is in seconds for everything together.
+    """
+
+    async def fetch(given: WebFetchInput, ctx: ToolContext) -> ToolOutput:
+        try:
+            async with asyncio.timeout(timeout):
+                return await _fetch(given, check_url, max_bytes)
+        except TimeoutError as error:
+            raise ToolError(f"Request timed out after {timeout:g}s: {given.url}") from error
+
+    return define_tool("web_fetch", "Fetch a URL and return the response.", WebFetchInput, fetch)
+
+
+async def _fetch(given: WebFetchInput, check_url: CheckUrl | None, max_bytes: int) -> ToolOutput:
+    import httpx
+
+    try:
+        async with httpx.AsyncClient(follow_redirects=False, timeout=None) as client:
+            request = client.build_request(
+                given.method.upper(), given.url, headers=given.headers, content=given.body
+            )
+            for _ in range(MAX_REDIRECTS + 1):
+                await _check(request.url, check_url)
+                response = await client.send(request, stream=True)
+                try:
+                    location = response.headers.get("location")
+                    if not response.has_redirect_location or location is None:
+                        return await _output(response, max_bytes)
+                    request = _redirected(client, request, response.status_code, location)
+                finally:
+                    await response.aclose()
+    except httpx.InvalidURL as error:
+        raise ToolError(f"Invalid URL {given.url!r}: {error}") from error
+    except httpx.HTTPError as error:
+        raise ToolError(f"Request failed: {str(error) or type(error).__name__}") from error
+    raise ToolError(f"More than {MAX_REDIRECTS} redirects: {given.url}")
+
+
+async def _check(url: httpx.URL, check_url: CheckUrl | None) -> None:
+    if url.scheme not in ("http", "https") or not url.host:
+        raise ToolError(f"Only http and https URLs can be fetched, got '{url}'")
+    if check_url is not None:
+        waiting = check_url(str(url))
+        if inspect.isawaitable(waiting):
+            await waiting
+
+
+def _redirected(
+    client: httpx.AsyncClient, request: httpx.Request, status: int, location: str
+) -> httpx.Request:
+    """The next request, as browsers make it: credentials stay with their origin, a POST becomes a GET."""
+    url = request.url.join(location)
+    method = request.method
+    dropped = {"host"}
+    same_origin = (url.scheme, url.host, url.port) == (
+        request.url.scheme,
+        request.url.host,
+        request.url.port,
+    )
+    if not same_origin:
+        dropped |= CREDENTIALS
+    content: bytes | None = request.content
+    if (status == 303 and method not in ("GET", "HEAD")) or (status in (301, 302) and method == "POST"):
+        method, content = "GET", None
+        dropped |= BODY_HEADERS
+    headers = {key: value for key, value in request.headers.items() if key.lower() not in dropped}
+    return client.build_request(method, url, headers=headers, content=content or None)
+
+
+async def _output(response: httpx.Response, max_bytes: int) -> ToolOutput:
+    body = bytearray()
+    async for chunk in response.aiter_bytes():
+        body += chunk
+        if len(body) > max_bytes:
+            break
+    text = bytes(body[:max_bytes])
+    if len(body) > max_bytes:
+        shown = _whole_characters(text).decode(errors="replace")
+        shown += f"\n\n[Output truncated at {max_bytes / 1024:.1f}KB.]"
+    else:
+        shown = text.decode(errors="replace")
+    status = f"{response.status_code} {response.reason_phrase}".rstrip()
+    content_type = response.headers.get("content-type", "unknown")
+    return ToolOutput(
+        f"Status: {status}\nContent-Type: {content_type}\n\n{shown}",
+        metadata={"status": response.status_code, "url": str(response.url)},
+    )
+
+
+def _whole_characters(data: bytes) -> bytes:
+    """`data` without a character that is cut in half at its end."""
+    for back in range(1, min(4, len(data)) + 1):
+        byte = data[-back]
+        if byte & 0b1100_0000 == 0b1000_0000:
+            continue
+        needs = 4 if byte >= 0xF0 else 3 if byte >= 0xE0 else 2 if byte >= 0xC0 else 1
+        return data[:-back] if needs > back else data
+    return data
+
+
+WebFetchTool = create_web_fetch_tool()

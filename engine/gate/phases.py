@@ -1,0 +1,146 @@
+"""The four phases of one call, up to the next thing that has to be waited for.
+
+`enforce` and `shadow` each take a call as far as it goes without waiting: to a decision, or to the
+question a person has to answer first. They are synchronous, so nothing can come between the verdicts a
+decision rests on and its commit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..net import ToolCall
+from . import reasons
+from .approve import Asking, request_for
+from .classify import Finding, Findings, Roster
+from .commit import MetaKeeper, PendingIndex, commit, steps_of, validate
+from .member import Member
+from .types import Approval, ApprovalRequest, Confirm, GateDecision, Mode, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The question a call waits for, and who can answer it."""
+
+    member: Member
+    step: Step
+    confirm: Confirm
+    request: ApprovalRequest
+
+
+def enforce(case: Asking, roster: Roster, pending: PendingIndex) -> GateDecision | Asked:
+    """Decide and commit, or say whom to ask what (G-11, G-13 … G-15, G-58).
+
+    Called again after every answer: the nets active then are asked again about the call as it is then.
+    """
+    call = case.call
+    findings = roster.findings(call)
+    blocked = findings.first_block()
+    if blocked is not None:
+        return _block(findings, _since_asking(case, blocked), call, case.approvals)
+    if not findings.opinions:
+        return GateDecision(call, "allow", names=findings.names, approvals=case.approvals)
+    asked = case.next_question(findings.opinions)
+    if asked is not None:
+        member, step = asked
+        if case.confirm is None:
+            refusal = member.blocked(step.tool, reasons.requires_approval(step.tool))
+            return _block(findings, (member, refusal), call, case.approvals)
+        if case.allowed is None:
+            case.allowed = {m.key: verdict.tool for m, verdict in findings.opinions}
+            case.call = case.as_asked()
+        request = request_for(case.call, member, step, findings.names, net=member.key)
+        return Asked(member, step, case.confirm, request)
+    gated = findings.gated()
+    keeper = MetaKeeper()
+    refused = validate(gated, call, keeper) or commit(gated, call, pending)
+    if refused is not None:
+        keeper.put_back()
+        return _block(findings, refused, call, case.approvals)
+    return GateDecision(
+        call, "allow", names=findings.names, steps=steps_of(gated), approvals=case.approvals
+    )
+
+
+def _since_asking(case: Asking, blocked: Finding) -> Finding:
+    """A net that let the call pass before a person was asked says that the state changed (G-15)."""
+    member, verdict = blocked
+    if case.allowed is None or member.key not in case.allowed:
+        return blocked
+    return member, member.blocked(verdict.tool, reasons.state_changed(verdict.tool))
+
+
+def shadow(case: Asking, roster: Roster, pending: PendingIndex) -> GateDecision:
+    """What `enforce` would do, without asking; the nets move as if the call had been allowed (G-57).
+
+    A net that would have blocked stays where it is. Every other gated net fires, manual transitions
+    included.
+    """
+    call = case.call
+    findings = roster.findings(call)
+    blocked = findings.first_block()
+    asked = case.next_question(findings.opinions)
+    refused: Finding | None = None
+    moved: list[Finding] = []
+    for finding in findings.gated():
+        keeper = MetaKeeper()
+        refusal = validate([finding], call, keeper) or commit([finding], call, pending)
+        if refusal is None:
+            moved.append(finding)
+        else:
+            keeper.put_back()
+            refused = refused or refusal
+    steps = steps_of(moved)
+    if blocked is None and asked is not None:
+        member, step = asked
+        if case.confirm is not None:
+            rule = member.net.rule
+            return GateDecision(call, "ask", "shadow", None, member.key, rule, findings.names, steps)
+        blocked = member, member.blocked(step.tool, reasons.requires_approval(step.tool))
+    against = blocked or refused
+    if against is not None:
+        return _block(findings, against, call, mode="shadow", steps=steps)
+    return GateDecision(call, "allow", "shadow", names=findings.names, steps=steps)
+
+
+def refused(case: Asking, asked: Asked, reason: str) -> GateDecision:
+    """A decision against the call by the person who was asked, or for want of a proper answer."""
+    return GateDecision(
+        case.call,
+        "block",
+        "enforce",
+        reason,
+        asked.member.key,
+        asked.member.net.rule,
+        asked.request.names,
+        approvals=case.approvals,
+    )
+
+
+def refusal(call: ToolCall, reason: str, mode: Mode = "enforce") -> GateDecision:
+    """The gate's own no, in no net's name."""
+    return GateDecision(call, "block", mode, reason, names=(call.tool_name,))
+
+
+def _block(
+    findings: Findings,
+    against: Finding,
+    call: ToolCall,
+    approvals: tuple[Approval, ...] = (),
+    *,
+    mode: Mode = "enforce",
+    steps: tuple[Step, ...] = (),
+) -> GateDecision:
+    """A decision against the call, with the net and rule that are against it (G-60)."""
+    member, verdict = against
+    return GateDecision(
+        call,
+        "block",
+        mode,
+        verdict.reason,
+        member.key,
+        member.net.rule,
+        findings.names,
+        steps,
+        approvals,
+    )

@@ -1,0 +1,63 @@
+"""Every sentence the gate blocks a call with (G-13, G-15, G-18, G-53, G-59).
+
+They go to a model, so each says what to do or that nothing can be done, not what the net looks like.
+"""
+
+from __future__ import annotations
+
+from ..net import ApprovalRule, BlockRule, LimitRule, SequenceRule, SkillNet
+
+
+def unavailable(net: SkillNet, tool: str) -> str:
+    """Why `net` does not let `tool` pass now: in its rule's words, or plainly for a hand-built net."""
+    match net.rule:
+        case SequenceRule(prerequisite=prerequisite, dependent=dependent):
+            return f"{dependent} requires a successful call to {prerequisite} first."
+        case LimitRule(tool=limited, limit=limit, scope=scope):
+            return f"{limited} has reached its limit of {limit} calls per {scope}."
+        case BlockRule(tool=blocked):
+            return f"{blocked} is blocked and cannot be called."
+        case ApprovalRule(tool=approved):
+            return requires_approval(approved)
+        case None:
+            return f"Tool '{tool}' is not available in the current state."
+
+
+def requires_approval(tool: str) -> str:
+    """There is nobody to ask."""
+    return f"{tool} requires human approval."
+
+
+def rejected(tool: str, reason: str | None) -> str:
+    """A person said no."""
+    if reason:
+        return f"{tool} was rejected by human review: {reason}"
+    return f"{tool} was rejected by human review."
+
+
+def state_changed(tool: str) -> str:
+    """The net allowed the call before a person was asked and does not any more."""
+    return f"Tool '{tool}' is no longer available (state changed)."
+
+
+def id_in_use(tool_call_id: str) -> str:
+    return f"Tool call id '{tool_call_id}' is already in use."
+
+
+def callback_failed(net: str, callback: str, problem: object) -> str:
+    """An author's callback raised or returned what it must not."""
+    return f"{net}: {callback} failed: {problem}"
+
+
+def cannot_fire(net: str, problem: object) -> str:
+    """The net itself is at fault, such as a structural loop that never rests."""
+    return f"{net}: cannot fire: {problem}"
+
+
+def unrecorded(problem: object) -> str:
+    return f"decision could not be recorded: {problem}"
+
+
+def gate_failed(problem: BaseException) -> str:
+    """Something broke that no rule foresees; what the gate cannot judge does not run."""
+    return f"The gate failed: {type(problem).__name__}: {problem}"

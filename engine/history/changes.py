@@ -1,0 +1,228 @@
+"""Events in words: one line for a list, and what an event changed for a replay.
+
+Everything an agent, a model or a tool wrote passes `visible`, so a line can be printed as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+
+from pydantic import JsonValue
+
+from ..net import format_marking
+from ..text import visible
+from .events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    ApprovalWithdrawn,
+    CallDecided,
+    CallResult,
+    JournalEvent,
+    MessageAdded,
+    ModeChanged,
+    NetToggled,
+    SessionOpened,
+    SessionStatus,
+    StepEnded,
+    StepRecord,
+)
+from .state import SessionState
+
+LONGEST = 200
+_SPACES = re.compile(r"[ \t\n]+")
+
+
+def shortened(text: str, longest: int = LONGEST) -> str:
+    """One visible line of at most `longest` characters; white space runs become one space."""
+    line = visible(_SPACES.sub(" ", text[: longest * 8]).strip())
+    cut = len(line) > longest or len(text) > longest * 8
+    return f"{line[: longest - 1]}…" if cut else line
+
+
+def input_head(arguments: dict[str, JsonValue], longest: int = LONGEST) -> str:
+    """The beginning of a call's input as JSON; empty for no input."""
+    return shortened(json.dumps(arguments, ensure_ascii=False), longest) if arguments else ""
+
+
+def headline(event: JournalEvent) -> str:
+    """An event in one line, beginning with its type."""
+    body = event.body
+    parts = [body.type, *_headline(event)]
+    return "  ".join(visible(part) for part in parts if part)
+
+
+def _headline(event: JournalEvent) -> Iterable[str]:
+    match event.body:
+        case SessionOpened() as body:
+            nets = "1 net" if len(body.nets) == 1 else f"{len(body.nets)} nets"
+            return body.agent, f"on {body.model}, {body.mode} mode, {nets}", _by(body.opened_by)
+        case SessionStatus() as body:
+            return body.status, shortened(body.error or "")
+        case MessageAdded() as body:
+            return _message_headline(body)
+        case StepEnded() as body:
+            return body.finish_reason, f"{body.input_tokens} tokens in, {body.output_tokens} out"
+        case CallDecided() as body:
+            return _decision_headline(body)
+        case CallResult() as body:
+            if body.anomaly is not None:
+                return body.tool, f"anomaly: {shortened(body.anomaly)}"
+            return (
+                body.tool,
+                f"{'error' if body.is_error else 'ok'} {body.seconds:.1f} s",
+                shortened(body.output),
+            )
+        case ApprovalRequested() as body:
+            where = f"[{body.rule.where}]" if body.rule else ""
+            return body.tool, input_head(body.input), f"asks a person: {body.net} {where}".rstrip()
+        case ApprovalDecided() as body:
+            return f"call {body.call_id}", _answer(body)
+        case ApprovalWithdrawn() as body:
+            return f"call {body.call_id}", shortened(body.reason)
+        case NetToggled() as body:
+            return body.net, "on" if body.active else "off", _by(body.by)
+        case ModeChanged() as body:
+            return body.mode, _by(body.by)
+
+
+def _by(who: str | None) -> str:
+    return f"(by {who})" if who else ""
+
+
+def _message_headline(body: MessageAdded) -> Iterable[str]:
+    calls = [f"{call.tool} {input_head(call.input, 80)}".rstrip() for call in body.calls]
+    speaker = f"{body.role} {_by(body.by)}".rstrip()
+    return (f"{speaker} {body.tool}" if body.tool else speaker), shortened(body.text or ""), *calls
+
+
+def _decision_headline(body: CallDecided) -> Iterable[str]:
+    verdict = (
+        f"would {body.outcome}" if body.mode == "shadow" and body.outcome != "allow" else body.outcome
+    )
+    if body.outcome == "allow" and body.approved_by:
+        verdict += f" (approved by {', '.join(body.approved_by)})"
+    edited = " (input edited)" if body.edited else ""
+    reason = f": {body.reason}" if body.reason else ""
+    where = f" [{body.rule.where}]" if body.rule and body.outcome != "allow" else ""
+    return body.tool, f"{verdict}{edited}{shortened(reason)}{where}"
+
+
+def _answer(body: ApprovalDecided) -> str:
+    verdict = "approved" if body.approved else "denied"
+    edited = " with edited input" if body.input is not None else ""
+    reason = f": {shortened(body.reason)}" if body.reason else ""
+    return f"{verdict} by {body.by}{edited}{reason}"
+
+
+def changes(before: SessionState, event: JournalEvent, after: SessionState) -> list[str]:
+    """What `event` changed, in words; `before` and `after` are the states around it."""
+    lines = [
+        *_opened(event, after),
+        *_asked(before, event),
+        *_moved(before, event, after),
+        *_switched(before, after),
+        *_calls(before, event, after),
+        *_pending(before, event, after),
+        *_spent(before, after),
+    ]
+    return [visible(line) for line in lines]
+
+
+def _opened(event: JournalEvent, after: SessionState) -> Iterable[str]:
+    if isinstance(event.body, SessionOpened):
+        yield f"opened: {after.agent} on {after.model}, {after.mode} mode"
+        for key, net in after.nets.items():
+            off = "" if net.active else " (off)"
+            yield f"{key}{off}: {format_marking(net.marking) or 'no tokens'}"
+
+
+def _asked(before: SessionState, event: JournalEvent) -> Iterable[str]:
+    match event.body:
+        case ApprovalRequested() as body:
+            yield f"approval requested: {body.tool}"
+        case ApprovalDecided() as body:
+            yield f"approval of {_asking(before, body.approval_id)}: {_answer(body)}"
+        case ApprovalWithdrawn() as body:
+            yield f"approval of {_asking(before, body.approval_id)} withdrawn: {shortened(body.reason)}"
+        case _:
+            pass
+
+
+def _asking(before: SessionState, approval_id: str) -> str:
+    asked = before.approvals.get(approval_id)
+    return asked.tool if asked else approval_id
+
+
+def _moved(before: SessionState, event: JournalEvent, after: SessionState) -> Iterable[str]:
+    for key, names in _fired(event).items():
+        if key not in before.nets or key not in after.nets:
+            continue
+        old, new = before.nets[key].marking, after.nets[key].marking
+        moves = [f"{place} {old.get(place, 0)}→{n}" for place, n in new.items() if old.get(place, 0) != n]
+        yield ", ".join([f"{key}: {' and '.join(names)} fired", *(moves or ["marking unchanged"])])
+
+
+def _fired(event: JournalEvent) -> dict[str, list[str]]:
+    steps: Iterable[StepRecord] = ()
+    match event.body:
+        case CallDecided() as body:
+            steps = (step for step in body.steps if not step.deferred)
+        case CallResult(anomaly=None) as body:
+            steps = body.fired
+        case _:
+            pass
+    fired: dict[str, list[str]] = {}
+    for step in steps:
+        fired.setdefault(step.net, []).append(step.transition)
+    return fired
+
+
+def _switched(before: SessionState, after: SessionState) -> Iterable[str]:
+    if before.seq == 0:
+        return
+    for key, net in after.nets.items():
+        if before.nets[key].active != net.active:
+            yield f"{key}: {'on' if net.active else 'off (state kept)'}"
+    if before.mode != after.mode:
+        yield f"mode {before.mode} → {after.mode}"
+    if before.status != after.status:
+        yield f"status {before.status} → {after.status}"
+    if after.error and after.error != before.error:
+        yield f"error: {shortened(after.error)}"
+
+
+def _calls(before: SessionState, event: JournalEvent, after: SessionState) -> Iterable[str]:
+    match event.body:
+        case MessageAdded(role="assistant", calls=calls):
+            for call in calls:
+                yield f"proposed: {call.tool} (call {call.call_id})"
+        case CallResult(anomaly=str() as anomaly):
+            yield f"anomaly, nothing changed: {shortened(anomaly)}"
+        case (
+            CallDecided(call_id=call_id)
+            | CallResult(call_id=call_id)
+            | MessageAdded(call_id=str() as call_id)
+        ):
+            old, new = before.calls.get(call_id), after.calls.get(call_id)
+            if new is not None and (old is None or old.status != new.status):
+                since = old.status if old is not None else "new"
+                yield f"{new.tool} (call {call_id}): {since} → {new.status}"
+        case _:
+            pass
+
+
+def _pending(before: SessionState, event: JournalEvent, after: SessionState) -> Iterable[str]:
+    waited = [(p.call_id, p.step) for p in before.pending]
+    added = [p for p in after.pending if (p.call_id, p.step) not in waited]
+    yield from dict.fromkeys(f"pending: {p.step.tool} (call {p.call_id})" for p in added)
+    if isinstance(event.body, CallResult) and event.body.anomaly is None:
+        for step in event.body.dropped:
+            yield f"{step.net}: {step.transition} dropped"
+
+
+def _spent(before: SessionState, after: SessionState) -> Iterable[str]:
+    used = after.input_tokens - before.input_tokens, after.output_tokens - before.output_tokens
+    if any(used):
+        yield f"model: {used[0]} tokens in, {used[1]} out"

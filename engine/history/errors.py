@@ -1,0 +1,32 @@
+"""What can go wrong with a record: the file, a session's id, the events themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..text import visible
+
+
+class JournalError(Exception):
+    """The journal cannot be opened, read or written; the message names the file and the remedy."""
+
+
+class SessionNotFound(LookupError):  # noqa: N818 - says what happened, as the session stores' own does
+    """No session, or more than one, has an id that begins so; `candidates` are the ids to choose from."""
+
+    def __init__(self, wanted: str, candidates: Sequence[str], *, ambiguous: bool) -> None:
+        self.wanted = wanted
+        self.candidates = tuple(candidates)
+        name = visible(wanted)
+        listed = ", ".join(visible(c) for c in self.candidates)
+        if ambiguous:
+            text = f"Several sessions begin with '{name}': {listed}. Give more of the id."
+        elif listed:
+            text = f"Session not found: {name}. The latest are: {listed}."
+        else:
+            text = f"Session not found: {name}. The journal has no sessions yet."
+        super().__init__(text)
+
+
+class FoldError(ValueError):
+    """An event that cannot follow those before it; the message names session, event number and reason."""

@@ -1,0 +1,308 @@
+"""From events to a session's state: pure, one event at a time.
+
+Markings move by firing the transitions that were recorded, not by asking the nets again, so a budget
+that a failed call spent stays spent and a replay is exact (G-63). The live state and a replay are both
+this fold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..net import Marking, NetError
+from .errors import FoldError
+from .events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    ApprovalWithdrawn,
+    CallDecided,
+    CallResult,
+    JournalEvent,
+    MessageAdded,
+    ModeChanged,
+    NetToggled,
+    SessionOpened,
+    SessionStatus,
+    StepEnded,
+    StepRecord,
+)
+from .markings import fired, initial_marking, transition_of
+from .state import ApprovalState, NetState, PendingState, SessionState, shown_status
+from .transcript import (
+    UNDECIDED,
+    UNRESOLVED,
+    end_session,
+    end_turn,
+    find_call,
+    propose,
+    replace_call,
+    say,
+)
+
+__all__ = ["FoldError", "apply", "fold", "new_state", "snapshot"]
+
+
+def new_state(session_id: str) -> SessionState:
+    """The state before a session's first event."""
+    return SessionState(id=session_id)
+
+
+def fold(events: Iterable[JournalEvent]) -> SessionState:
+    """The state after all of a session's `events`. Raises `FoldError`, also when there are none."""
+    state: SessionState | None = None
+    for event in events:
+        if state is None:
+            state = new_state(event.session)
+        apply(state, event)
+    if state is None:
+        raise FoldError("no events: a session begins with its opening")
+    return state
+
+
+def snapshot(state: SessionState) -> SessionState:
+    """A copy that later events of `state` leave alone; everything inside the containers is shared."""
+    return state.model_copy(
+        update={
+            "nets": dict(state.nets),
+            "active": list(state.active),
+            "pending": list(state.pending),
+            "approvals": dict(state.approvals),
+            "calls": dict(state.calls),
+            "transcript": list(state.transcript),
+        }
+    )
+
+
+def apply(state: SessionState, event: JournalEvent) -> None:
+    """Move `state` on by one event.
+
+    Raises `FoldError` for an event that cannot follow: another session's, a number left out or repeated,
+    a step that is not enabled, a result for nothing pending, an answer to nothing asked. The state is
+    then unchanged.
+    """
+    if event.session != state.id:
+        raise _impossible(event, f"it is not of session '{state.id}'")
+    if event.seq != state.seq + 1:
+        raise _impossible(event, f"event {state.seq + 1} was expected")
+    try:
+        _apply(state, event)
+    except NetError as error:
+        raise _impossible(event, str(error)) from error
+    state.seq = event.seq
+    state.updated = event.at
+    state.status = shown_status(state.phase, len(state.approvals))
+
+
+def _impossible(event: JournalEvent, why: str) -> FoldError:
+    return FoldError(f"session '{event.session}', event {event.seq} ({event.body.type}): {why}")
+
+
+def _apply(state: SessionState, event: JournalEvent) -> None:
+    body = event.body
+    if isinstance(body, SessionOpened) != (state.seq == 0):
+        raise _impossible(event, "a session is opened once, by its first event")
+    match body:
+        case SessionOpened():
+            _open(state, event, body)
+        case SessionStatus():
+            _status(state, event, body)
+        case MessageAdded():
+            _message(state, event, body)
+        case StepEnded():
+            state.input_tokens += body.input_tokens
+            state.output_tokens += body.output_tokens
+        case CallDecided():
+            _decided(state, event, body)
+        case CallResult():
+            _result(state, event, body)
+        case ApprovalRequested():
+            _requested(state, event, body)
+        case ApprovalDecided() | ApprovalWithdrawn():
+            _answered(state, event, body)
+        case NetToggled():
+            _toggled(state, event, body)
+        case ModeChanged():
+            state.mode = body.mode
+            say(state, "note", event.at, f"mode: {body.mode} (by {body.by})", body.by)
+
+
+def _open(state: SessionState, event: JournalEvent, body: SessionOpened) -> None:
+    nets: dict[str, NetState] = {}
+    for record in body.nets:
+        if record.key in nets:
+            raise _impossible(event, f"net '{record.key}' is listed twice")
+        nets[record.key] = NetState(
+            net=record, active=record.key in body.active, marking=initial_marking(record)
+        )
+    for key in body.active:
+        if key not in nets:
+            raise _impossible(event, f"active net '{key}' is not among its nets")
+    state.agent, state.model, state.mode = body.agent, body.model, body.mode
+    state.workdir, state.tools = body.workdir, body.tools
+    state.nets, state.active = nets, list(body.active)
+    state.opened = event.at
+
+
+def _status(state: SessionState, event: JournalEvent, body: SessionStatus) -> None:
+    state.phase, state.error = body.status, body.error
+    if body.status == "idle":
+        end_turn(state)
+    elif body.status != "running":
+        end_session(state)
+    if body.error:
+        say(state, "note", event.at, f"error: {body.error}")
+
+
+def _message(state: SessionState, event: JournalEvent, body: MessageAdded) -> None:
+    if body.role == "tool":
+        _tool_message(state, body)
+        return
+    if body.text:
+        say(state, body.role, event.at, body.text, body.by)
+    for call in body.calls:
+        propose(state, event.at, call.call_id, call.tool, call.input)
+
+
+def _tool_message(state: SessionState, body: MessageAdded) -> None:
+    """What the model was told instead of a result: why a call was blocked, skipped or cut short."""
+    if body.text is None or body.call_id is None:
+        return
+    call = find_call(state, body.call_id, {"proposed", "waiting", "running", "blocked"})
+    if call is None:
+        return
+    match call.status:
+        case "blocked":
+            status = "blocked"
+        case "running":
+            status = "unknown"
+        case "proposed" | "waiting":
+            status = "skipped"
+        case _:
+            return
+    replace_call(state, call, call.model_copy(update={"status": status, "output": body.text}))
+
+
+def _decided(state: SessionState, event: JournalEvent, body: CallDecided) -> None:
+    blocked = body.outcome == "block" and body.mode == "enforce"
+    if blocked and body.steps:
+        raise _impossible(event, "a blocked call fires nothing")
+    now = [step for step in body.steps if not step.deferred]
+    later = [step for step in body.steps if step.deferred]
+    for step in later:
+        transition_of(_net_of(state, event, step).net, step)
+    markings = _fire(state, event, now)
+    _move(state, markings)
+    state.pending += [PendingState(call_id=body.call_id, since=event.at, step=step) for step in later]
+    call = find_call(state, body.call_id, UNDECIDED)
+    if call is None or any(a.call_id == body.call_id for a in state.approvals.values()):
+        call = propose(state, event.at, body.call_id, body.tool, body.input)
+    decided = call.model_copy(
+        update={
+            "status": "blocked" if blocked else "running",
+            "tool": body.tool,
+            "input": body.input,
+            "outcome": body.outcome,
+            "reason": body.reason,
+            "net": body.net,
+            "rule": body.rule,
+            "approved_by": body.approved_by,
+            "names": body.names,
+        }
+    )
+    replace_call(state, call, decided)
+
+
+def _result(state: SessionState, event: JournalEvent, body: CallResult) -> None:
+    if body.anomaly is not None:
+        say(state, "note", event.at, f"anomaly: {body.anomaly}")
+        return
+    pending = list(state.pending)
+    for step in (*body.fired, *body.dropped):
+        waiting = next((p for p in pending if p.call_id == body.call_id and p.step == step), None)
+        if waiting is None:
+            raise _impossible(
+                event, f"'{step.transition}' of net '{step.net}' is not pending for call '{body.call_id}'"
+            )
+        pending.remove(waiting)
+    markings = _fire(state, event, body.fired)
+    _move(state, markings)
+    state.pending = pending
+    call = find_call(state, body.call_id, UNRESOLVED)
+    if call is not None:
+        status = "failed" if body.is_error else "done"
+        update = {"status": status, "output": body.output, "seconds": body.seconds}
+        replace_call(state, call, call.model_copy(update=update))
+
+
+def _net_of(state: SessionState, event: JournalEvent, step: StepRecord) -> NetState:
+    net = state.nets.get(step.net)
+    if net is None:
+        raise _impossible(event, f"the session has no net '{step.net}'")
+    return net
+
+
+def _fire(state: SessionState, event: JournalEvent, steps: Iterable[StepRecord]) -> dict[str, Marking]:
+    """The markings that `steps`, one after the other, lead to."""
+    markings: dict[str, Marking] = {}
+    for step in steps:
+        net = _net_of(state, event, step)
+        markings[step.net] = fired(net.net, markings.get(step.net, net.marking), step)
+    return markings
+
+
+def _move(state: SessionState, markings: dict[str, Marking]) -> None:
+    for key, marking in markings.items():
+        state.nets[key] = state.nets[key].model_copy(update={"marking": marking})
+
+
+def _requested(state: SessionState, event: JournalEvent, body: ApprovalRequested) -> None:
+    if body.approval_id in state.approvals:
+        raise _impossible(event, f"approval '{body.approval_id}' is open already")
+    state.approvals[body.approval_id] = ApprovalState(
+        id=body.approval_id,
+        session=state.id,
+        agent=state.agent,
+        call_id=body.call_id,
+        since=event.at,
+        tool=body.tool,
+        called=body.called,
+        input=body.input,
+        names=body.names,
+        net=body.net,
+        transition=body.transition,
+        title=body.title,
+        message=body.message,
+        marking=body.marking,
+        rule=body.rule,
+    )
+    call = find_call(state, body.call_id, UNDECIDED)
+    if call is None:
+        call = propose(state, event.at, body.call_id, body.called, body.input)
+    replace_call(state, call, call.model_copy(update={"status": "waiting", "names": body.names}))
+
+
+def _answered(
+    state: SessionState, event: JournalEvent, body: ApprovalDecided | ApprovalWithdrawn
+) -> None:
+    if body.approval_id not in state.approvals:
+        raise _impossible(event, f"approval '{body.approval_id}' is not open")
+    del state.approvals[body.approval_id]
+    if any(a.call_id == body.call_id for a in state.approvals.values()):
+        return
+    call = find_call(state, body.call_id, {"waiting"})
+    if call is not None:
+        replace_call(state, call, call.model_copy(update={"status": "proposed"}))
+
+
+def _toggled(state: SessionState, event: JournalEvent, body: NetToggled) -> None:
+    net = state.nets.get(body.net)
+    if net is None:
+        raise _impossible(event, f"the session has no net '{body.net}'")
+    if net.active == body.active:
+        raise _impossible(event, f"net '{body.net}' is {'already' if body.active else 'not'} active")
+    state.nets[body.net] = net.model_copy(update={"active": body.active})
+    if body.active:
+        state.active.append(body.net)
+    else:
+        state.active.remove(body.net)
+    say(state, "note", event.at, f"{body.message} (by {body.by})", body.by)

@@ -1,0 +1,314 @@
+"""The journal: events made durable in the order they were handed over.
+
+One thread writes, on one connection. Whatever is handed over while a commit runs shares the next one, so
+many callers cost few commits and a single one waits for nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TypeAlias, TypeVar
+
+from ..text import visible
+from .errors import JournalError
+from .events import EventBody, JournalEvent, SessionOpened
+from .lock import WriteLock
+from .queries import HistoryReader
+from .rows import LAST_CURSOR, LAST_OF_SESSION, from_ms, to_ms
+from .schema import CURRENT, Schema, inspect, name_of, prepare, reading
+from .writer import Writer, Written
+
+__all__ = ["Clock", "Journal", "JournalError", "utc_now"]
+
+Clock: TypeAlias = Callable[[], datetime]
+"""The time, as an aware datetime."""
+
+T = TypeVar("T")
+
+
+def utc_now() -> datetime:
+    """The machine's clock."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiter:
+    """Who handed a batch over. `settle` releases them, in `loop`'s thread if they have a loop."""
+
+    written: Sequence[Written]
+    loop: asyncio.AbstractEventLoop | None
+    settle: Callable[[JournalError | None], None]
+
+
+@dataclass(slots=True)
+class _Head:
+    """A session's last event: its number and its time in UTC milliseconds."""
+
+    seq: int
+    at: int
+
+
+class Journal:
+    """A database of events, open for writing. Make one with `Journal.open`; any thread may use it.
+
+    Events get their numbers when they are handed over, so call order is the order of the record. They can
+    be read by others only once they are durable. When a commit fails, all that was handed over and is not
+    yet durable fails with it, and the numbers continue from what the file holds.
+    """
+
+    def __init__(self, path: Path, lock: WriteLock, writer: Writer, clock: Clock) -> None:
+        self.path = path
+        self._lock = lock
+        self._writer = writer
+        self._clock = clock
+        self._reader = HistoryReader(path)
+        self._queued = threading.Condition()
+        self._queue: list[_Waiter] = []
+        self._heads: dict[str, _Head] = {}
+        self._cursor: int | None = None
+        self._closing = False
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"journal {path.name}", daemon=True)
+        self._thread.start()
+
+    @classmethod
+    def open(cls, path: Path | str, *, clock: Clock = utc_now, schema: Schema = CURRENT) -> Journal:
+        """Open the journal at `path` for writing; create it, and its directory, if there is none.
+
+        An older one is upgraded after a copy was made. Raises `JournalError`, naming the file and the
+        remedy, for a file that is no journal, is damaged, comes from a newer version, cannot be written,
+        or is being written by another process. Such a file is left as it was.
+        """
+        path = Path(path).absolute()
+        shown = name_of(path)
+        try:
+            path = path.resolve()
+            inspect(path, schema)
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise JournalError(
+                f"Cannot make the directory of journal '{shown}': {error.strerror}. Choose another place."
+            ) from error
+        lock = WriteLock.acquire(path)
+        try:
+            prepare(path, schema)
+            return cls(path, lock, Writer(path), clock)
+        except sqlite3.Error as error:
+            lock.release()
+            raise JournalError(
+                f"Cannot write journal '{shown}': {error}. "
+                "Check the permissions of the file and its directory and the free space."
+            ) from error
+        except BaseException:
+            lock.release()
+            raise
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def reader(self) -> HistoryReader:
+        """Reads what is durable in this journal's file; any thread may use it."""
+        return self._reader
+
+    # Writing
+
+    def submit(
+        self, session: str, *bodies: EventBody
+    ) -> tuple[tuple[JournalEvent, ...], asyncio.Future[None]]:
+        """Hand events over from a coroutine: the events as they will be recorded, and their durability.
+
+        The future ends once they are durable, or with `JournalError` when they could not be written;
+        cancelling it changes nothing.
+        Raises `JournalError` at once when the journal is closed, the session was not opened (or is opened
+        twice), or a body holds text that cannot be stored.
+        """
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        return self._hand_over(session, bodies, future.get_loop(), _settler(future, lambda: None)), future
+
+    def append(self, session: str, *bodies: EventBody) -> Awaitable[tuple[JournalEvent, ...]]:
+        """Hand events over at once; await the result for their durability. Raises as `submit` does."""
+        future: asyncio.Future[tuple[JournalEvent, ...]] = asyncio.get_running_loop().create_future()
+        handed: list[JournalEvent] = []
+        settle = _settler(future, lambda: tuple(handed))
+        handed.extend(self._hand_over(session, bodies, future.get_loop(), settle))
+        return future
+
+    def write(self, session: str, *bodies: EventBody) -> tuple[JournalEvent, ...]:
+        """Write events from ordinary code and wait until they are durable. Raises `JournalError`."""
+        future: Future[None] = Future()
+        events = self._hand_over(session, bodies, None, _settler(future, lambda: None))
+        future.result()
+        return events
+
+    def close(self) -> None:
+        """Write what was handed over, then let go of the file. Twice does nothing."""
+        with self._queued:
+            self._closing = True
+            self._queued.notify()
+        self._closed.wait()
+
+    def _hand_over(
+        self,
+        session: str,
+        bodies: Sequence[EventBody],
+        loop: asyncio.AbstractEventLoop | None,
+        settle: Callable[[JournalError | None], None],
+    ) -> tuple[JournalEvent, ...]:
+        if not session or not _is_text(session):
+            raise JournalError(
+                f"'{visible(session)}' cannot be a session's id; use letters, digits and dashes."
+            )
+        texts = [self._encode(body) for body in bodies]
+        with self._queued:
+            if self._closing:
+                raise JournalError(
+                    f"Journal '{name_of(self.path)}' is closed; nothing more can be recorded."
+                )
+            head = self._head(session)
+            self._check_opening(session, head, bodies)
+            cursor = self._last_cursor()
+            at = max(to_ms(self._clock()), head.at)
+            when = from_ms(at)
+            written = [
+                Written(
+                    JournalEvent(
+                        cursor=cursor + n, session=session, seq=head.seq + n, at=when, body=body
+                    ),
+                    text,
+                )
+                for n, (body, text) in enumerate(zip(bodies, texts, strict=True), start=1)
+            ]
+            if written:
+                head.seq, head.at = head.seq + len(written), at
+                self._heads[session] = head
+                self._cursor = cursor + len(written)
+            self._queue.append(_Waiter(written, loop, settle))
+            self._queued.notify()
+        return tuple(w.event for w in written)
+
+    def _encode(self, body: EventBody) -> str:
+        try:
+            return body.model_dump_json()
+        except ValueError as error:
+            raise JournalError(
+                f"Journal '{name_of(self.path)}': a '{body.type}' event holds text that cannot be "
+                f"stored: {error}. Replace what is not valid Unicode."
+            ) from error
+
+    def _check_opening(self, session: str, head: _Head, bodies: Iterable[EventBody]) -> None:
+        opened = head.seq > 0
+        for body in bodies:
+            opens = isinstance(body, SessionOpened)
+            if opens and opened:
+                raise JournalError(
+                    f"Session '{visible(session)}' is in the journal already; "
+                    "give the new one another id."
+                )
+            if not opens and not opened:
+                raise JournalError(
+                    f"Session '{visible(session)}' is not in the journal; record its opening first."
+                )
+            opened = True
+
+    def _head(self, session: str) -> _Head:
+        head = self._heads.get(session)
+        if head is not None:
+            return head
+        with reading(self.path) as connection:
+            row = connection.execute(LAST_OF_SESSION, (session,)).fetchone()
+        return _Head(0, 0) if row is None else _Head(*row)
+
+    def _last_cursor(self) -> int:
+        if self._cursor is None:
+            with reading(self.path) as connection:
+                self._cursor = int(connection.execute(LAST_CURSOR).fetchone()[0])
+        return self._cursor
+
+    # The writing thread
+
+    def _run(self) -> None:
+        while True:
+            with self._queued:
+                while not self._queue and not self._closing:
+                    self._queued.wait()
+                batch, self._queue = self._queue, []
+            if not batch:
+                break
+            try:
+                self._writer.commit([w for waiter in batch for w in waiter.written])
+            except Exception as error:
+                self._fail(batch, error)
+            else:
+                _release(batch, None)
+        self._writer.close()
+        self._lock.release()
+        self._closed.set()
+
+    def _fail(self, batch: list[_Waiter], error: Exception) -> None:
+        """Fail `batch` and what was numbered after it: those numbers would leave a hole."""
+        failure = JournalError(
+            f"Journal '{name_of(self.path)}' could not be written: {error}. "
+            "Nothing was recorded; check the free space and the permissions."
+        )
+        failure.__cause__ = error
+        with self._queued:
+            batch = batch + self._queue
+            self._queue = []
+            self._heads.clear()
+            self._cursor = None
+        _release(batch, failure)
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _settler(
+    future: asyncio.Future[T] | Future[T], result: Callable[[], T]
+) -> Callable[[JournalError | None], None]:
+    def settle(failure: JournalError | None) -> None:
+        if future.done():
+            return
+        if failure is None:
+            future.set_result(result())
+        else:
+            future.set_exception(failure)
+
+    return settle
+
+
+def _release(batch: Iterable[_Waiter], failure: JournalError | None) -> None:
+    """Tell every waiter, one wake-up per loop, in the order they handed over."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Waiter]] = {}
+    for waiter in batch:
+        if waiter.loop is None:
+            waiter.settle(failure)
+        else:
+            by_loop.setdefault(waiter.loop, []).append(waiter)
+    for loop, waiters in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_settle_all, waiters, failure)
+        except RuntimeError:
+            continue  # the loop is closed: nobody waits any more, and the events are as they are
+
+
+def _settle_all(waiters: Iterable[_Waiter], failure: JournalError | None) -> None:
+    for waiter in waiters:
+        waiter.settle(failure)

@@ -1,0 +1,85 @@
+"""Moving the tokens of recorded nets: the transitions that were recorded fire again (G-63)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..net import (
+    Marking,
+    NetError,
+    SkillNet,
+    Transition,
+    auto_advance,
+    define_skill_net,
+    fire,
+    initial_state,
+)
+from .events import NetRecord, StepRecord
+
+_LIMIT = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class _Net:
+    """A record's net, ready to fire; it keeps the record so that its identity stays its own."""
+
+    record: NetRecord
+    net: SkillNet
+    transitions: Mapping[str, Transition]
+
+
+_made: dict[int, _Net] = {}
+
+
+def _net(record: NetRecord) -> _Net:
+    made = _made.get(id(record))
+    if made is not None and made.record is record:
+        return made
+    net = skill_net(record)
+    if len(_made) >= _LIMIT:
+        _made.clear()
+    made = _Net(record, net, {t.name: t for t in net.transitions})
+    _made[id(record)] = made
+    return made
+
+
+def skill_net(record: NetRecord) -> SkillNet:
+    """The net a record describes; it fires as the original, without its callbacks. Raises `NetError`."""
+    return define_skill_net(
+        record.name,
+        places=record.places,
+        transitions=(
+            Transition(
+                name=t.name,
+                inputs=t.inputs,
+                outputs=t.outputs,
+                tools=t.tools,
+                type="manual" if t.manual else "auto",
+                deferred=t.deferred,
+                transfers=t.transfers,
+            )
+            for t in record.transitions
+        ),
+        initial_marking=record.initial_marking,
+        free_tools=record.free_tools,
+    )
+
+
+def initial_marking(record: NetRecord) -> Marking:
+    """Where a session starts: the initial marking after structural transitions. Raises `NetError`."""
+    return initial_state(_net(record).net).marking
+
+
+def fired(record: NetRecord, marking: Mapping[str, int], step: StepRecord) -> Marking:
+    """The marking after a recorded step. Raises `NetError` when it names no transition or cannot fire."""
+    made = _net(record)
+    return auto_advance(made.net, fire(marking, transition_of(made.record, step)))
+
+
+def transition_of(record: NetRecord, step: StepRecord) -> Transition:
+    """The transition a step names. Raises `NetError` when the net has none of that name."""
+    transition = _net(record).transitions.get(step.transition)
+    if transition is None:
+        raise NetError(f"net '{record.key}' has no transition '{step.transition}'")
+    return transition

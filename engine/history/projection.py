@@ -1,0 +1,120 @@
+"""A session's line in a list, as it follows from its events.
+
+The journal keeps it beside the events, in the same transaction; `project` says what it must be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import cast
+
+from .events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    ApprovalWithdrawn,
+    CallDecided,
+    JournalEvent,
+    ModeChanged,
+    SessionOpened,
+    SessionStatus,
+)
+from .rows import SessionRow, from_ms, to_ms
+from .state import Phase, SessionSummary, shown_status
+
+
+@dataclass(slots=True)
+class Projection:
+    """A session's line while events are added to it. Times in UTC milliseconds."""
+
+    id: str
+    agent: str
+    model: str
+    mode: str
+    phase: str
+    opened: int
+    updated: int
+    events: int = 0
+    calls: int = 0
+    blocked: int = 0
+    waiting: int = 0
+    error: str | None = None
+
+    @classmethod
+    def of_row(cls, row: SessionRow) -> Projection:
+        return cls(*row)
+
+    @classmethod
+    def opening(cls, event: JournalEvent, opened: SessionOpened) -> Projection:
+        at = to_ms(event.at)
+        return cls(event.session, opened.agent, opened.model, opened.mode, "idle", at, at)
+
+    def add(self, event: JournalEvent) -> None:
+        """Count one event in. `blocked` are calls that did not run, so none in shadow mode."""
+        self.events += 1
+        self.updated = to_ms(event.at)
+        match event.body:
+            case SessionStatus(status=status, error=error):
+                self.phase, self.error = status, error
+            case CallDecided(outcome=outcome, mode=mode):
+                self.calls += 1
+                self.blocked += outcome == "block" and mode == "enforce"
+            case ApprovalRequested():
+                self.waiting += 1
+            case ApprovalDecided() | ApprovalWithdrawn():
+                self.waiting -= 1
+            case ModeChanged(mode=mode):
+                self.mode = mode
+            case _:
+                pass
+
+    def row(self) -> SessionRow:
+        return (
+            self.id,
+            self.agent,
+            self.model,
+            self.mode,
+            self.phase,
+            self.opened,
+            self.updated,
+            self.events,
+            self.calls,
+            self.blocked,
+            self.waiting,
+            self.error,
+        )
+
+    def summary(self) -> SessionSummary:
+        """The line as consoles show it. Raises `ValueError` for an unknown status or mode."""
+        return SessionSummary.model_validate(
+            {
+                "id": self.id,
+                "agent": self.agent,
+                "model": self.model,
+                "mode": self.mode,
+                "status": shown_status(cast(Phase, self.phase), self.waiting),
+                "opened": from_ms(self.opened),
+                "updated": from_ms(self.updated),
+                "events": self.events,
+                "calls": self.calls,
+                "blocked": self.blocked,
+                "waiting": self.waiting,
+                "error": self.error,
+            }
+        )
+
+
+def project(events: Iterable[JournalEvent]) -> SessionSummary:
+    """The line of a session with these events. Raises `ValueError` unless they begin with its opening."""
+    line: Projection | None = None
+    for event in events:
+        if line is None:
+            if not isinstance(event.body, SessionOpened):
+                raise ValueError(
+                    f"session '{event.session}' begins with '{event.body.type}', not its opening"
+                )
+            line = Projection.opening(event, event.body)
+        line.add(event)
+    if line is None:
+        raise ValueError("no events: a session begins with its opening")
+    return line.summary()

@@ -1,0 +1,117 @@
+"""Reading a journal, beside whoever writes it: sessions and their events.
+
+Every question opens its own read-only connection, so a reader can be kept, shared between threads and
+forgotten, and never holds up the writer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..text import visible
+from .errors import JournalError, SessionNotFound
+from .events import JournalEvent
+from .projection import Projection
+from .rows import SELECT_EVENTS, SELECT_SESSION, SessionRow, event_of
+from .schema import CURRENT, Schema, inspect, name_of, reading
+from .state import SessionSummary
+
+__all__ = ["HistoryReader", "JournalError", "SessionNotFound", "open_reader"]
+
+PAGE = 1000
+_CANDIDATES = 10
+_LATEST_FIRST = "ORDER BY updated DESC, rowid DESC"
+
+
+def open_reader(path: Path | str, schema: Schema = CURRENT) -> HistoryReader:
+    """A reader of the journal at `path`.
+
+    Raises `JournalError` when there is none, when it is not a journal, is damaged, or has another schema.
+    """
+    path = Path(path).absolute()
+    shown = name_of(path)
+    age, found = inspect(path, schema)
+    if age == "fresh":
+        raise JournalError(
+            f"There is no journal at '{shown}' yet. "
+            "Run an agent with this journal first, or name another file."
+        )
+    if age == "older":
+        raise JournalError(
+            f"Journal '{shown}' has the older schema {found}. Open it once for writing to upgrade it to "
+            f"{schema.newest}; a copy is kept."
+        )
+    return HistoryReader(path)
+
+
+class HistoryReader:
+    """What a journal holds, as of each question. Methods raise `JournalError` for an unreadable file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def sessions(self, limit: int | None = 200, *, agent: str | None = None) -> list[SessionSummary]:
+        """Sessions, the latest changed first: all without a `limit`, those of one `agent` if named."""
+        where, arguments = ("WHERE agent = ? ", [agent]) if agent is not None else ("", [])
+        with reading(self.path) as connection:
+            rows = connection.execute(
+                f"{SELECT_SESSION} {where}{_LATEST_FIRST} LIMIT ?",
+                [*arguments, -1 if limit is None else limit],
+            ).fetchall()
+        return [self._summary(row) for row in rows]
+
+    def session(self, id_or_prefix: str) -> SessionSummary:
+        """The session of this id, or the only one whose id begins so. Else raises `SessionNotFound`."""
+        wanted = id_or_prefix.encode(
+            "utf-8", "replace"
+        ).decode()  # a shell may pass what SQLite cannot take
+        with reading(self.path) as connection:
+            row = connection.execute(f"{SELECT_SESSION} WHERE id = ?", (wanted,)).fetchone()
+            if row is not None:
+                return self._summary(row)
+            begins = connection.execute(
+                f"{SELECT_SESSION} WHERE substr(id, 1, ?) = ? {_LATEST_FIRST} LIMIT ?",
+                (len(wanted), wanted, _CANDIDATES + 1),
+            ).fetchall()
+        if wanted and len(begins) == 1:
+            return self._summary(begins[0])
+        if wanted and begins:
+            found = [self._summary(row).id for row in begins[:_CANDIDATES]]
+            raise SessionNotFound(id_or_prefix, found, ambiguous=True)
+        latest = [summary.id for summary in self.sessions(_CANDIDATES)]
+        raise SessionNotFound(id_or_prefix, latest, ambiguous=False)
+
+    def events(self, session: str, *, after: int = 0, limit: int | None = None) -> Iterator[JournalEvent]:
+        """The events of a session after its event number `after`, in order; none for an unknown session.
+
+        They are read page by page: those added meanwhile come at the end.
+        """
+        left = limit
+        while left is None or left > 0:
+            size = PAGE if left is None else min(PAGE, left)
+            with reading(self.path) as connection:
+                rows = connection.execute(SELECT_EVENTS, (session, after, size)).fetchall()
+            for row in rows:
+                yield event_of(row, self.path)
+            if len(rows) < size:
+                return
+            after = rows[-1][2]
+            left = None if left is None else left - size
+
+    def count(self, session: str) -> int:
+        """How many events a session has."""
+        with reading(self.path) as connection:
+            found = connection.execute(
+                "SELECT count(*) FROM event WHERE session = ?", (session,)
+            ).fetchone()
+        return int(found[0])
+
+    def _summary(self, row: SessionRow) -> SessionSummary:
+        try:
+            return Projection.of_row(row).summary()
+        except (ValueError, TypeError, OverflowError) as error:
+            raise JournalError(
+                f"Journal '{name_of(self.path)}': the line of session '{visible(str(row[0]))}' cannot be "
+                f"read: {error}. The file was changed by something else; restore a backup."
+            ) from error

@@ -1,0 +1,114 @@
+"""Any moment of a recorded session, and how to get from one to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .changes import changes
+from .events import CallDecided, JournalEvent
+from .fold import apply, new_state, snapshot
+from .state import SessionState
+
+MOST_CHECKPOINTS = 64
+SHORTEST_GAP = 256
+
+
+def is_decision(event: JournalEvent) -> bool:
+    """Whether an event is a stop on the way through a session: a call blocked, or put to a person."""
+    body = event.body
+    return isinstance(body, CallDecided) and (body.outcome != "allow" or bool(body.approved_by))
+
+
+class Replay:
+    """A session's events with a place among them.
+
+    `position` counts the events applied: 0 before the first, `len(replay)` at the end, where it starts.
+    States on the way are kept every so often, so that going back replays a part only. A state handed out
+    stays as it is when the replay moves on; do not change it.
+    """
+
+    def __init__(self, events: Iterable[JournalEvent]) -> None:
+        """Raises `FoldError` when the events cannot follow each other."""
+        self.events = tuple(events)
+        self._gap = max(SHORTEST_GAP, -(-len(self.events) // MOST_CHECKPOINTS))
+        self._checkpoints = {0: new_state(self.events[0].session if self.events else "")}
+        self._decisions = [n for n, event in enumerate(self.events, start=1) if is_decision(event)]
+        self._position = 0
+        self._before = self._state = self._checkpoints[0]
+        self.goto(len(self.events))
+
+    def __len__(self) -> int:
+        return len(self.events)
+
+    @property
+    def position(self) -> int:
+        """How many events have been applied: the number of the event just shown."""
+        return self._position
+
+    @property
+    def event(self) -> JournalEvent | None:
+        """The event that led to `state`; none at the very beginning."""
+        return self.events[self._position - 1] if self._position else None
+
+    @property
+    def before(self) -> SessionState:
+        """The state before `event`."""
+        return self._before
+
+    @property
+    def state(self) -> SessionState:
+        """The state after `event`."""
+        return self._state
+
+    @property
+    def changes(self) -> list[str]:
+        """What `event` changed, in words; nothing at the very beginning."""
+        return changes(self._before, self.event, self._state) if self.event is not None else []
+
+    @property
+    def decisions(self) -> tuple[int, ...]:
+        """The numbers of the events that are decisions."""
+        return tuple(self._decisions)
+
+    def goto(self, position: int) -> SessionState:
+        """Go to an event by its number; before the first or after the last one, to that end."""
+        position = min(max(position, 0), len(self.events))
+        if position == 0:
+            self._position = 0
+            self._before = self._state = self._checkpoints[0]
+        elif position != self._position:
+            before = self._state if position == self._position + 1 else self._at(position - 1)
+            state = snapshot(before)
+            apply(state, self.events[position - 1])
+            self._position, self._before, self._state = position, before, state
+        return self._state
+
+    def step(self, by: int = 1) -> SessionState:
+        """Go `by` events on, or back when negative."""
+        return self.goto(self._position + by)
+
+    def next_decision(self) -> bool:
+        """Go to the next decision. False, and stay, when none comes."""
+        return self._jump(next((n for n in self._decisions if n > self._position), None))
+
+    def previous_decision(self) -> bool:
+        """Go to the decision before this place. False, and stay, when there is none."""
+        return self._jump(next((n for n in reversed(self._decisions) if n < self._position), None))
+
+    def _jump(self, position: int | None) -> bool:
+        if position is None:
+            return False
+        self.goto(position)
+        return True
+
+    def _at(self, position: int) -> SessionState:
+        """The state after `position` events, folded from the nearest state kept before it."""
+        start = max(n for n in self._checkpoints if n <= position)
+        if start == position:
+            return self._checkpoints[start]
+        state = snapshot(self._checkpoints[start])
+        for n in range(start + 1, position + 1):
+            apply(state, self.events[n - 1])
+            if n % self._gap == 0 and n not in self._checkpoints:
+                self._checkpoints[n] = snapshot(state)
+        return state

@@ -1,0 +1,67 @@
+"""Events and session lines as rows of the database, and the statements that move them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TypeAlias
+
+from pydantic import TypeAdapter, ValidationError
+
+from .errors import JournalError
+from .events import EventBody, JournalEvent
+from .schema import name_of
+
+EventRow: TypeAlias = tuple[int, str, int, int, str, str]
+"""cursor, session, seq, at, type, body"""
+
+SessionRow: TypeAlias = tuple[str, str, str, str, str, int, int, int, int, int, int, str | None]
+"""id, agent, model, mode, status, opened, updated, events, calls, blocked, waiting, error"""
+
+SESSION_COLUMNS = (
+    "id, agent, model, mode, status, opened, updated, events, calls, blocked, waiting, error"
+)
+
+INSERT_EVENT = "INSERT INTO event (cursor, session, seq, at, type, body) VALUES (?, ?, ?, ?, ?, ?)"
+UPSERT_SESSION = (
+    f"INSERT INTO session ({SESSION_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+    "ON CONFLICT (id) DO UPDATE SET mode = excluded.mode, status = excluded.status, "
+    "updated = excluded.updated, events = excluded.events, calls = excluded.calls, "
+    "blocked = excluded.blocked, waiting = excluded.waiting, error = excluded.error"
+)
+SELECT_SESSION = f"SELECT {SESSION_COLUMNS} FROM session"
+SELECT_EVENTS = (
+    "SELECT cursor, session, seq, at, type, body FROM event "
+    "WHERE session = ? AND seq > ? ORDER BY seq LIMIT ?"
+)
+LAST_OF_SESSION = "SELECT seq, at FROM event WHERE session = ? ORDER BY seq DESC LIMIT 1"
+LAST_CURSOR = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'event'), 0)"
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_body: TypeAdapter[EventBody] = TypeAdapter(EventBody)
+
+
+def to_ms(at: datetime) -> int:
+    """UTC milliseconds of an aware datetime, rounded down."""
+    return (at - _EPOCH) // _MILLISECOND
+
+
+def from_ms(ms: int) -> datetime:
+    """The other way."""
+    return _EPOCH + ms * _MILLISECOND
+
+
+def event_of(row: EventRow, path: Path) -> JournalEvent:
+    """The event in a row. Raises `JournalError` naming file and event when it cannot be understood."""
+    cursor, session, seq, at, kind, text = row
+    try:
+        body = _body.validate_json(text)
+        if body.type != kind:
+            raise ValueError(f"its type is '{body.type}' in one place and '{kind}' in another")
+        return JournalEvent(cursor=cursor, session=session, seq=seq, at=from_ms(at), body=body)
+    except (ValidationError, ValueError, TypeError, OverflowError) as error:
+        raise JournalError(
+            f"Journal '{name_of(path)}': event {seq} of session '{session}' cannot be read: {error}. "
+            "A newer Interlock may have written it, or the file was changed; restore a backup."
+        ) from error

@@ -1,0 +1,88 @@
+"""A session's transcript and its calls, as events add to them.
+
+A call stands in the transcript once, and under its id in `calls`, where the latest of a repeated id wins.
+Both hold the same value, which is replaced, never changed in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from datetime import datetime
+from typing import Literal
+
+from pydantic import JsonValue
+
+from .state import CallState, SessionState, TranscriptEntry
+
+UNDECIDED = frozenset({"proposed", "waiting"})
+UNRESOLVED = frozenset({"running", "unknown"})
+
+
+def say(
+    state: SessionState,
+    kind: Literal["user", "assistant", "note"],
+    at: datetime,
+    text: str,
+    by: str | None = None,
+) -> None:
+    """Add what the user or the agent said, or a note."""
+    state.transcript.append(TranscriptEntry(at=at, kind=kind, text=text, by=by))
+
+
+def propose(
+    state: SessionState, at: datetime, call_id: str, tool: str, arguments: dict[str, JsonValue]
+) -> CallState:
+    """Add a call the agent wants to make."""
+    call = CallState(call_id=call_id, tool=tool, input=arguments, at=at)
+    state.calls[call_id] = call
+    state.transcript.append(TranscriptEntry(at=at, kind="call", call=call))
+    return call
+
+
+def find_call(state: SessionState, call_id: str, statuses: Container[str]) -> CallState | None:
+    """The latest call of this id with one of `statuses`."""
+    call = state.calls.get(call_id)
+    if call is None or call.status in statuses:
+        return call
+    for entry in reversed(state.transcript):
+        if entry.call is not None and entry.call.call_id == call_id and entry.call.status in statuses:
+            return entry.call
+    return None
+
+
+def replace_call(state: SessionState, call: CallState, changed: CallState) -> None:
+    """Put `changed` where `call` was, in the transcript and under its id."""
+    transcript = state.transcript
+    for index in range(len(transcript) - 1, -1, -1):
+        entry = transcript[index]
+        if entry.call is call or _same(entry.call, call):
+            transcript[index] = entry.model_copy(update={"call": changed})
+            break
+    latest = state.calls.get(call.call_id)
+    if latest is call or _same(latest, call):
+        state.calls[call.call_id] = changed
+
+
+def _same(one: CallState | None, other: CallState) -> bool:
+    """A state that came over a wire holds a call twice, as equal values."""
+    return one is not None and one.call_id == other.call_id and one == other
+
+
+def end_turn(state: SessionState) -> None:
+    """Calls of the turn that were never decided are skipped."""
+    for index in range(len(state.transcript) - 1, -1, -1):
+        entry = state.transcript[index]
+        if entry.kind == "user":
+            return
+        if entry.call is not None and entry.call.status == "proposed":
+            replace_call(state, entry.call, entry.call.model_copy(update={"status": "skipped"}))
+
+
+def end_session(state: SessionState) -> None:
+    """Nothing more will come: what was not decided was skipped, what has no result stays unknown."""
+    for entry in list(state.transcript):
+        call = entry.call
+        if call is not None and call.status in UNDECIDED:
+            replace_call(state, call, call.model_copy(update={"status": "skipped"}))
+        elif call is not None and call.status == "running":
+            replace_call(state, call, call.model_copy(update={"status": "unknown"}))

@@ -1,0 +1,147 @@
+"""The one connection that writes a journal: a batch of events becomes one durable transaction.
+
+Used by one thread at a time; who may call it when is the journal's business.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import JournalError
+from .events import JournalEvent, SessionOpened
+from .projection import Projection
+from .rows import INSERT_EVENT, SELECT_SESSION, UPSERT_SESSION, to_ms
+from .schema import BUSY_SECONDS, name_of
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """An event and its body as the database takes it."""
+
+    event: JournalEvent
+    body: str
+
+
+class Writer:
+    """Commits batches. A failed one leaves nothing behind and the writer usable."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lines: dict[str, Projection] = {}
+        self._connection = self._connect()
+        self._identity = _identity(path)
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            f"{self._path.as_uri()}?mode=rw",
+            uri=True,
+            isolation_level=None,
+            check_same_thread=False,
+            timeout=BUSY_SECONDS,
+        )
+        try:
+            mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+            if mode != "wal":
+                raise JournalError(
+                    f"Journal '{name_of(self._path)}' cannot use a write-ahead log here "
+                    f"(SQLite says '{mode}'). Choose a file on a local disk."
+                )
+            # NORMAL answers before a commit is on disk: a power cut would undo what was acknowledged.
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA fullfsync = ON")
+            connection.execute("PRAGMA foreign_keys = ON")
+            # A file that can only be read fails here, not at the first decision.
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("UPDATE alembic_version SET version_num = version_num")
+            connection.execute("ROLLBACK")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def commit(self, batch: Sequence[Written]) -> None:
+        """Write `batch`; returns once it is durable. What it raises means that none was written."""
+        connection = self._connection
+        try:
+            self._check_in_place()
+            connection.execute("BEGIN IMMEDIATE")
+            lines = self._project(batch)
+            connection.executemany(UPSERT_SESSION, [line.row() for line in lines.values()])
+            connection.executemany(INSERT_EVENT, [_row(written) for written in batch])
+            connection.execute("COMMIT")
+        except BaseException:
+            self._undo()
+            raise
+
+    def _check_in_place(self) -> None:
+        """SQLite would go on writing into a file that was deleted, where nobody finds it again."""
+        if self._identity != _identity(self._path):
+            raise sqlite3.OperationalError(
+                "the file was moved, deleted or replaced; restart to use what is there"
+            )
+
+    def _project(self, batch: Sequence[Written]) -> dict[str, Projection]:
+        lines: dict[str, Projection] = {}
+        for written in batch:
+            event = written.event
+            line = lines.get(event.session)
+            if line is None:
+                line = self._line(event)
+                lines[event.session] = line
+            line.add(event)
+        return lines
+
+    def _line(self, event: JournalEvent) -> Projection:
+        line = self._lines.get(event.session)
+        if line is None:
+            row = self._connection.execute(f"{SELECT_SESSION} WHERE id = ?", (event.session,)).fetchone()
+            if row is not None:
+                line = Projection.of_row(row)
+            elif isinstance(event.body, SessionOpened):
+                line = Projection.opening(event, event.body)
+            else:
+                raise sqlite3.IntegrityError(f"session '{event.session}' was never opened")
+            self._lines[event.session] = line
+        return line
+
+    def _undo(self) -> None:
+        """Forget a failed batch.
+
+        A commit can fail after its frames reached the log, and a later crash would bring them back. So
+        the log is emptied where possible; where not, the next commit overwrites them.
+        """
+        self._lines.clear()
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            with suppress(sqlite3.Error):
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            self._connection.execute("PRAGMA schema_version").fetchone()
+        except sqlite3.Error:
+            with suppress(sqlite3.Error):
+                self._connection.close()
+            with suppress(sqlite3.Error, JournalError):
+                self._connection = self._connect()
+
+    def close(self) -> None:
+        """Empty the log into the file and close."""
+        with suppress(sqlite3.Error):
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        self._connection.close()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _row(written: Written) -> tuple[int, str, int, int, str, str]:
+    event = written.event
+    return (event.cursor, event.session, event.seq, to_ms(event.at), event.body.type, written.body)

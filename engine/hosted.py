@@ -1,0 +1,316 @@
+"""One hosted session: its gate, its record and its state, held together.
+
+Everything that happens to the session becomes an event, is made durable, and only then moves the state
+that consoles see and releases whoever waits. The hub owns many of these.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from uuid import uuid4
+
+from .agents import (
+    Agent,
+    AssistantMessage,
+    ErrorEvent,
+    Event,
+    Message,
+    Session,
+    StepEvent,
+    TextDelta,
+    ToolMessage,
+    ToolProgress,
+    TurnEnd,
+    UserMessage,
+)
+from .gate import GateContext, GateManager, create_gate_manager
+from .gate.types import (
+    ApprovalAnswer,
+    ApprovalRequest,
+    GateDecision,
+    Mode,
+    ResultRecord,
+    ToggleResult,
+    ToolResult,
+)
+from .history.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    ApprovalWithdrawn,
+    CallRecord,
+    CallResult,
+    EventBody,
+    JournalEvent,
+    MessageAdded,
+    ModeChanged,
+    NetToggled,
+    SessionOpened,
+    SessionStatus,
+    StepEnded,
+)
+from .history.fold import apply, new_state
+from .history.journal import Journal, JournalError
+from .history.state import SessionState
+from .net import SkillNet, ToolCall
+from .records import decision_record, json_input, net_record, rule_record, step_records
+
+Publish = Callable[[JournalEvent | TextDelta | ToolProgress | ErrorEvent, str], None]
+
+
+class HostedSession:
+    """A session under the hub: implements `CallGate` for the loop and `SessionStore` for its messages."""
+
+    def __init__(
+        self,
+        session_id: str,
+        journal: Journal,
+        publish: Publish,
+        *,
+        registry: Mapping[str, SkillNet],
+        active: Sequence[str] | None,
+        mode: Mode,
+    ) -> None:
+        self.id = session_id
+        self.state: SessionState = new_state(session_id)
+        self.manager: GateManager = create_gate_manager(
+            registry=registry, active=active, mode=mode, record=self._record_decision
+        )
+        self.session: Session | None = None
+        self._journal = journal
+        self._publish = publish
+        self._waiting: dict[str, asyncio.Future[ApprovalAnswer]] = {}
+        self._originals: dict[str, Mapping[str, object]] = {}
+        self._settled: set[str] = set()
+        self._ahead = False
+
+    async def record(self, *bodies: EventBody) -> None:
+        """Write events; returns once they are durable and the state has them.
+
+        Raises `JournalError` when they could not be written: then nothing changed.
+        """
+        events, durable = self._journal.submit(self.id, *bodies)
+
+        def on_durable(done: asyncio.Future[None]) -> None:
+            if done.cancelled() or done.exception() is not None:
+                return
+            for event in events:
+                apply(self.state, event)
+                self._publish(event, self.id)
+
+        durable.add_done_callback(on_durable)
+        await asyncio.shield(durable)
+
+    # The gate, as the loop sees it
+
+    async def decide(self, call: ToolCall) -> GateDecision:
+        """Ask the nets, and a person where they want one. What fails blocks the call."""
+        if self._ahead:
+            self._set_back()
+        self._originals[call.tool_call_id] = call.input
+        try:
+            return await self.manager.handle_tool_call(call, GateContext(confirm=self._confirm))
+        finally:
+            self._originals.pop(call.tool_call_id, None)
+
+    async def settle(self, result: ToolResult, output: str, seconds: float) -> ResultRecord:
+        """Tell the nets how a call ended and record it before the model sees the result."""
+        outcome = self.manager.handle_tool_result(result)
+        await self._record_change(
+            lambda: CallResult(
+                call_id=result.tool_call_id,
+                tool=result.tool_name,
+                output=output,
+                is_error=result.is_error,
+                seconds=seconds,
+                fired=step_records(outcome.fired),
+                dropped=step_records(outcome.dropped),
+                anomaly=outcome.anomaly,
+            )
+        )
+        self._settled.add(result.tool_call_id)
+        return outcome
+
+    async def _record_decision(self, call: ToolCall, decision: GateDecision) -> None:
+        original = self._originals.get(call.tool_call_id, call.input)
+        await self._record_change(lambda: decision_record(decision, original))
+
+    async def _record_change(self, body: Callable[[], EventBody]) -> None:
+        """Record what the gate has already done in memory.
+
+        When that fails, whatever the reason, the gate is ahead of the journal; it is set back before it
+        decides again.
+        """
+        try:
+            await self.record(body())
+        except Exception:
+            self._ahead = True
+            raise
+
+    def _set_back(self) -> None:
+        """Put the gate where the journal is."""
+        state = self.state
+        self.manager.restore(
+            markings={key: net.marking for key, net in state.nets.items()},
+            pending=[
+                (p.step.net, p.step.transition, p.step.tool, self._call(p.call_id)) for p in state.pending
+            ],
+            active=state.active,
+            mode=state.mode,
+        )
+        self._ahead = False
+
+    def _call(self, call_id: str) -> ToolCall:
+        call = self.state.calls[call_id]
+        return ToolCall(call_id, call.tool, call.input)
+
+    async def _confirm(self, request: ApprovalRequest) -> ApprovalAnswer:
+        approval_id = uuid4().hex[:12]
+        answered: asyncio.Future[ApprovalAnswer] = asyncio.get_running_loop().create_future()
+        self._waiting[approval_id] = answered
+        call_id = request.call.tool_call_id
+        try:
+            await self.record(
+                ApprovalRequested(
+                    approval_id=approval_id,
+                    call_id=call_id,
+                    tool=request.tool,
+                    called=request.call.tool_name,
+                    input=json_input(request.call.input),
+                    names=request.names,
+                    net=request.net,
+                    transition=request.transition.name,
+                    title=request.title,
+                    message=request.message,
+                    marking=dict(request.marking),
+                    rule=rule_record(request.rule),
+                )
+            )
+            return await answered
+        except asyncio.CancelledError:
+            withdrawn = ApprovalWithdrawn(
+                approval_id=approval_id, call_id=call_id, reason="the agent was interrupted"
+            )
+            await self.record(withdrawn)
+            raise
+        finally:
+            self._waiting.pop(approval_id, None)
+
+    # What operators do
+
+    async def answer(self, approval_id: str, answer: ApprovalAnswer, by: str) -> bool:
+        """Record a person's answer, then release the call. False when nobody waits for it any more.
+
+        Whoever comes first decides. Raises `JournalError` when the answer could not be recorded: the
+        request then stays open.
+        """
+        waiting = self._waiting.pop(approval_id, None)
+        if waiting is None or waiting.done():
+            return False
+        body = ApprovalDecided(
+            approval_id=approval_id,
+            call_id=self.state.approvals[approval_id].call_id,
+            approved=answer.approved,
+            by=by,
+            reason=answer.reason,
+            input=None if answer.input is None else json_input(answer.input),
+        )
+        try:
+            await self.record(body)
+        except JournalError:
+            self._waiting[approval_id] = waiting
+            raise
+        if waiting.done():
+            return False
+        waiting.set_result(answer)
+        return True
+
+    async def toggle(self, net: str, active: bool, by: str) -> ToggleResult:
+        """Switch a net on or off. A change the gate refuses is not an event."""
+        outcome = self.manager.add_net(net) if active else self.manager.remove_net(net)
+        if outcome.ok:
+            message = outcome.message
+            await self._record_change(lambda: NetToggled(net=net, active=active, by=by, message=message))
+        return outcome
+
+    async def set_mode(self, mode: Mode, by: str) -> None:
+        """Enforce or shadow from the next call on."""
+        if self.manager.mode == mode:
+            return
+        self.manager.mode = mode
+        await self._record_change(lambda: ModeChanged(mode=mode, by=by))
+
+    # The store, as the loop sees it
+
+    async def load(self, session_id: str) -> list[Message]:
+        """A hosted session starts empty."""
+        return []
+
+    async def exists(self, session_id: str) -> bool:
+        return False
+
+    async def append(self, session_id: str, message: Message) -> None:
+        """Record a message before anybody sees it."""
+        match message:
+            case UserMessage():
+                body = MessageAdded(role="user", text=message.text, by=message.by)
+            case AssistantMessage():
+                calls = tuple(
+                    CallRecord(call_id=c.call_id, tool=c.name, input=json_input(c.args))
+                    for c in message.tool_calls
+                )
+                body = MessageAdded(role="assistant", text=message.text, calls=calls)
+            case ToolMessage():
+                settled = message.call_id in self._settled
+                self._settled.discard(message.call_id)
+                body = MessageAdded(
+                    role="tool",
+                    text=None if settled else message.text,
+                    call_id=message.call_id,
+                    tool=message.name,
+                    is_error=message.is_error,
+                )
+        await self.record(body)
+
+    async def on_event(self, event: Event) -> None:
+        """Record or pass on what the session's loop reports."""
+        match event:
+            case TextDelta() | ToolProgress():
+                self._publish(event, self.id)
+            case StepEvent():
+                await self.record(
+                    StepEnded(
+                        finish_reason=event.finish_reason,
+                        input_tokens=event.usage.input,
+                        output_tokens=event.usage.output,
+                    )
+                )
+            case TurnEnd():
+                await self.record(SessionStatus(status="idle"))
+            case ErrorEvent():
+                await self._record_failure(event)
+            case _:
+                pass
+
+    async def _record_failure(self, event: ErrorEvent) -> None:
+        error = f"{type(event.error).__name__}: {event.error}"
+        try:
+            await self.record(SessionStatus(status="failed", error=error))
+        except JournalError as unwritten:
+            # The journal cannot say it, so the screens must: the state is all that is left.
+            self.state.status = "failed"
+            self.state.error = f"{error} ({unwritten})"
+            self._publish(event, self.id)
+
+    def opened(self, agent: Agent, by: str | None) -> SessionOpened:
+        """The event a session's journal begins with."""
+        return SessionOpened(
+            agent=agent.name,
+            model=agent.model.name,
+            mode=self.manager.mode,
+            nets=tuple(net_record(key, net) for key, net in self.manager.nets.items()),
+            active=tuple(self.manager.active),
+            tools=tuple(tool.name for tool in agent.tools),
+            workdir=str(agent.runtime.cwd),
+            opened_by=by,
+        )

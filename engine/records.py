@@ -1,0 +1,76 @@
+"""From the gate's values to the journal's records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pydantic import JsonValue, TypeAdapter
+
+from .gate.types import GateDecision, Step
+from .history.events import CallDecided, NetRecord, RuleRecord, StepRecord, TransitionRecord
+from .net import Input, Rule, SkillNet
+
+_json_object = TypeAdapter(dict[str, JsonValue])
+
+
+def json_input(value: Input) -> dict[str, JsonValue]:
+    """A call's input as plain JSON. Raises pydantic's `ValidationError` for anything JSON cannot hold."""
+    return _json_object.validate_python(dict(value))
+
+
+def rule_record(rule: Rule | None) -> RuleRecord | None:
+    """Where a rule was written; `None` for hand-built nets."""
+    if rule is None or rule.source is None:
+        return None
+    return RuleRecord(file=rule.source.file, line=rule.source.line, text=rule.source.text.strip())
+
+
+def net_record(key: str, net: SkillNet) -> NetRecord:
+    """A net's structure, so that the journal can be replayed without the rules file."""
+    return NetRecord(
+        key=key,
+        name=net.name,
+        places=net.places,
+        transitions=tuple(
+            TransitionRecord(
+                name=t.name,
+                inputs=t.inputs,
+                outputs=t.outputs,
+                tools=t.tools,
+                manual=t.type == "manual",
+                deferred=t.deferred,
+                transfers=t.transfers,
+            )
+            for t in net.transitions
+        ),
+        initial_marking=dict(net.initial_marking),
+        free_tools=net.free_tools,
+        rule=rule_record(net.rule),
+    )
+
+
+def step_records(steps: Iterable[Step]) -> tuple[StepRecord, ...]:
+    """Committed steps, in their order."""
+    return tuple(
+        StepRecord(net=s.net, transition=s.transition.name, tool=s.tool, deferred=s.transition.deferred)
+        for s in steps
+    )
+
+
+def decision_record(decision: GateDecision, original: Input) -> CallDecided:
+    """A decision as the journal keeps it; `original` is the input the agent sent."""
+    call = decision.call
+    return CallDecided(
+        call_id=call.tool_call_id,
+        tool=call.tool_name,
+        input=json_input(call.input),
+        names=decision.names,
+        outcome=decision.outcome,
+        mode=decision.mode,
+        reason=decision.reason,
+        net=decision.net,
+        rule=rule_record(decision.rule),
+        steps=step_records(decision.steps),
+        approved_by=tuple(a.answer.by or "unnamed" for a in decision.approvals if a.answer.approved),
+        edited=call.input != original,
+    )

@@ -1,0 +1,113 @@
+"""Which markings a net can be in: breadth first over its plain firing graph.
+
+Every transition counts alike here, structural ones too: the states are those of the net, not of a
+session, which never rests where a structural transition is enabled.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from ..net import Marking, SkillNet, fire, is_enabled
+
+
+@dataclass(frozen=True, slots=True)
+class Reachability:
+    """How many markings are reachable, and the first of them in order of discovery.
+
+    When `complete` is false there are more than `count`: the search stopped at its limit.
+    """
+
+    count: int
+    complete: bool
+    states: tuple[Marking, ...]
+
+
+def reachable(net: SkillNet, *, limit: int = 10_000, keep: int = 100) -> Reachability:
+    """The markings `net` reaches from its initial one, by transitions in definition order.
+
+    Counts up to `limit` and returns the first `keep`. A budget net (`limit A to N …`) is counted
+    without walking through its states, whatever N is (G-56).
+    """
+    budget = _budget(net)
+    if budget is not None:
+        return Reachability(budget.states, True, tuple(islice(budget.markings(), keep)))
+    start: Marking = {**dict.fromkeys(net.places, 0), **net.initial_marking}
+    seen = {tuple(start.values())}
+    states = [start][:keep]
+    waiting = deque([start])
+    while waiting:
+        marking = waiting.popleft()
+        for transition in net.transitions:
+            if not is_enabled(marking, transition):
+                continue
+            after = fire(marking, transition)
+            key = tuple(after.values())
+            if key in seen:
+                continue
+            if len(seen) >= limit:
+                return Reachability(len(seen), False, tuple(states))
+            seen.add(key)
+            waiting.append(after)
+            if len(states) < keep:
+                states.append(after)
+    return Reachability(len(seen), True, tuple(states))
+
+
+@dataclass(frozen=True, slots=True)
+class _Budget:
+    """A budget net: a token moves from `idle` to `ready`, then those of `budget` are used one by one.
+
+    What is used goes to `spent`, if there is such a place, and may come back all at once.
+    """
+
+    idle: str
+    ready: str
+    budget: str
+    spent: str | None
+    tokens: int
+    places: tuple[str, ...]
+
+    @property
+    def states(self) -> int:
+        return self.tokens + 2
+
+    def markings(self) -> Iterator[Marking]:
+        """The states in the order a breadth-first search finds them."""
+        empty = dict.fromkeys(self.places, 0)
+        yield {**empty, self.idle: 1, self.budget: self.tokens}
+        for used in range(self.tokens + 1):
+            spent = {} if self.spent is None else {self.spent: used}
+            yield {**empty, self.ready: 1, self.budget: self.tokens - used, **spent}
+
+
+def _budget(net: SkillNet) -> _Budget | None:
+    """`net` as a budget net, judged by its structure alone; `None` if it is another kind of net."""
+    match net.transitions:
+        case (start, use):
+            refill = None
+        case (start, use, refill):
+            pass
+        case _:
+            return None
+    if len(start.inputs) != 1 or len(start.outputs) != 1 or len(use.inputs) != 2 or start.transfers:
+        return None
+    idle, ready, budget = start.inputs[0], start.outputs[0], use.inputs[1]
+    spent = use.outputs[1] if len(use.outputs) == 2 else None
+    places = (idle, ready, budget) if spent is None else (idle, ready, budget, spent)
+    fits = (
+        net.places == places
+        and len(set(places)) == len(places)
+        and use.inputs == (ready, budget)
+        and use.outputs == (ready, *places[3:])
+        and not use.transfers
+    )
+    if fits and refill is not None:
+        fits = refill.inputs == refill.outputs == (ready,) and refill.transfers == ((spent, budget),)
+    tokens = net.initial_marking.get(budget, 0)
+    if not fits or any(net.initial_marking.get(p, 0) != (p == idle) for p in places if p != budget):
+        return None
+    return _Budget(idle, ready, budget, spent, tokens, net.places)

@@ -1,0 +1,108 @@
+"""From rules files to a `RuleSet`. Every error of every file is reported in one `RuleError` (G-40)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ..engine.verify import reachable
+from .advice import advise
+from .names import CallNamer
+from .nets import build_net
+from .problems import Problem, RuleError
+from .ruleset import RuleSet, Verification
+from .syntax import Map, Statement, parse
+
+MAX_FILE_BYTES = 1_000_000
+
+
+def compile_rules(text: str | Sequence[str], *, file: str = "<rules>") -> RuleSet:
+    """Compile rules; the items of a list are joined, one after the other, into one numbering.
+
+    Maps apply to all rules of the text, wherever they stand. Raises `RuleError`.
+    """
+    joined = text if isinstance(text, str) else "\n".join(text)
+    return _compile({file: joined})
+
+
+def load_rules(*paths: str | os.PathLike[str]) -> RuleSet:
+    """Read and compile rules files as one set; a map of one file applies to the rules of all.
+
+    A path that is given twice counts once.
+
+    Raises `RuleError`, also for a file that cannot be read, is no UTF-8 text, holds a NUL character or
+    more than a million bytes; `ValueError` without any path.
+    """
+    if not paths:
+        raise ValueError("load_rules needs at least one rules file")
+    names = dict.fromkeys(os.fspath(path) for path in paths)
+    return _compile({name: _read(name) for name in names})
+
+
+def _compile(files: Mapping[str, str | Problem]) -> RuleSet:
+    """Compile texts by file name; a problem in place of a text is what kept it from being read."""
+    sources: dict[str, str] = {}
+    statements: list[Statement] = []
+    problems: list[Problem] = []
+    for file, text in files.items():
+        if isinstance(text, Problem):
+            problems.append(text)
+            continue
+        found, wrong = parse(text, file)
+        sources[file] = text
+        statements += found
+        problems += wrong
+    if problems:
+        raise RuleError(problems)
+    maps = [s for s in statements if isinstance(s, Map)]
+    rules = [s for s in statements if not isinstance(s, Map)]
+    namer = CallNamer(maps, rules)
+    call_names = namer if namer.needed else None
+    nets = tuple(build_net(rule, call_names) for rule in rules)
+    return RuleSet(
+        nets=nets,
+        verification=tuple(Verification(n.name, reachable(n, keep=0).count) for n in nets),
+        warnings=tuple(advise(statements)),
+        sources=sources,
+        call_names=call_names,
+    )
+
+
+def _read(name: str) -> str | Problem:
+    """The file's text, or what keeps it from being read."""
+
+    def whole(message: str, remedy: str) -> Problem:
+        return Problem(name, 0, 0, 0, "", message, remedy)
+
+    try:
+        with Path(name).open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except IsADirectoryError:
+        return whole("is a directory, expected a rules file", "name the .rules file inside it")
+    except FileNotFoundError:
+        return whole("no such rules file", "check the path, or create the file")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        return whole(f"cannot be read: {reason or error}", "check the path and its permissions")
+    if len(data) > MAX_FILE_BYTES:
+        message = f"is larger than {MAX_FILE_BYTES:,} bytes"
+        return whole(message, "is this a rules file? Split it if it is")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = error.object[: error.start].decode("utf-8")
+        message = f"is not UTF-8 text: byte 0x{error.object[error.start]:02x}"
+        rest = error.object[error.start :].split(b"\n", 1)[0].decode("utf-8", "replace")
+        return _in_text(name, before, rest, message, "save the file as UTF-8")
+    if "\0" in text:
+        before, _, rest = text.partition("\0")
+        return _in_text(name, before, "\0" + rest.partition("\n")[0], "a NUL character", "remove it")
+    return text
+
+
+def _in_text(name: str, before: str, rest: str, message: str, remedy: str) -> Problem:
+    """A problem at the first character of `rest`, which follows `before` in the file."""
+    start = before.rpartition("\n")[2]
+    line = (start + rest).rstrip("\r")
+    return Problem(name, before.count("\n") + 1, len(start) + 1, 1, line, message, remedy)

@@ -1,0 +1,158 @@
+"""A grammar at work: a line in, its tree out, and beside it whatever is not as the grammar has it.
+
+Nothing here knows a statement. What a line may be is said in the `.lark` file alone; what was expected
+in place of a word is asked of the parser.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Protocol, cast
+
+from lark import Lark, Token, Tree, UnexpectedToken
+from lark.grammar import Rule, Terminal
+from lark.lark import PostLex
+from lark.lexer import PatternStr, TerminalDef
+
+_WORD = "WORD"
+_END = "$END"
+
+
+@dataclass(frozen=True, slots=True)
+class Unexpected:
+    """A word that cannot stand where it does, as the `position`th of its line.
+
+    `accepted` are the terminals the grammar takes there, in the order of the grammar.
+    """
+
+    word: Token
+    position: int
+    accepted: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Reading:
+    """What a line says: its words, and the statement they make.
+
+    `statement` is `None` for a line without words and for one that begins no statement, of which only
+    the first word is read. In the tree an unexpected word stands in the place of the expected one, and
+    has another type. A line with more or fewer words than its statement does not `fit`: its tree lacks
+    the surplus, and empty words make up for the missing.
+    """
+
+    words: list[Token] = field(default_factory=list[Token])
+    statement: Tree[Token] | None = None
+    unexpected: list[Unexpected] = field(default_factory=list[Unexpected])
+    fits: bool = True
+
+
+class Grammar:
+    """A grammar of lines: its start is `line`, and `WORD` is any word."""
+
+    def __init__(self, text: str) -> None:
+        lark = Lark(text, start="line", parser="lalr", lexer="contextual", postlex=_WholeWords())
+        self._lark = cast(_Lark, lark)
+        patterns = {terminal.name: terminal.pattern for terminal in self._lark.terminals}
+        self._fixed = {name: p.value for name, p in patterns.items() if isinstance(p, PatternStr)}
+        symbols = (s.name for rule in self._lark.rules for s in rule.expansion if isinstance(s, Terminal))
+        self._order = tuple(dict.fromkeys(symbols))
+
+    def fixed(self, symbol: str) -> str | None:
+        """The one word that `symbol` stands for; `None` when it may be one of many."""
+        return self._fixed.get(symbol)
+
+    def symbols(self, statement: str) -> tuple[str, ...]:
+        """What the grammar makes `statement` of, in order."""
+        rule = next(rule for rule in self._lark.rules if rule.origin.name == statement)
+        return tuple(symbol.name for symbol in rule.expansion)
+
+    def read(self, line: str) -> Reading:
+        """Read a line to its end, whatever stands in it."""
+        reading = Reading()
+        parser = self._lark.parse_interactive(line)
+        for word in parser.lexer_thread.lex(parser.parser_state):
+            reading.words.append(word)
+            if not reading.fits:
+                continue
+            try:
+                parser.feed_token(word)
+            except UnexpectedToken:
+                accepted = self._accepted(parser)
+                position = len(reading.words)
+                if position > 1 and _END in accepted:
+                    reading.fits = False
+                    continue
+                expected = tuple(terminal for terminal in accepted if terminal != _END)
+                reading.unexpected.append(Unexpected(word, position, expected))
+                if position == 1:
+                    return reading
+                self._put(parser, word, expected)
+        if reading.words:
+            reading.statement = self._end(parser, reading)
+        return reading
+
+    def _end(self, parser: _Parser, reading: Reading) -> Tree[Token]:
+        """The tree of what was read, with whatever it lacks."""
+        try:
+            return parser.feed_eof()
+        except UnexpectedToken:
+            reading.fits = False
+        while _END not in (accepted := self._accepted(parser)):
+            self._put(parser, Token(_WORD, ""), accepted)
+        return parser.feed_eof()
+
+    def _put(self, parser: _Parser, word: Token, accepted: Iterable[str]) -> None:
+        """Make the parser take `word` for one that it accepts, and rather for an open one than a fixed."""
+        own = word.type
+        word.type = min(accepted, key=lambda terminal: terminal in self._fixed)
+        parser.feed_token(word)
+        word.type = own
+
+    def _accepted(self, parser: _Parser) -> tuple[str, ...]:
+        """The terminals that may come next, in the order of the grammar, and the end of the line last."""
+        accepted = parser.accepts()
+        return tuple(terminal for terminal in (*self._order, _END) if terminal in accepted)
+
+
+class _Lexer(Protocol):
+    def lex(self, parser_state: object) -> Iterator[Token]: ...
+
+
+class _Parser(Protocol):
+    """The part of lark's interactive parser used here; lark's own types leave it open."""
+
+    lexer_thread: _Lexer
+    parser_state: object
+
+    def feed_token(self, token: Token) -> object: ...
+    def feed_eof(self) -> Tree[Token]: ...
+    def accepts(self) -> set[str]: ...
+
+
+class _Lark(Protocol):
+    terminals: Collection[TerminalDef]
+    rules: Sequence[Rule]
+
+    def parse_interactive(self, text: str) -> _Parser: ...
+
+
+class _WholeWords(PostLex):
+    """Lets every word be read everywhere.
+
+    lark's contextual lexer looks only for what the parser accepts, and would find `before` at the
+    beginning of `beforehand`, or nothing at all, where no word but `before` is accepted.
+    """
+
+    always_accept = (_WORD,)
+
+    def process(self, stream: Iterator[Token]) -> Iterator[Token]:
+        return stream
+
+
+@cache
+def grammar(file: str) -> Grammar:
+    """The grammar in `file` of this folder; building one takes tens of milliseconds."""
+    return Grammar(Path(__file__).with_name(file).read_text("utf-8"))

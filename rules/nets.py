@@ -1,0 +1,96 @@
+"""From a rule to its net: places, transitions and names as the reference compiles them.
+
+Two shapes differ on purpose: `again-A` (G-54) and a `refill` that restores the whole budget (G-55).
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from ..engine.net import (
+    ApprovalRule,
+    BlockRule,
+    CallNames,
+    LimitRule,
+    Rule,
+    SequenceRule,
+    SkillNet,
+    Transition,
+    define_skill_net,
+)
+from .syntax import SESSION
+
+_START = Transition("start", ("idle",), ("ready",))
+
+
+def build_net(rule: Rule, call_names: CallNames | None = None) -> SkillNet:
+    """The net of one rule; `call_names` is shared by all nets of a set."""
+    match rule:
+        case SequenceRule():
+            return _sequence(rule, call_names)
+        case ApprovalRule():
+            approve = Transition("approve", ("ready",), ("ready",), (rule.tool,), type="manual")
+            return _net(f"approve-before-{rule.tool}", {}, (approve,), rule, call_names)
+        case BlockRule():
+            never = Transition(f"do-{rule.tool}", ("locked",), ("locked",), (rule.tool,))
+            return _net(f"block-{rule.tool}", {"locked": 0}, (never,), rule, call_names)
+        case LimitRule():
+            return _limit(rule, call_names)
+        case _:
+            assert_never(rule)
+
+
+def _sequence(rule: SequenceRule, call_names: CallNames | None) -> SkillNet:
+    first, then = rule.prerequisite, rule.dependent
+    name = f"require-{first}-before-{then}"
+    unlock = Transition(f"do-{first}", ("ready",), ("gate",), (first,), deferred=True)
+    use = Transition(f"do-{then}", ("gate",), ("ready",), (then,))
+    if first == then:
+        # As the reference has it: one tool, two transitions of one name, of which the marking enables
+        # one. Names must be unique for `define_skill_net`, hence the plain constructor.
+        return SkillNet(
+            name=name,
+            places=("idle", "ready", "gate"),
+            transitions=(_START, unlock, use),
+            initial_marking={"idle": 1, "ready": 0, "gate": 0},
+            call_names=call_names,
+            rule=rule,
+        )
+    again = Transition(f"again-{first}", ("gate",), ("gate",), (first,))
+    return _net(name, {"gate": 0}, (unlock, again, use), rule, call_names)
+
+
+def _limit(rule: LimitRule, call_names: CallNames | None) -> SkillNet:
+    name = f"limit-{rule.tool}-{rule.limit}"
+    if rule.scope == SESSION:
+        use = Transition(f"do-{rule.tool}", ("ready", "budget"), ("ready",), (rule.tool,))
+        return _net(name, {"budget": rule.limit}, (use,), rule, call_names)
+    use = Transition(f"do-{rule.tool}", ("ready", "budget"), ("ready", "spent"), (rule.tool,))
+    refill = Transition(
+        "refill",
+        ("ready",),
+        ("ready",),
+        (rule.scope,),
+        deferred=True,
+        transfers=(("spent", "budget"),),
+    )
+    places = {"budget": rule.limit, "spent": 0}
+    return _net(f"{name}-per-{rule.scope}", places, (use, refill), rule, call_names)
+
+
+def _net(
+    name: str,
+    places: dict[str, int],
+    transitions: tuple[Transition, ...],
+    rule: Rule,
+    call_names: CallNames | None,
+) -> SkillNet:
+    marking = {"idle": 1, "ready": 0, **places}
+    return define_skill_net(
+        name,
+        places=tuple(marking),
+        transitions=(_START, *transitions),
+        initial_marking=marking,
+        call_names=call_names,
+        rule=rule,
+    )

@@ -1,0 +1,173 @@
+"""What a map looks for in a field: a whole word, or a regular expression (G-42, G-52).
+
+Both become RE2 expressions, so the time to search grows with the text only, whatever the pattern.
+
+A bare word matches itself where it stands alone:
+
+- Next to an edge that is a letter, digit or underscore none of these may stand: `rm` is in `sudo rm x`
+  and `rm-rf`, not in `format`. Edges within ASCII look at ASCII neighbours only, as the reference does.
+- A word that begins with `-` or `.` is a piece of a command line, in which hyphens and dots go on the
+  word: `--force` is not in `--force-with-lease`, `./lint` neither in `./lint.sh` nor in `../lint`. A dot
+  or hyphen at the end of a sentence does not go on a word.
+- Any other edge (`$HOME`, `rm;`) is its own boundary.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from typing import Protocol, cast
+
+from .problems import quote
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_LETTERS = r"\p{L}\p{M}\p{N}_"
+
+
+class PatternError(ValueError):
+    """A pattern that cannot be. `offset` and `length` are the culprit's place in the word."""
+
+    def __init__(self, message: str, offset: int, length: int, remedy: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.offset = offset
+        self.length = length
+        self.remedy = remedy
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A compiled pattern; `text` is what the rules file says. Equal texts are equal patterns."""
+
+    text: str
+    search: Callable[[str], bool] = field(compare=False, repr=False)
+
+
+class _Options(Protocol):
+    case_sensitive: bool
+    log_errors: bool
+
+
+class _Regex(Protocol):
+    def search(self, text: str) -> object | None: ...
+
+
+class _RE2(Protocol):
+    """The part of google-re2 used here; the package has no types of its own."""
+
+    error: type[Exception]
+
+    def Options(self) -> _Options: ...  # noqa: N802 - the library's own name
+
+    def compile(self, pattern: str, options: _Options) -> _Regex: ...
+
+
+@cache
+def _re2() -> _RE2:
+    return cast(_RE2, import_module("re2"))
+
+
+def compile_word(word: str) -> Pattern:
+    """The pattern of a bare word. Raises `PatternError`."""
+    _check_unicode(word)
+    return Pattern(word, _searcher(_whole_word(word), ignore_case=False))
+
+
+def compile_regex(word: str) -> Pattern:
+    """The pattern of `/…/` or `/…/i`. Raises `PatternError`."""
+    _check_unicode(word)
+    body, _, flags = word[1:].rpartition("/")
+    return Pattern(word, _searcher(body, ignore_case=flags == "i"))
+
+
+def no_pattern(word: str) -> PatternError:
+    """Why `word`, which begins or ends with a slash, is no regular expression."""
+    if word in {"/", "//", "//i"}:
+        return PatternError("empty regex pattern", 0, len(word), "write the pattern between the slashes")
+    end = word.rfind("/")
+    if not word.startswith("/") or end == 0:
+        message = f"a regex stands between two slashes, got {quote(word)}"
+        return PatternError(message, 0, len(word), f"write /{word.strip('/')}/ to search for it")
+    body, flags = word[1:end], word[end + 1 :]
+    message = f"unknown regex flag {quote(flags)}, expected 'i' or nothing after the last '/'"
+    flags_of_others = set(flags) <= set("dgimsuvy")
+    instead = f"/{body}/ or /{body}/i" if flags_of_others else f"{word}/ to search for all of it"
+    return PatternError(message, end + 1, len(flags), f"write {instead}")
+
+
+def _check_unicode(word: str) -> None:
+    broken = _SURROGATE.search(word)
+    if broken:
+        raise PatternError(
+            "the pattern is not valid Unicode", broken.start(), 1, "save the file as UTF-8"
+        )
+
+
+def _regex_error(error: Exception, body: str) -> PatternError:
+    said = error.args[0] if error.args else b""
+    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+    culprit = text.partition(": ")[2]
+    offset = body.find(culprit) if culprit else -1
+    lookaround = culprit.startswith(("(?", r"\k")) or re.fullmatch(r"\\[1-9]", culprit)
+    return PatternError(
+        f"unsupported or malformed regex: {text or type(error).__name__}",
+        1 + max(0, offset),
+        len(culprit) if offset >= 0 else len(body),
+        "patterns are RE2: no look-around, no back-references"
+        if lookaround
+        else "patterns are RE2; a \\ before a character takes it literally",
+    )
+
+
+def _searcher(expression: str, ignore_case: bool) -> Callable[[str], bool]:
+    re2 = _re2()
+    options = re2.Options()
+    options.case_sensitive = not ignore_case
+    options.log_errors = False
+    try:
+        regex = re2.compile(expression, options)
+    except re2.error as error:
+        raise _regex_error(error, expression) from error
+
+    def search(text: str) -> bool:
+        try:
+            return regex.search(text) is not None
+        except UnicodeEncodeError:
+            # A lone surrogate has no UTF-8 form; it must not hide what stands beside it.
+            return regex.search(_SURROGATE.sub("\ufffd", text)) is not None
+
+    return search
+
+
+def _whole_word(word: str) -> str:
+    literal = "".join(c if not c.isascii() or _ascii_word(c) else f"\\{c}" for c in word)
+    piece = word[0] in "-."
+    return _left(word[0], piece) + literal + _right(word[-1], piece)
+
+
+def _left(edge: str, piece: bool) -> str:
+    if piece:
+        return r"(?:^|[^\w.\-])"
+    if _ascii_word(edge):
+        return r"\b"
+    return rf"(?:^|[^{_LETTERS}])" if _letter(edge) else ""
+
+
+def _right(edge: str, piece: bool) -> str:
+    if piece:
+        return r"(?:$|[^\w.\-]|[.\-]+(?:$|[^\w.\-]))" if _ascii_word(edge) else r"(?:$|[^\w.\-])"
+    if _ascii_word(edge):
+        return r"\b"
+    return rf"(?:$|[^{_LETTERS}])" if _letter(edge) else ""
+
+
+def _letter(character: str) -> bool:
+    return unicodedata.category(character)[0] in "LMN"
+
+
+def _ascii_word(character: str) -> bool:
+    return character == "_" or (character.isascii() and character.isalnum())

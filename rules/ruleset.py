@@ -1,0 +1,55 @@
+"""What a compile gives: the nets, what is known of them, and what looks wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ..engine.net import CallNames, SkillNet, ToolCall
+from .problems import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """How many states a net can be in."""
+
+    name: str
+    reachable_states: int
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSet:
+    """Compiled rules: `nets` in file order, one `verification` each, and `warnings`.
+
+    `call_names` is the function all nets share, or `None` when every call has its own name only.
+    `sources` holds the text by file as the caller named it.
+    """
+
+    nets: tuple[SkillNet, ...]
+    verification: tuple[Verification, ...]
+    warnings: tuple[Problem, ...]
+    sources: Mapping[str, str]
+    call_names: CallNames | None = None
+
+    def __iter__(self) -> Iterator[SkillNet]:
+        return iter(self.nets)
+
+    def __len__(self) -> int:
+        return len(self.nets)
+
+    @property
+    def registry(self) -> dict[str, SkillNet]:
+        """Nets by key: the name, and for the second of one name `name#2` (G-43).
+
+        A rule cannot contain `#`, so no net is called that by itself.
+        """
+        times: dict[str, int] = {}
+        registry: dict[str, SkillNet] = {}
+        for net in self.nets:
+            times[net.name] = count = times.get(net.name, 0) + 1
+            registry[net.name if count == 1 else f"{net.name}#{count}"] = net
+        return registry
+
+    def resolve(self, call: ToolCall) -> tuple[str, ...]:
+        """Every name `call` goes by, the most specific first (G-50)."""
+        return (call.tool_name,) if self.call_names is None else tuple(self.call_names(call))

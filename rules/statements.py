@@ -1,0 +1,27 @@
+"""What a line of a rules file says, once it is read: a rule for the engine, or a map."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ..engine.net import Rule, RuleSource
+from .patterns import Pattern
+
+MAX_LIMIT = 1_000_000
+SESSION = "session"
+HUMAN = "human-approval"
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """`map tool.field pattern as name`: calls of `tool` with the pattern in `field` are also `name`."""
+
+    tool: str
+    field: str
+    pattern: Pattern
+    name: str
+    source: RuleSource
+
+
+Statement: TypeAlias = Rule | Map

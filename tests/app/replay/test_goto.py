@@ -1,0 +1,60 @@
+"""Finding the event that a number or a time names."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from interlock.app.screens.goto import MomentError, find_moment
+from interlock.engine.history.events import JournalEvent, SessionStatus
+from tests.app.replay.recording import recording
+
+RECORDED = recording()
+
+
+class TestFindMoment:
+    """What an operator types, and where it leads."""
+
+    @pytest.mark.parametrize(
+        ("text", "number"),
+        [
+            ("1", 1),
+            (" 12 ", 12),
+            ("#29", 29),
+            ("14:00", 1),
+            ("14:00:05", 2),
+            ("14:00:06", 3),
+            ("2026-11-20 14:01", 13),
+            ("13:00", 1),
+            ("23:59", 29),
+            ("+90s", 19),
+            ("+1m", 13),
+            ("+2h", 29),
+        ],
+    )
+    def test_finds(self, text: str, number: int) -> None:
+        """A number is that event; a time the first event at or after it, the last where there is none."""
+        assert find_moment(text, RECORDED, UTC) == number
+
+    @pytest.mark.parametrize(
+        "text", ["", "0", "30", "soon", "25:00", "14:61", "-3", "[red]x", "+" + "9" * 30 + "h"]
+    )
+    def test_refuses(self, text: str) -> None:
+        """What names no event of the session is refused with a sentence that says what would."""
+        with pytest.raises(MomentError, match=r"1 to 29|14:01:40|fewer"):
+            find_moment(text, RECORDED, UTC)
+
+    def test_times_are_the_operators(self) -> None:
+        """A time is read in the operator's zone."""
+        assert find_moment("16:00:05", RECORDED, timezone(timedelta(hours=2))) == 2
+
+    def test_after_midnight(self) -> None:
+        """A time before the start of a session that ran over midnight is the next day's."""
+        start = datetime(2026, 11, 20, 23, 50, tzinfo=UTC)
+        body = SessionStatus(status="running")
+        late = [
+            JournalEvent(cursor=n, session="s", seq=n, at=start + timedelta(minutes=10 * n), body=body)
+            for n in range(1, 5)
+        ]
+        assert find_moment("00:15", late, UTC) == 3

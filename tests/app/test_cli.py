@@ -1,0 +1,84 @@
+"""The command line itself: light, and clear about bad input."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = ("textual", "litellm", "sqlalchemy", "sqlmodel", "pydantic", "lark", "rich")
+
+PROBE = """
+import sys
+from interlock.app.cli import main
+try:
+    code = main({line!r})
+except SystemExit as end:
+    code = end.code or 0
+print("HEAVY", sorted(set({heavy!r}) & set(sys.modules)), "CODE", code)
+"""
+
+
+def interlock(
+    *line: str, cwd: Path, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the command without a terminal, away from any configuration of this machine."""
+    environ = {"PATH": "/usr/bin:/bin", "HOME": str(cwd), "INTERLOCK_CONFIG_DIR": str(cwd), **(env or {})}
+    return subprocess.run(
+        [sys.executable, "-m", "interlock.app.cli", *line],
+        cwd=cwd,
+        env=environ,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+
+
+class TestHelp:
+    @pytest.mark.parametrize("line", [["--help"], ["run", "--help"], ["--version"], []])
+    def test_imports_nothing_heavy(self, line: list[str], tmp_path: Path) -> None:
+        """Help and version never wait for a screen, a model or a database library."""
+        done = subprocess.run(
+            [sys.executable, "-c", PROBE.format(line=line, heavy=HEAVY)],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            check=True,
+        )
+        assert done.stdout.endswith("HEAVY [] CODE 0\n")
+
+    def test_names_every_command(self, tmp_path: Path) -> None:
+        """A newcomer sees what there is."""
+        shown = interlock("--help", cwd=tmp_path).stdout
+        for command in ("demo", "run", "console", "check", "history", "replay"):
+            assert f"\n    {command} " in shown
+
+
+class TestNoTerminal:
+    @pytest.mark.parametrize(
+        "line", [["console"], ["replay", "x"], ["run", "--model", "openai/x", "--rules", "r", "task"]]
+    )
+    def test_console_commands_say_so(self, line: list[str], tmp_path: Path) -> None:
+        """A console without a terminal is an error that names the way out."""
+        done = interlock(*line, cwd=tmp_path)
+        assert done.returncode == 2
+        assert "there is no terminal here" in done.stderr
+        assert done.stdout == ""
+
+
+class TestBadInput:
+    def test_bad_setting(self, tmp_path: Path) -> None:
+        """A bad configuration file stops the command and is named."""
+        (tmp_path / "interlock.toml").write_text("limit = 'many'")
+        done = interlock("history", cwd=tmp_path)
+        assert done.returncode == 2
+        assert "limit: a number from 1, not 'many'" in done.stderr
+
+    def test_unknown_command(self, tmp_path: Path) -> None:
+        """A misspelt command lists what there is."""
+        done = interlock("dmeo", cwd=tmp_path)
+        assert done.returncode == 2
+        assert "demo" in done.stderr

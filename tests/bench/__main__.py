@@ -1,0 +1,25 @@
+"""Every measurement, one line each: name, value, unit. `make bench`, or name the ones to run."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+MEASUREMENTS = ("startup", "dialog", "gate")
+
+
+def main(names: list[str]) -> int:
+    """Run the named measurements, or all."""
+    unknown = [name for name in names if name not in MEASUREMENTS]
+    if unknown:
+        print(
+            f"unknown measurement {', '.join(unknown)}; known: {', '.join(MEASUREMENTS)}", file=sys.stderr
+        )
+        return 2
+    for name in names or MEASUREMENTS:
+        for what, value, unit in import_module(f"tests.bench.{name}").measure():
+            print(f"{what:<48} {value:>12.2f} {unit}", flush=True)
+    return 0
+
+
+sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,77 @@
+"""From a request that is raised to the dialog that shows it, in the console on a real pty."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import quantiles
+
+from .terminal import Terminal
+
+REQUESTS = 40
+AWAKE = 0.45
+RAISED = "raised.txt"
+
+
+def measure() -> Iterator[tuple[str, float, str]]:
+    """Each request carries its own number; the clock runs from the gate's question to the painted number."""
+    with tempfile.TemporaryDirectory() as folder:
+        with Terminal([sys.executable, "-m", "tests.bench.dialog", folder]) as terminal:
+            painted = []
+            for number in range(REQUESTS):
+                painted.append(terminal.wait_for(f"ticket-{number:04d}"))
+                time.sleep(AWAKE)
+                terminal.send("a")
+            terminal.wait_for("all asked")
+        raised = [float(line) for line in (Path(folder) / RAISED).read_text().split()]
+    delays = sorted((p - r) * 1000 for p, r in zip(painted, raised, strict=True))
+    cuts = quantiles(delays, n=20, method="inclusive")
+    yield "request raised → dialog painted, p50", cuts[9], "ms (goal ≤ 25)"
+    yield "request raised → dialog painted, p95", cuts[18], "ms (goal ≤ 50)"
+
+
+def _child(folder: Path) -> None:
+    import asyncio
+
+    from interlock.app.console import InterlockConsole
+    from interlock.engine.agents import Agent, C, ScriptedModel, T, ToolContext, tool
+    from interlock.engine.hosted import HostedSession
+    from interlock.engine.hub import Hub
+    from interlock.rules import compile_rules
+
+    ask = HostedSession._confirm
+
+    async def timed(self, request):
+        with (folder / RAISED).open("a") as file:
+            file.write(f"{time.monotonic()}\n")
+        return await ask(self, request)
+
+    HostedSession._confirm = timed
+
+    @tool
+    async def deploy(ctx: ToolContext, ticket: str) -> str:
+        """Deploy."""
+        return "ok"
+
+    replies = [C(deploy={"ticket": f"ticket-{n:04d}"}) for n in range(REQUESTS)]
+
+    async def start(hub: Hub) -> str:
+        await asyncio.sleep(1.0)
+        agent = Agent(ScriptedModel([*replies, T("all asked")]), name="bench", tools=[deploy])
+        rules = compile_rules("require human-approval before deploy")
+        session = await hub.open_session(agent, registry=rules.registry)
+        await hub.send(session, "go")
+        return session
+
+    async def run() -> None:
+        hub = Hub.open(folder / "bench.db")
+        await InterlockConsole(hub, operator="bench", start=start).run_async()
+
+    asyncio.run(run())
+
+
+if __name__ == "__main__":
+    _child(Path(sys.argv[1]))

@@ -1,0 +1,59 @@
+"""A program in a real pseudo-terminal, and the moment a text appears on it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import struct
+import termios
+import time
+from collections.abc import Sequence
+from types import TracebackType
+
+
+class Terminal:
+    """A child process on a pty of its own; reads what it paints."""
+
+    def __init__(self, command: Sequence[str], *, columns: int = 120, rows: int = 40) -> None:
+        self.started = time.monotonic()
+        self._pid, self._fd = pty.fork()
+        if self._pid == 0:
+            os.environ["TERM"] = "xterm-256color"
+            os.environ["COLUMNS"], os.environ["LINES"] = str(columns), str(rows)
+            os.execvp(command[0], list(command))
+        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self._seen = b""
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.kill(self._pid, 9)
+        os.close(self._fd)
+        os.waitpid(self._pid, 0)
+
+    def send(self, keys: str) -> None:
+        """Type."""
+        os.write(self._fd, keys.encode())
+
+    def wait_for(self, text: str, *, seconds: float = 20.0) -> float:
+        """The monotonic time at which `text` had been painted since the last call.
+
+        Raises `TimeoutError` with what was painted instead.
+        """
+        wanted = text.encode()
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            ready, _, _ = select.select([self._fd], [], [], deadline - time.monotonic())
+            if not ready:
+                break
+            self._seen += os.read(self._fd, 1 << 16)
+            if wanted in self._seen:
+                painted = time.monotonic()
+                self._seen = self._seen.partition(wanted)[2]
+                return painted
+        raise TimeoutError(f"{text!r} was not painted within {seconds} s; last: {self._seen[-300:]!r}")

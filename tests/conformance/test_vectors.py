@@ -1,0 +1,124 @@
+"""Interlock against cases recorded from the reference implementation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from interlock.rules import RuleError
+
+from . import adapter
+from .cases import QUIRKS, Json, classifier, compare, difference, excused, load
+from .scenarios import manager_steps, single_steps, wrap_steps
+
+
+def each(*names: str) -> pytest.MarkDecorator:
+    """One test a recorded case."""
+    cases = [case for name in names for case in load(name)]
+    return pytest.mark.parametrize("case", cases, ids=[case["id"] for case in cases])
+
+
+def limits_itself(rules: str | list[str] | None) -> bool:
+    """Whether a rule says `limit A to N per A`."""
+    lines: Iterable[str] = [rules] if isinstance(rules, str) else rules or ()
+    return any(re.search(r"^\s*limit\s+(\S+)\s+to\s+\d+\s+per\s+\1\s*(#|$)", t, re.M) for t in lines)
+
+
+class TestManager:
+    """Scenarios of many nets."""
+
+    @each("rules", "nets", "hand")
+    def test_scenario(self, case: Json) -> None:
+        """Every decision, question, callback and state is as recorded."""
+        if limits_itself(case.get("rules")):
+            with pytest.raises(RuleError, match="cannot restore its own budget"):
+                adapter.make(case)
+        else:
+            compare(case, manager_steps(case))
+
+    def test_enough_is_compared(self) -> None:
+        """Most recorded events agree as they are, without any statement to excuse them."""
+        agreed = total = 0
+        for case in (*load("rules"), *load("nets"), *load("hand")):
+            if not limits_itself(case.get("rules")):
+                agreed += compare(case, manager_steps(case))
+                total += len(case["events"]) + 2
+        assert agreed > 0.85 * total
+
+
+class TestOneNet:
+    """The low-level functions for one net."""
+
+    @each("single")
+    def test_scenario(self, case: Json) -> None:
+        """G-12: without a manager there is no abstain; all else is as recorded."""
+        compare(case, single_steps(case))
+
+
+class TestWrappedTools:
+    """Tools behind a gate."""
+
+    @each("wrap")
+    def test_scenario(self, case: Json) -> None:
+        """G-30, G-31: what runs, what it returns or raises, and every callback are as recorded."""
+        compare(case, wrap_steps(case))
+
+    def test_enough_is_compared(self) -> None:
+        """Most recorded steps agree as they are."""
+        agreed = total = 0
+        for case in load("wrap"):
+            agreed += compare(case, wrap_steps(case))
+            total += len(case["steps"])
+        assert agreed > 0.7 * total
+
+
+class TestRules:
+    """The rules language."""
+
+    @each("compile")
+    def test_compile(self, case: Json) -> None:
+        """Nets, reachable states, resolved names and error texts are as recorded."""
+        found = self._difference(case)
+        assert found is None or excused(case), found
+
+    def _difference(self, case: Json) -> str | None:
+        try:
+            compiled = adapter.compile_rules(case["rules"])
+        except ValueError as problem:
+            return difference(str(problem), case.get("error"), "error")
+        if not case["ok"]:
+            return f"compiles, recorded {case['error']!r}"
+        probes = [
+            [compiled["resolve"](i, probe["tool_name"], probe["input"]) for i in range(len(case["nets"]))]
+            for probe in case.get("probes", [])
+        ]
+        nets = [{k: v for k, v in net.items() if k != "has_mapper"} for net in case["nets"]]
+        return (
+            difference(compiled["nets"], nets, "nets")
+            or difference(compiled["verification"], case["verification"], "verification")
+            or difference(probes, [probe["resolved"] for probe in case.get("probes", [])], "probes")
+        )
+
+
+class TestHistories:
+    """Message histories."""
+
+    @each("extract")
+    def test_extract(self, case: Json) -> None:
+        """G-32: entries, and what the classifier is asked, are as recorded."""
+        seen: list[list[Any]] = []
+        entries = adapter.extract(case["messages"], classifier(case["classifier"], seen))
+        got = {"entries": entries, "classifier_calls": seen}
+        found = difference(got, {key: case[key] for key in got})
+        assert found is None or excused(case), found
+
+
+class TestQuirks:
+    """The list of accepted differences."""
+
+    def test_each_names_its_statement(self) -> None:
+        """A difference is accepted only where a statement overrides the reference."""
+        assert all(re.fullmatch(r"G-\d+", statement) for statement in QUIRKS.values())

@@ -1,0 +1,160 @@
+"""What the agents' tests share: the notation of events, and agents that are quick to write."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from interlock.engine.agents import (
+    Agent,
+    AssistantMessage,
+    BashTool,
+    ErrorEvent,
+    Event,
+    Message,
+    MessageEvent,
+    ModelTool,
+    Reply,
+    ScriptedModel,
+    Session,
+    StepEvent,
+    TextDelta,
+    ToolCallEvent,
+    ToolContext,
+    ToolMessage,
+    ToolProgress,
+    ToolResultEvent,
+    TurnEnd,
+    UserMessage,
+    tool,
+)
+
+SKIPPED = "Skipped: user sent a new message"
+
+
+def shown(event: Event) -> str:
+    """An event in the notation of the scripts."""
+    match event:
+        case TextDelta():
+            return f'delta "{event.delta}"'
+        case MessageEvent():
+            return said(event.message)
+        case ToolCallEvent():
+            return f"tool_call {event.call_id}"
+        case ToolProgress():
+            return f'progress {event.call_id} "{event.text}"'
+        case ToolResultEvent():
+            return said(event.message)
+        case StepEvent():
+            return f"step({event.finish_reason},{event.usage.input},{event.usage.output})"
+        case TurnEnd():
+            return f'turn_end("{event.text}")'
+        case ErrorEvent():
+            return f"error({event.error})"
+
+
+def said(message: Message) -> str:
+    """A message in the notation of the scripts."""
+    match message:
+        case UserMessage():
+            return f'user "{message.text}"'
+        case AssistantMessage():
+            calls = "".join(f"+{call.call_id}" for call in message.tool_calls)
+            return f'assistant "{message.text}"{calls}'
+        case ToolMessage():
+            return f'result {message.call_id} {"err" if message.is_error else "ok"} "{message.text}"'
+
+
+def transcript(messages: Sequence[Message]) -> list[str]:
+    """Messages in the notation of the scripts."""
+    return [said(message) for message in messages]
+
+
+class Watched:
+    """A session, its model, and all of its events so far."""
+
+    def __init__(self, agent: Agent, session: Session) -> None:
+        self.agent = agent
+        self.session = session
+        self.events: list[Event] = []
+        session.on_any(self.events.append)
+
+    @property
+    def model(self) -> ScriptedModel:
+        assert isinstance(self.agent.model, ScriptedModel)
+        return self.agent.model
+
+    @property
+    def seen(self) -> list[str]:
+        """The events in the notation of the scripts, without tools' progress."""
+        return [shown(event) for event in self.events if not isinstance(event, ToolProgress)]
+
+    @property
+    def turn_end(self) -> TurnEnd:
+        """The last turn's end."""
+        return [event for event in self.events if isinstance(event, TurnEnd)][-1]
+
+    @property
+    def error(self) -> ErrorEvent:
+        """The only error."""
+        [error] = [event for event in self.events if isinstance(event, ErrorEvent)]
+        return error
+
+    def prompt(self, number: int) -> list[str]:
+        """The messages of the model's call with this number, from 1."""
+        return transcript(self.model.requests[number - 1].messages)
+
+    async def stored(self) -> list[str]:
+        """What the store holds."""
+        return transcript(await self.agent.store.load(self.session.id))
+
+    async def say(self, text: str) -> list[str]:
+        """Send, wait until idle, and return what was seen of it."""
+        before = len(self.seen)
+        self.session.send(text)
+        await self.session.wait_for_idle()
+        return self.seen[before:]
+
+
+async def watched(
+    *replies: Reply, tools: Sequence[ModelTool] = (BashTool,), gate: object = None, **options: object
+) -> Watched:
+    """A session of an agent whose model gives `replies`."""
+    agent = Agent(ScriptedModel(list(replies)), tools=tools, **options)
+    return Watched(agent, await agent.create_session(gate=gate))
+
+
+class Slow:
+    """A tool `slow` that says when it started and ends when it is told to."""
+
+    def __init__(self) -> None:
+        self.started = asyncio.Event()
+        self.go_on = asyncio.Event()
+
+        @tool
+        async def slow(ctx: ToolContext) -> str:
+            """Wait."""
+            self.started.set()
+            await self.go_on.wait()
+            return "done"
+
+        self.tool = slow
+
+
+def noted(ran: list[str], name: str = "note") -> ModelTool:
+    """A tool that notes each `text` it is called with."""
+
+    @tool(name=name)
+    async def note(text: str = "") -> str:
+        """Note a text."""
+        ran.append(text)
+        return f"noted {text}"
+
+    return note
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let others run until `condition` holds."""
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0)

@@ -1,0 +1,350 @@
+"""Stopping a run: nothing starts afterwards, nothing survives, and it is no error."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Coroutine
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.agents import (
+    AbortSignal,
+    AgentError,
+    C,
+    LocalRuntime,
+    ScriptedModel,
+    T,
+    TextDelta,
+    ToolCallEvent,
+)
+from interlock.engine.agents import Agent as InterlockAgent
+
+from .script import Slow, Watched, noted, until, watched
+
+
+def alive(pid: int) -> bool:
+    """Whether a process exists and is more than a zombie."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+async def pid_in(file: Path) -> int:
+    """The process id that a command writes into `file`."""
+    await until(lambda: file.exists() and file.read_text().endswith("\n"))
+    return int(file.read_text())
+
+
+class TestBeforeAnything:
+    async def test_signal_already_set(self) -> None:
+        """A-93: the message is stored, the model is not called, and waiting returns."""
+        w = await watched(T("never"))
+        stop = AbortSignal()
+        stop.abort("enough")
+        w.session.send("go", abort=stop)
+        await w.session.wait_for_idle()
+        assert w.seen == ['user "go"', 'turn_end("")']
+        assert await w.stored() == ['user "go"']
+        assert (w.turn_end.stop_reason, w.turn_end.reason) == ("aborted", "enough")
+
+    async def test_signal_of_the_first_message(self) -> None:
+        """A-85: the signal given with the first message stops the run; a later one's is ignored."""
+        slow = Slow()
+        w = await watched(C(slow={}), T("never"), tools=[slow.tool])
+        first, later = AbortSignal(), AbortSignal()
+        w.session.send("go", abort=first)
+        await slow.started.wait()
+        w.session.send("more", mode="queue", abort=later)
+        later.abort()
+        await asyncio.sleep(0)
+        assert w.session.status == "busy"
+        first.abort()
+        await w.session.wait_for_idle()
+        assert w.turn_end.stop_reason == "aborted"
+
+    async def test_when_idle(self) -> None:
+        """Aborting an idle session does nothing to the next run."""
+        w = await watched(T("fine"))
+        w.session.abort("x")
+        assert (await w.say("go"))[-1] == 'turn_end("fine")'
+
+
+class TestWhileAToolRuns:
+    async def test_ends_without_error(self) -> None:
+        """A-94: the tool's result says so, the turn ends, the model is not called again."""
+        slow = Slow()
+        w = await watched(C(c1=("slow", {})), T("never"), tools=[slow.tool])
+        w.session.send("go")
+        await slow.started.wait()
+        w.session.abort()
+        await w.session.wait_for_idle()
+        assert w.seen[-2:] == ['result c1 err "The operation was aborted"', 'turn_end("")']
+        assert len(w.model.requests) == 1
+        assert (await w.stored())[-1] == 'result c1 err "The operation was aborted"'
+
+    async def test_kills_the_process(self, tmp_path: Path) -> None:
+        """A-94, A-104: the command's whole process group is gone when the session is idle."""
+        command = "sh -c 'echo $$ > child; exec sleep 1000' & echo $$ > parent; wait"
+        w = await watched(C(bash={"command": command}), runtime=LocalRuntime(tmp_path))
+        w.session.send("go")
+        pids = [await pid_in(tmp_path / "child"), await pid_in(tmp_path / "parent")]
+        assert all(alive(pid) for pid in pids)
+        w.session.abort()
+        await w.session.wait_for_idle()
+        await until(lambda: not any(alive(pid) for pid in pids))
+        assert w.turn_end.stop_reason == "aborted"
+
+    async def test_messages_that_wait(self) -> None:
+        """A-63: what waited is handed back; what is sent after the abort starts a new run."""
+        slow = Slow()
+        w = await watched(C(slow={}), T("hello"), tools=[slow.tool])
+        w.session.send("go")
+        await slow.started.wait()
+        w.session.send("before", mode="queue")
+        w.session.abort()
+        w.session.send("after")
+        await w.session.wait_for_idle()
+        [first, second] = [e for e in w.events if e.type == "turn_end"]
+        assert (first.undelivered, first.stop_reason) == (("before",), "aborted")
+        assert (second.text, second.stop_reason) == ("hello", "completed")
+        assert w.prompt(2)[-1] == 'user "after"'
+
+
+class TestWhileTheModelSpeaks:
+    async def test_partial_text_is_kept(self) -> None:
+        """A-95: what a person saw is stored, calls are dropped, and waiting returns."""
+        w = await watched(T("a", "b") + C(c1=("bash", {"command": "true"})), T("ok"))
+        w.session.on("text_delta", lambda e: w.session.abort("stop") if e.delta == "a" else None)
+        seen = await w.say("go")
+        assert seen == ['user "go"', 'delta "a"', 'assistant "a"', 'turn_end("a")']
+        assert await w.stored() == ['user "go"', 'assistant "a"']
+        assert w.turn_end.stop_reason == "aborted"
+        assert w.turn_end.reason == "stop"
+
+    async def test_model_that_hangs(self) -> None:
+        """A-95: a model that says nothing is left; nothing is stored of it."""
+        left = asyncio.Event()
+        entered = asyncio.Event()
+
+        class Hangs(ScriptedModel):
+            async def stream(self, request):
+                entered.set()
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    left.set()
+                yield
+
+        agent = InterlockAgent(Hangs([]))
+        w = Watched(agent, await agent.create_session())
+        w.session.send("go")
+        await entered.wait()
+        w.session.abort()
+        await w.session.wait_for_idle()
+        assert left.is_set()
+        assert w.seen == ['user "go"', 'turn_end("")']
+
+
+class TestWhileACallIsDecided:
+    async def test_nothing_starts(self) -> None:
+        """A-96: the decision is withdrawn; decided, undecided and unstarted calls say `Aborted`."""
+        ran: list[str] = []
+        w = await watched(
+            C(c1=("note", {}), c2=("note", {}), c3=("note", {})), T("never"), tools=[noted(ran)]
+        )
+        asked = asyncio.Event()
+
+        async def person(event: ToolCallEvent) -> None:
+            if event.call_id == "c2":
+                asked.set()
+                await asyncio.Event().wait()
+
+        w.session.on("tool_call", person)
+        w.session.send("go")
+        await asked.wait()
+        w.session.abort()
+        await w.session.wait_for_idle()
+        assert w.seen[3:] == [
+            "tool_call c1",
+            "tool_call c2",
+            'result c1 err "Aborted"',
+            'result c2 err "Aborted"',
+            'result c3 err "Aborted"',
+            'turn_end("")',
+        ]
+        assert ran == []
+        assert len(w.model.requests) == 1
+
+
+class TestWaiting:
+    async def test_cancelled_waiter(self) -> None:
+        """A-97: cancelling who waits does not cancel the run."""
+        slow = Slow()
+        w = await watched(C(slow={}), T("ok"), tools=[slow.tool])
+        w.session.send("go")
+        await slow.started.wait()
+        waiter = asyncio.create_task(w.session.wait_for_idle())
+        await asyncio.sleep(0)
+        waiter.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiter
+        assert w.session.status == "busy"
+        slow.go_on.set()
+        await w.session.wait_for_idle()
+        assert w.turn_end.text == "ok"
+
+
+class TestClosing:
+    async def test_no_process_survives(self, tmp_path: Path) -> None:
+        """A-97: leaving `async with` ends the run and its processes."""
+        w = await watched(
+            C(bash={"command": "echo $$ > pid; exec sleep 1000"}), runtime=LocalRuntime(tmp_path)
+        )
+        async with w.session:
+            w.session.send("go")
+            pid = await pid_in(tmp_path / "pid")
+            assert alive(pid)
+        assert w.session.status == "idle"
+        assert w.session.closed
+        await until(lambda: not alive(pid))
+        assert w.turn_end.stop_reason == "aborted"
+
+    async def test_leaves_nothing_in_the_background(self, tmp_path: Path) -> None:
+        """What a command leaves running ends with its call."""
+        w = await watched(
+            C(bash={"command": "sleep 1000 > /dev/null 2>&1 & echo $! > pid"}),
+            T("ok"),
+            runtime=LocalRuntime(tmp_path),
+        )
+        await w.say("go")
+        pid = await pid_in(tmp_path / "pid")
+        await until(lambda: not alive(pid))
+
+    async def test_twice(self) -> None:
+        """Closing twice is fine."""
+        w = await watched(T("x"))
+        await w.say("go")
+        await w.session.aclose()
+        await w.session.aclose()
+        assert w.session.closed
+
+    async def test_from_a_listener(self) -> None:
+        """A listener may close its own session."""
+        w = await watched(T("a", "b"), T("never"))
+        w.session.on("text_delta", lambda e: w.session.aclose())
+        await w.say("go")
+        assert w.seen[-1] == 'turn_end("a")'
+        assert w.session.closed
+
+
+class TestSpawn:
+    """A run inside somebody else's worker."""
+
+    def spawned(self) -> tuple[list[asyncio.Task[None]], object]:
+        """A list of workers, and a spawn that fills it and hides them from the session."""
+        workers: list[asyncio.Task[None]] = []
+
+        def spawn(run: Coroutine[None, None, None]) -> str:
+            workers.append(asyncio.get_running_loop().create_task(run))
+            return "a worker"
+
+        return workers, spawn
+
+    async def session(self, *replies: object, tools: object, spawn: object) -> Watched:
+        """A session whose runs are started by `spawn`."""
+        agent = InterlockAgent(ScriptedModel(list(replies)), tools=tools)
+        return Watched(agent, await agent.create_session(spawn=spawn))
+
+    async def test_run_in_a_worker(self) -> None:
+        """A run needs no task of the session's own."""
+        workers, spawn = self.spawned()
+        w = await self.session(T("ok"), tools=[], spawn=spawn)
+        assert (await w.say("go"))[-1] == 'turn_end("ok")'
+        assert len(workers) == 1
+
+    async def test_cancelled_worker(self) -> None:
+        """Cancelling the worker settles the session as aborted."""
+        workers, spawn = self.spawned()
+        slow = Slow()
+        w = await self.session(C(c1=("slow", {})), tools=[slow.tool], spawn=spawn)
+        w.session.send("go")
+        await slow.started.wait()
+        workers[0].cancel()
+        await w.session.wait_for_idle()
+        assert w.turn_end.stop_reason == "aborted"
+        assert (await w.stored())[-1] == 'result c1 err "The operation was aborted"'
+        with pytest.raises(asyncio.CancelledError):
+            await workers[0]
+
+    async def test_cancelled_before_it_starts(self) -> None:
+        """A worker that is cancelled before its first step settles the session too."""
+        workers, spawn = self.spawned()
+        w = await self.session(T("never"), tools=[], spawn=spawn)
+        w.session.send("go")
+        workers[0].cancel()
+        await w.session.wait_for_idle()
+        assert w.seen == ['user "go"', 'turn_end("")']
+
+    async def test_cancelled_twice(self) -> None:
+        """A tool that will not stop cannot hold a worker that is cancelled again."""
+        workers, spawn = self.spawned()
+        stuck = asyncio.Event()
+
+        async def hold(event: TextDelta) -> None:
+            stuck.set()
+            await asyncio.Event().wait()
+
+        w = await self.session(T("a"), tools=[], spawn=spawn)
+        w.session.on("text_delta", hold)
+        w.session.send("go")
+        await stuck.wait()
+        workers[0].cancel()
+        await asyncio.sleep(0)
+        assert w.session.status == "busy"
+        workers[0].cancel()
+        await w.session.wait_for_idle()
+        assert w.turn_end.stop_reason == "aborted"
+
+    async def test_spawn_that_raises(self) -> None:
+        """A run that cannot be started leaves the session idle, and the sender knows."""
+
+        def spawn(run: object) -> None:
+            raise RuntimeError("no workers left")
+
+        w = await self.session(T("x"), tools=[], spawn=spawn)
+        with pytest.raises(RuntimeError, match="no workers left"):
+            w.session.send("go")
+        assert w.session.status == "idle"
+
+    async def test_run_that_is_dropped(self) -> None:
+        """A run that nobody started fails for those who wait."""
+        dropped: list[Coroutine[None, None, None]] = []
+        w = await self.session(T("x"), tools=[], spawn=dropped.append)
+        w.session.send("go")
+        waiter = asyncio.create_task(w.session.wait_for_idle())
+        await asyncio.sleep(0)
+        dropped.pop().close()
+        with pytest.raises(AgentError, match="was never started"):
+            await waiter
+
+
+class TestLoopThatShutsDown:
+    def test_no_process_survives(self, tmp_path: Path) -> None:
+        """A console that just ends its event loop leaves no process behind."""
+
+        async def console() -> int:
+            w = await watched(
+                C(bash={"command": "echo $$ > pid; exec sleep 1000"}), runtime=LocalRuntime(tmp_path)
+            )
+            w.session.send("go")
+            return await pid_in(tmp_path / "pid")
+
+        pid = asyncio.run(console())
+        if alive(pid):
+            os.kill(pid, signal.SIGKILL)
+            pytest.fail("the command survived its event loop")

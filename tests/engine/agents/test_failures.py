@@ -1,0 +1,163 @@
+"""Models that fail, before and amid their reply."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from interlock.engine.agents import (
+    ERR,
+    Agent,
+    C,
+    Chunk,
+    ErrorEvent,
+    Finish,
+    ModelError,
+    ModelRequest,
+    ScriptedModel,
+    T,
+    TextChunk,
+)
+
+from .script import Watched, watched
+
+
+class TestModelThatRaises:
+    async def test_one_error_event(self) -> None:
+        """A-90: exactly one error event, waiting raises, and no turn end."""
+        w = await watched(ERR("model crashed"))
+        w.session.send("go")
+        with pytest.raises(RuntimeError, match="model crashed"):
+            await w.session.wait_for_idle()
+        assert w.seen == ['user "go"', "error(model crashed)"]
+
+    async def test_original_exception(self) -> None:
+        """A-91: the error is the original exception and nothing of the reply is stored."""
+        cause = ConnectionError("refused")
+        w = await watched(ERR(cause))
+        w.session.send("go")
+        with pytest.raises(ConnectionError):
+            await w.session.wait_for_idle()
+        assert w.error.error is cause
+        assert await w.stored() == ['user "go"']
+
+    async def test_amid_the_reply(self) -> None:
+        """A-92: the run fails, the text so far is kept in the event and not stored."""
+        w = await watched(T("par", "tial") + ERR("cut off"), T("ok"))
+        w.session.send("go")
+        with pytest.raises(RuntimeError, match="cut off"):
+            await w.session.wait_for_idle()
+        assert w.seen == ['user "go"', 'delta "par"', 'delta "tial"', "error(cut off)"]
+        assert w.error.partial_text == "partial"
+        assert await w.stored() == ['user "go"']
+        await w.say("again")
+        assert w.prompt(2) == ['user "go"', 'user "again"']
+
+    async def test_text_of_earlier_replies(self) -> None:
+        """A-92: text of replies that ended is no partial text."""
+        w = await watched(T("let me") + C(bash={"command": "true"}), ERR("boom"))
+        w.session.send("go")
+        with pytest.raises(RuntimeError, match="boom"):
+            await w.session.wait_for_idle()
+        assert w.error.partial_text == ""
+
+    async def test_listener_amid_the_reply(self) -> None:
+        """A-32, A-92: a listener that raises on a delta fails the run; its text is not stored."""
+        w = await watched(T("par", "tial"))
+
+        def broken(event: object) -> None:
+            raise RuntimeError("screen gone")
+
+        w.session.on("text_delta", broken)
+        w.session.send("go")
+        with pytest.raises(RuntimeError, match="screen gone"):
+            await w.session.wait_for_idle()
+        assert w.error.partial_text == "par"
+        assert await w.stored() == ['user "go"']
+
+    async def test_reply_without_an_end(self) -> None:
+        """A stream that just stops is an error, so that half a call never runs."""
+
+        class Stops:
+            name = "stops"
+
+            async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+                yield TextChunk("half a")
+
+        agent = Agent(Stops())
+        w = Watched(agent, await agent.create_session())
+        w.session.send("go")
+        with pytest.raises(ModelError, match="stops: the reply ended before it was complete"):
+            await w.session.wait_for_idle()
+        assert w.error.partial_text == "half a"
+
+    async def test_reply_that_cancels_itself(self) -> None:
+        """A cancellation from inside a model is its failure, not an abort."""
+
+        class Cancels:
+            name = "cancels"
+
+            async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+                raise asyncio.CancelledError
+                yield Finish()
+
+        agent = Agent(Cancels())
+        w = Watched(agent, await agent.create_session())
+        w.session.send("go")
+        with pytest.raises(ModelError, match="cancels: the reply was cancelled"):
+            await w.session.wait_for_idle()
+
+    async def test_script_that_runs_out(self) -> None:
+        """A scripted model without a reply left says so."""
+        w = await watched()
+        w.session.send("go")
+        with pytest.raises(ModelError, match="The script has no reply left"):
+            await w.session.wait_for_idle()
+
+    async def test_error_event_as_json(self) -> None:
+        """An error event can be written down."""
+        event = ErrorEvent(error=ValueError("x"), partial_text="y")
+        assert event.model_dump(mode="json")["error"] == "ValueError: x"
+
+
+class TestBackPressure:
+    async def test_model_waits_for_listeners(self) -> None:
+        """A-30: a model is at most one chunk ahead of who listens."""
+        produced: list[int] = []
+        ahead: list[int] = []
+
+        class Counting:
+            name = "counting"
+
+            async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+                for n in range(5):
+                    produced.append(n)
+                    yield TextChunk(str(n))
+                yield Finish()
+
+        agent = Agent(Counting())
+        session = await agent.create_session()
+
+        async def listener(event: object) -> None:
+            for _ in range(10):
+                await asyncio.sleep(0)
+            ahead.append(len(produced))
+
+        session.on("text_delta", listener)
+        session.send("go")
+        await session.wait_for_idle()
+        assert all(n <= heard + 2 for heard, n in enumerate(ahead))
+
+
+class TestAgentSettings:
+    async def test_no_model(self) -> None:
+        """What cannot stream is no model."""
+        with pytest.raises(TypeError, match="int is no model"):
+            Agent(3)
+
+    async def test_no_tool(self) -> None:
+        """What has no name is no tool."""
+        with pytest.raises(TypeError, match="is no tool: it has no 'name'"):
+            Agent(ScriptedModel([]), tools=[object()])

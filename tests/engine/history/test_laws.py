@@ -1,0 +1,205 @@
+"""Laws: a fold equals the live gate, and every way to a moment leads to the same state."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Literal
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from interlock.engine.gate import GateContext, ToolResult, create_gate_manager
+from interlock.engine.gate.types import GateDecision
+from interlock.engine.history.events import (
+    CallResult,
+    EventBody,
+    JournalEvent,
+    ModeChanged,
+    NetToggled,
+    SessionStatus,
+)
+from interlock.engine.history.fold import apply, fold, new_state
+from interlock.engine.history.projection import project
+from interlock.engine.history.replay import Replay
+from interlock.engine.history.state import SessionState
+from interlock.engine.net import ToolCall
+from interlock.engine.records import decision_record, step_records
+from tests.engine.history.recording import (
+    approval,
+    asks,
+    block,
+    limit,
+    limit_per,
+    opening,
+    recorded,
+    registry,
+    sequence,
+    washing,
+)
+
+NETS = (
+    sequence("lint", "test"),
+    sequence("test", "deploy"),
+    approval("deploy"),
+    limit("lint", 2),
+    limit_per("push", 2, "test"),
+    block("rm"),
+    washing("free"),
+)
+TOOLS = ("lint", "test", "deploy", "push", "rm", "free")
+MODES: tuple[Literal["enforce", "shadow"], ...] = ("enforce", "shadow")
+
+Move = tuple[str, object, bool]
+MOVES = st.lists(
+    st.one_of(
+        st.tuples(st.just("call"), st.sampled_from(TOOLS), st.booleans()),
+        st.tuples(st.just("result"), st.integers(0, 3), st.booleans()),
+        st.tuples(st.just("toggle"), st.sampled_from(NETS), st.booleans()),
+        st.tuples(st.just("mode"), st.sampled_from(MODES), st.just(True)),
+        st.tuples(st.just("status"), st.sampled_from(("running", "idle", "done")), st.just(True)),
+    ),
+    max_size=40,
+)
+
+
+class Live:
+    """A gate that is driven, and the events it would leave."""
+
+    def __init__(self) -> None:
+        self.manager = create_gate_manager(registry=registry(*NETS))
+        self.bodies: list[EventBody] = [opening(*NETS)]
+        self.running: list[ToolCall] = []
+
+    async def move(self, what: str, which: object, well: bool) -> None:
+        """Make one move; what the gate refuses leaves no event."""
+        match what, which:
+            case "call", str() as tool:
+                await self.call(tool, approved=well)
+            case "result", int() as index if self.running:
+                self.finish(self.running.pop(index % len(self.running)), failed=not well)
+            case "toggle", net:
+                name = getattr(net, "name", "")
+                done = self.manager.add_net(name) if well else self.manager.remove_net(name)
+                if done.ok:
+                    self.bodies.append(
+                        NetToggled(net=name, active=well, by="maria", message=done.message)
+                    )
+            case "mode", ("enforce" | "shadow") as mode if mode != self.manager.mode:
+                self.manager.mode = mode
+                self.bodies.append(ModeChanged(mode=mode, by="maria"))
+            case "status", ("running" | "idle" | "done") as status:
+                self.bodies.append(SessionStatus(status=status))
+            case _:
+                pass
+
+    async def call(self, tool: str, *, approved: bool) -> None:
+        call = ToolCall(f"c{len(self.bodies)}", tool)
+        self.bodies.append(asks((call.tool_call_id, tool)))
+        context = GateContext(confirm=lambda request: approved)
+        decision: GateDecision = await self.manager.handle_tool_call(call, context)
+        self.bodies.append(decision_record(decision, call.input))
+        if not decision.block:
+            self.running.append(call)
+
+    def finish(self, call: ToolCall, *, failed: bool) -> None:
+        told = self.manager.handle_tool_result(
+            ToolResult(call.tool_call_id, call.tool_name, call.input, is_error=failed)
+        )
+        self.bodies.append(
+            CallResult(
+                call_id=call.tool_call_id,
+                tool=call.tool_name,
+                output="",
+                is_error=failed,
+                fired=step_records(told.fired),
+                dropped=step_records(told.dropped),
+                anomaly=told.anomaly,
+            )
+        )
+
+
+async def played(moves: list[Move]) -> Live:
+    live = Live()
+    for move in moves:
+        await live.move(*move)
+    return live
+
+
+def events_of(moves: list[Move]) -> list[JournalEvent]:
+    """The record of a session in which these moves were made."""
+    return recorded(*asyncio.run(played(moves)).bodies)
+
+
+class TestFold:
+    @settings(max_examples=150, deadline=None)
+    @given(MOVES)
+    def test_equals_the_live_gate(self, moves: list[Move]) -> None:
+        """G-63: markings, pending set, active nets and mode follow from the events exactly."""
+        live = asyncio.run(played(moves))
+        state = fold(recorded(*live.bodies))
+        states = live.manager.states
+        assert {key: net.marking for key, net in state.nets.items()} == {
+            key: now.marking for key, now in states.items()
+        }
+        assert tuple(state.active) == live.manager.active
+        assert state.mode == live.manager.mode
+        pending = {
+            (call_id, key, p.transition.name, p.tool)
+            for key, now in states.items()
+            for call_id, waiting in now.pending.items()
+            for p in waiting
+        }
+        assert {(p.call_id, p.step.net, p.step.transition, p.step.tool) for p in state.pending} == pending
+
+    @settings(max_examples=60, deadline=None)
+    @given(MOVES)
+    def test_step_by_step_is_all_at_once(self, moves: list[Move]) -> None:
+        """Every prefix folds to the state that applying its events one by one reached."""
+        events = events_of(moves)
+        state = new_state("s1")
+        for number, event in enumerate(events, start=1):
+            apply(state, event)
+            assert state == fold(events[:number])
+
+    @settings(max_examples=60, deadline=None)
+    @given(MOVES)
+    def test_agrees_with_the_list(self, moves: list[Move]) -> None:
+        """A session's line in the list and its state say the same."""
+        events = events_of(moves)
+        line, state = project(events), fold(events)
+        assert (line.status, line.mode, line.events, line.waiting, line.error) == (
+            state.status,
+            state.mode,
+            state.seq,
+            len(state.approvals),
+            state.error,
+        )
+        assert line.blocked == sum(c.status == "blocked" for c in state.calls.values())
+        assert (line.opened, line.updated) == (state.opened, state.updated)
+
+    @settings(max_examples=60, deadline=None)
+    @given(MOVES)
+    def test_survives_a_wire(self, moves: list[Move]) -> None:
+        """Events and states read back from JSON are the same."""
+        events = events_of(moves)
+        assert [JournalEvent.model_validate_json(e.model_dump_json()) for e in events] == events
+        state = fold(events)
+        assert SessionState.model_validate_json(state.model_dump_json()) == state
+
+
+class TestReplay:
+    @settings(max_examples=60, deadline=None)
+    @given(MOVES, st.lists(st.integers(-3, 45), max_size=12))
+    def test_every_way_to_a_moment_is_the_same(self, moves: list[Move], visits: list[int]) -> None:
+        """Going back and forth shows what a fresh fold shows, and earlier states stay as they were."""
+        events = events_of(moves)
+        replay = Replay(events)
+        seen: list[tuple[int, SessionState, SessionState]] = []
+        for visit in visits:
+            replay.goto(visit)
+            seen.append((replay.position, replay.before, replay.state))
+            replay.step(-1)
+            replay.step(+1)
+        for position, before, state in seen:
+            assert state == (fold(events[:position]) if position else new_state("s1"))
+            assert before == (fold(events[: position - 1]) if position > 1 else new_state("s1"))

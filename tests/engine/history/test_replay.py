@@ -1,0 +1,97 @@
+"""Moving through a recorded session."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.engine.history.errors import FoldError
+from interlock.engine.history.events import EventBody, MessageAdded, SessionStatus
+from interlock.engine.history.fold import fold
+from interlock.engine.history.replay import SHORTEST_GAP, Replay
+from tests.engine.history.recording import answer, asks, decided, opening, recorded, request, result
+
+SESSION: tuple[EventBody, ...] = (
+    opening(),
+    asks(("c1", "test"), ("c2", "deploy"), ("c3", "rm")),
+    decided("c1", "test"),
+    result("c1", "test"),
+    request("a1", "c2", "deploy"),
+    answer("a1", "c2"),
+    decided("c2", "deploy", approved_by=("maria",)),
+    decided("c3", "rm", outcome="block"),
+    decided("c4", "rm", outcome="ask", mode="shadow"),
+    SessionStatus(status="done"),
+)
+
+
+class TestMoving:
+    def test_starts_at_the_end(self) -> None:
+        """A fresh replay shows the session's last event."""
+        events = recorded(*SESSION)
+        replay = Replay(events)
+        assert (replay.position, len(replay)) == (10, 10)
+        assert replay.event is events[-1]
+        assert replay.state == fold(events)
+
+    def test_by_steps(self) -> None:
+        """Steps stop at both ends."""
+        replay = Replay(recorded(*SESSION))
+        replay.step(-1)
+        assert replay.position == 9
+        replay.step(+5)
+        assert replay.position == 10
+        replay.step(-99)
+        assert (replay.position, replay.event, replay.changes) == (0, None, [])
+        assert replay.state.seq == replay.before.seq == 0
+
+    def test_to_decisions(self) -> None:
+        """Stops are calls that were blocked, asked or approved; a plain allowed call is none."""
+        replay = Replay(recorded(*SESSION))
+        assert replay.decisions == (7, 8, 9)
+        replay.goto(0)
+        visited = []
+        while replay.next_decision():
+            visited.append(replay.position)
+        assert visited == [7, 8, 9]
+        assert replay.position == 9
+        assert replay.previous_decision()
+        assert replay.previous_decision()
+        assert not replay.previous_decision()
+        assert replay.position == 7
+
+    def test_shows_what_changed(self) -> None:
+        """The changes are those of the event that led here, from both directions."""
+        replay = Replay(recorded(*SESSION))
+        replay.goto(5)
+        forward = replay.changes
+        replay.goto(6)
+        replay.step(-1)
+        assert replay.changes == forward == ["approval requested: deploy", "status idle → waiting"]
+
+    def test_nothing_to_replay(self) -> None:
+        """A session without events has one moment."""
+        replay = Replay([])
+        assert (len(replay), replay.position, replay.event, replay.changes) == (0, 0, None, [])
+        assert not replay.next_decision()
+
+    def test_events_that_do_not_follow(self) -> None:
+        """A record with a hole is refused on opening."""
+        events = recorded(*SESSION)
+        with pytest.raises(FoldError, match="event 4 was expected"):
+            Replay(events[:3] + events[4:])
+
+
+class TestLongSessions:
+    def test_jumps_use_the_states_kept_on_the_way(self) -> None:
+        """Going back folds from a nearby checkpoint, not from the beginning, to the same state."""
+        hello = MessageAdded(role="user", text="hello")
+        events = recorded(opening(), *[hello] * (6 * SHORTEST_GAP))
+        replay = Replay(events)
+        folded: list[int] = []
+        for position in (5 * SHORTEST_GAP + 3, 7, 2 * SHORTEST_GAP, 2 * SHORTEST_GAP + 1):
+            replay.goto(position)
+            folded.append(len(replay.state.transcript))
+            assert replay.state == fold(events[:position])
+            assert replay.state.seq == position
+        assert folded == [5 * SHORTEST_GAP + 2, 6, 2 * SHORTEST_GAP - 1, 2 * SHORTEST_GAP]
+        assert len(replay._checkpoints) == 7

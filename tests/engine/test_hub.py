@@ -1,0 +1,328 @@
+"""The hub: sessions, approvals, switches and the journal behind them, with real parts."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.agents import Agent, C, Reply, ScriptedModel, T, ToolContext, tool
+from interlock.engine.history.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    ApprovalWithdrawn,
+    CallDecided,
+    JournalEvent,
+    MessageAdded,
+    ModeChanged,
+    NetToggled,
+)
+from interlock.engine.history.fold import fold
+from interlock.engine.history.queries import open_reader
+from interlock.engine.hub import Hub, Streaming, Subscription
+from interlock.rules import compile_rules
+
+RULES = """
+require test before deploy
+require human-approval before deploy
+limit deploy to 2 per session
+block rm
+"""
+
+
+class Shop:
+    """Tools that remember what really ran."""
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+        self.before_run: Callable[[str], None] = lambda name: None
+
+    def tools(self) -> list[object]:
+        """`test`, `deploy` and `rm`, all of which succeed."""
+
+        def ran(name: str) -> str:
+            self.before_run(name)
+            self.ran.append(name)
+            return f"{name} ok"
+
+        @tool(name="test")
+        async def run_tests(ctx: ToolContext) -> str:
+            """Run the tests."""
+            return ran("test")
+
+        @tool
+        async def deploy(ctx: ToolContext, env: str = "staging") -> str:
+            """Deploy."""
+            return ran(f"deploy {env}")
+
+        @tool
+        async def rm(ctx: ToolContext) -> str:
+            """Remove."""
+            return ran("rm")
+
+        return [run_tests, deploy, rm]
+
+
+@pytest.fixture
+def shop() -> Shop:
+    return Shop()
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    """A hub on a fresh journal."""
+    hub = Hub.open(tmp_path / "hub.db")
+    yield hub
+    await hub.close()
+
+
+async def start(hub: Hub, shop: Shop, *replies: Reply, mode: str = "enforce", rules: str = RULES) -> str:
+    """A session whose model gives `replies`, already working on a task."""
+    agent = Agent(ScriptedModel(list(replies)), name="bot", tools=shop.tools())
+    session = await hub.open_session(agent, registry=compile_rules(rules).registry, mode=mode)
+    await hub.send(session, "go", by="maria")
+    return session
+
+
+async def until(subscription: Subscription, kind: type) -> JournalEvent:
+    """The next event with a body of `kind`."""
+    async with asyncio.timeout(10):
+        async for event in subscription:
+            if isinstance(event, JournalEvent) and isinstance(event.body, kind):
+                return event
+    raise AssertionError(f"the hub closed before a {kind.__name__}")
+
+
+def bodies(hub: Hub, session: str, kind: type) -> list:
+    """What the journal's file holds of one kind, read by a connection of its own."""
+    reader = open_reader(hub.database)
+    return [e.body for e in reader.events(session) if isinstance(e.body, kind)]
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """No file can grow: every write past the present end fails as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+class TestApproval:
+    async def test_releases_the_call(self, hub: Hub, shop: Shop) -> None:
+        """An approved call runs, and the record names who approved it."""
+        events = hub.subscribe()
+        session = await start(hub, shop, C(test={}), C(deploy={"env": "prod"}), T("done"))
+        await until(events, ApprovalRequested)
+        assert shop.ran == ["test"]
+        [request] = await hub.approvals()
+        outcome = await hub.decide(request.id, approved=True, by="maria")
+        assert outcome.ok
+        await hub.wait(session)
+        assert shop.ran == ["test", "deploy prod"]
+        decided = bodies(hub, session, CallDecided)[-1]
+        assert (decided.tool, decided.outcome, decided.approved_by) == ("deploy", "allow", ("maria",))
+
+    async def test_refusal_reaches_the_model(self, hub: Hub, shop: Shop) -> None:
+        """A denied call does not run, and the model reads the operator's reason."""
+        events = hub.subscribe()
+        session = await start(hub, shop, C(test={}), C(deploy={}), T("sorry"))
+        await until(events, ApprovalRequested)
+        [request] = await hub.approvals()
+        await hub.decide(request.id, approved=False, by="maria", reason="not on Friday")
+        await hub.wait(session)
+        assert shop.ran == ["test"]
+        told = [m.text for m in bodies(hub, session, MessageAdded) if m.role == "tool"][-1]
+        assert told == "deploy was rejected by human review: not on Friday"
+
+    async def test_is_durable_before_it_is_shown(self, hub: Hub, shop: Shop) -> None:
+        """Whoever hears of a request finds it in the journal's file."""
+        events = hub.subscribe()
+        session = await start(hub, shop, C(test={}), C(deploy={}), T("done"))
+        shown = await until(events, ApprovalRequested)
+        assert bodies(hub, session, ApprovalRequested) == [shown.body]
+
+    async def test_decision_is_durable_before_the_tool_runs(self, hub: Hub, shop: Shop) -> None:
+        """While the tool runs, its decision and the operator's answer are already in the file."""
+        seen: list[tuple[str, int]] = []
+
+        def look(name: str) -> None:
+            kinds = sqlite3.connect(hub.database).execute("select type from event").fetchall()
+            seen.append(
+                (name, sum(1 for (kind,) in kinds if kind in ("call.decided", "approval.decided")))
+            )
+
+        shop.before_run = look
+        events = hub.subscribe()
+        session = await start(hub, shop, C(test={}), C(deploy={}), T("done"))
+        await until(events, ApprovalRequested)
+        await hub.decide((await hub.approvals())[0].id, approved=True, by="maria")
+        await hub.wait(session)
+        assert seen == [("test", 1), ("deploy staging", 3)]
+
+    async def test_first_answer_counts(self, hub: Hub, shop: Shop) -> None:
+        """Two operators at once: one decides, the other learns who did."""
+        events = hub.subscribe()
+        session = await start(hub, shop, C(test={}), C(deploy={}), T("done"))
+        await until(events, ApprovalRequested)
+        request = (await hub.approvals())[0].id
+        first, second = await asyncio.gather(
+            hub.decide(request, approved=False, by="maria"), hub.decide(request, approved=True, by="ben")
+        )
+        late = await hub.decide(request, approved=True, by="ben")
+        await hub.wait(session)
+        assert (first.ok, second.ok, late.ok) == (True, False, False)
+        assert late.message == "Already decided by maria"
+        assert shop.ran == ["test"]
+        assert len(bodies(hub, session, ApprovalDecided)) == 1
+
+    async def test_interruption_withdraws_it(self, hub: Hub, shop: Shop) -> None:
+        """A-78: a message sent while a call waits skips the call, and the request is withdrawn."""
+        events = hub.subscribe()
+        session = await start(hub, shop, C(test={}), C(deploy={}), T("all right"))
+        await until(events, ApprovalRequested)
+        request = (await hub.approvals())[0].id
+        await hub.send(session, "not now", by="maria")
+        await hub.wait(session)
+        assert (await hub.approvals()) == []
+        assert [w.approval_id for w in bodies(hub, session, ApprovalWithdrawn)] == [request]
+        assert not (await hub.decide(request, approved=True, by="ben")).ok
+        assert shop.ran == ["test"]
+        texts = [(m.role, m.text, m.by) for m in bodies(hub, session, MessageAdded)]
+        assert ("user", "not now", "maria") in texts
+        assert ("tool", "Skipped: user sent a new message", None) in texts
+
+    async def test_unknown_request(self, hub: Hub) -> None:
+        """Deciding what is not there says so."""
+        outcome = await hub.decide("nope", approved=True, by="maria")
+        assert (outcome.ok, outcome.message) == (False, "This request is no longer open")
+
+
+class TestSwitches:
+    async def test_net_off_and_on_again(self, hub: Hub, shop: Shop) -> None:
+        """A net switched off does not judge; switching is an event with the operator's name."""
+        agent = Agent(
+            ScriptedModel([C(rm={}), T("ok"), C(rm={}), T("ok")]), name="bot", tools=shop.tools()
+        )
+        session = await hub.open_session(agent, registry=compile_rules(RULES).registry)
+        off = await hub.toggle_net(session, "block-rm", False, by="maria")
+        assert off.message == "Deactivated 'block-rm' (state preserved)"
+        await hub.send(session, "go")
+        await hub.wait(session)
+        assert (await hub.toggle_net(session, "block-rm", True, by="maria")).ok
+        await hub.send(session, "again")
+        await hub.wait(session)
+        assert shop.ran == ["rm"]
+        assert [(t.net, t.active, t.by) for t in bodies(hub, session, NetToggled)] == [
+            ("block-rm", False, "maria"),
+            ("block-rm", True, "maria"),
+        ]
+
+    async def test_refused_switch_is_no_event(self, hub: Hub, shop: Shop) -> None:
+        """G-21: an unknown net and one that is already on change nothing."""
+        session = await start(hub, shop, T("hi"))
+        await hub.wait(session)
+        assert (await hub.toggle_net(session, "nope", True, by="maria")).message.startswith(
+            "Unknown net 'nope'. Available:"
+        )
+        assert not (await hub.toggle_net(session, "block-rm", True, by="maria")).ok
+        assert bodies(hub, session, NetToggled) == []
+
+    async def test_shadow_blocks_nothing_and_records(self, hub: Hub, shop: Shop) -> None:
+        """G-57: in shadow mode calls run at once and the record says what enforce would have done."""
+        session = await start(hub, shop, C(deploy={}), C(test={}), C(deploy={}), T("ok"), mode="shadow")
+        await hub.wait(session)
+        assert shop.ran == ["deploy staging", "test", "deploy staging"]
+        decided = [(d.tool, d.outcome, d.mode) for d in bodies(hub, session, CallDecided)]
+        assert decided == [
+            ("deploy", "block", "shadow"),
+            ("test", "allow", "shadow"),
+            ("deploy", "ask", "shadow"),
+        ]
+
+    async def test_mode_is_an_event(self, hub: Hub, shop: Shop) -> None:
+        """Switching the mode is recorded once; setting it to what it is, is not."""
+        session = await start(hub, shop, T("hi"))
+        await hub.set_mode(session, "shadow", by="maria")
+        await hub.set_mode(session, "shadow", by="maria")
+        assert [(m.mode, m.by) for m in bodies(hub, session, ModeChanged)] == [("shadow", "maria")]
+        assert (await hub.session(session)).mode == "shadow"
+
+
+class TestRecord:
+    async def test_fold_equals_the_gate(self, hub: Hub, shop: Shop) -> None:
+        """Markings, pending set and active nets of the live gate are the fold of the journal."""
+        events = hub.subscribe()
+        session = await start(hub, shop, C(test={}), C(deploy={}), C(test={}, deploy={}), T("done"))
+        await until(events, ApprovalRequested)
+        await hub.decide((await hub.approvals())[0].id, approved=True, by="maria")
+        await hub.toggle_net(session, "block-rm", False, by="maria")
+        await hub.wait(session)
+        folded = fold(open_reader(hub.database).events(session))
+        live = hub._hosted[session].manager
+        assert {k: n.marking for k, n in folded.nets.items()} == {
+            k: s.marking for k, s in live.states.items()
+        }
+        assert folded.active == list(live.active)
+        assert folded == await hub.session(session)
+
+    async def test_agents_crash_is_the_sessions_error(self, hub: Hub, shop: Shop) -> None:
+        """A tool or model that breaks ends its session; others go on."""
+
+        def crash(messages: object) -> Reply:
+            raise RuntimeError("model fell over")
+
+        agent = Agent(ScriptedModel(crash), name="bad", tools=shop.tools())
+        bad = await hub.open_session(agent, registry={})
+        await hub.send(bad, "go")
+        good = await start(hub, shop, C(test={}), T("fine"))
+        with pytest.raises(RuntimeError, match="model fell over"):
+            await hub.wait(bad)
+        await hub.wait(good)
+        assert (await hub.session(bad)).status == "failed"
+        assert "model fell over" in ((await hub.session(bad)).error or "")
+        assert (await hub.session(good)).status == "idle"
+        assert shop.ran == ["test"]
+
+
+class TestFullDisk:
+    async def test_no_call_runs_unrecorded(self, hub: Hub, shop: Shop) -> None:
+        """When a decision cannot be written its tool does not run; with space again the session goes on."""
+        events = hub.subscribe()
+        session = await start(hub, shop, C(test={}), C(deploy={}), T("after"), T("again"))
+        await until(events, ApprovalRequested)
+        request = (await hub.approvals())[0].id
+        with full_disk():
+            outcome = await hub.decide(request, approved=True, by="maria")
+        assert not outcome.ok
+        assert "journal refused it" in outcome.message
+        assert shop.ran == ["test"]
+        assert (await hub.approvals())[0].id == request
+        assert (await hub.decide(request, approved=True, by="maria")).ok
+        await hub.wait(session)
+        assert shop.ran == ["test", "deploy staging"]
+
+
+class TestSubscription:
+    async def test_joins_text_nobody_has_read(self, hub: Hub, shop: Shop) -> None:
+        """A slow reader gets one piece of text where many words arrived."""
+        events = hub.subscribe()
+        session = await start(hub, shop, T("one ", "two ", "three"))
+        await hub.wait(session)
+        events.close()
+        texts = [e.text async for e in events if isinstance(e, Streaming)]
+        assert texts == ["one two three"]
+
+    async def test_ends_with_the_hub(self, tmp_path: Path) -> None:
+        """Closing the hub ends every reader."""
+        hub = Hub.open(tmp_path / "a.db")
+        events = hub.subscribe()
+        await hub.close()
+        assert [e async for e in events] == []

@@ -1,0 +1,148 @@
+"""A hub without agents: the same methods, states set by hand, events published by the test."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import datetime
+from pathlib import Path
+
+from interlock.engine.history.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    ApprovalWithdrawn,
+    EventBody,
+    JournalEvent,
+)
+from interlock.engine.history.state import ApprovalState, SessionState, SessionSummary
+from interlock.engine.hub import HubEvent, Outcome, Streaming
+
+
+class FakeSubscription:
+    """Events from now on."""
+
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[HubEvent | None] = asyncio.Queue()
+
+    def put(self, event: HubEvent) -> None:
+        self._queue.put_nowait(event)
+
+    def close(self) -> None:
+        self._queue.put_nowait(None)
+
+    async def __aiter__(self) -> AsyncIterator[HubEvent]:
+        while (event := await self._queue.get()) is not None:
+            yield event
+
+
+class FakeHub:
+    """Records what the console asks of it in `asked`."""
+
+    def __init__(self, *states: SessionState, now: datetime) -> None:
+        self.states = {state.id: state for state in states}
+        self.now = now
+        self.asked: list[tuple[object, ...]] = []
+        self.refuse: str | None = None
+        self.held: asyncio.Event | None = None
+        self.spawn: object = None
+        self.database = Path("deploy.db")
+        self.journal: list[JournalEvent] = []
+        self._subscriptions: list[FakeSubscription] = []
+
+    async def sessions(self) -> list[SessionState]:
+        return list(self.states.values())
+
+    async def session(self, session_id: str) -> SessionState:
+        return self.states[session_id]
+
+    async def approvals(self) -> list[ApprovalState]:
+        waiting = [a for state in self.states.values() for a in state.approvals.values()]
+        return sorted(waiting, key=lambda a: (a.since, a.id))
+
+    async def decide(
+        self, approval_id: str, *, approved: bool, by: str, reason: str | None = None
+    ) -> Outcome:
+        self.asked.append(("decide", approval_id, approved, by, reason))
+        if self.held is not None:
+            await self.held.wait()
+        if self.refuse is not None:
+            return Outcome(ok=False, message=self.refuse)
+        request = self.settle(approval_id)
+        self.publish(
+            request.session,
+            ApprovalDecided(
+                approval_id=approval_id, call_id=request.call_id, approved=approved, by=by, reason=reason
+            ),
+        )
+        return Outcome(ok=True, message=f"{request.tool} {'approved' if approved else 'denied'} by {by}")
+
+    async def send(self, session_id: str, text: str, *, by: str | None = None, mode: str = "steer") -> None:
+        self.asked.append(("send", session_id, text, by, mode))
+
+    async def toggle_net(self, session_id: str, net: str, active: bool, *, by: str) -> Outcome:
+        self.asked.append(("toggle", session_id, net, active, by))
+        state = self.states[session_id]
+        state.nets[net].active = active
+        return Outcome(ok=True, message=f"{'Activated' if active else 'Deactivated'} '{net}'")
+
+    async def set_mode(self, session_id: str, mode: str, *, by: str) -> Outcome:
+        self.asked.append(("mode", session_id, mode, by))
+        return Outcome(ok=True, message=f"{session_id} is now in {mode} mode")
+
+    async def abort(self, session_id: str, reason: str = "") -> None:
+        self.asked.append(("abort", session_id, reason))
+
+    async def history(self, limit: int = 200) -> list[SessionSummary]:
+        return []
+
+    async def recorded(self, session_id: str) -> list[JournalEvent]:
+        return self.journal
+
+    def subscribe(self) -> FakeSubscription:
+        subscription = FakeSubscription()
+        self._subscriptions.append(subscription)
+        return subscription
+
+    # What a test makes happen
+
+    def settle(self, approval_id: str) -> ApprovalState:
+        """Take a request off the queue."""
+        for state in self.states.values():
+            if approval_id in state.approvals:
+                return state.approvals.pop(approval_id)
+        raise KeyError(approval_id)
+
+    def publish(self, session_id: str, body: EventBody) -> None:
+        """Publish an event whose effect the states already have."""
+        event = JournalEvent(
+            cursor=len(self.journal) + 1, session=session_id, seq=1, at=self.now, body=body
+        )
+        for subscription in self._subscriptions:
+            subscription.put(event)
+
+    def stream(self, event: Streaming) -> None:
+        for subscription in self._subscriptions:
+            subscription.put(event)
+
+    def request(self, request: ApprovalState) -> None:
+        """A new request: into its session's state, then published."""
+        state = self.states[request.session]
+        state.approvals[request.id] = request
+        state.status = "waiting"
+        shared = set(ApprovalRequested.model_fields) - {"approval_id", "type"}
+        values = {k: v for k, v in request.model_dump().items() if k in shared}
+        self.publish(request.session, ApprovalRequested(approval_id=request.id, **values))
+
+    def withdraw(self, approval_id: str, reason: str) -> None:
+        request = self.settle(approval_id)
+        self.publish(
+            request.session,
+            ApprovalWithdrawn(approval_id=approval_id, call_id=request.call_id, reason=reason),
+        )
+
+    def decided_elsewhere(self, approval_id: str, *, approved: bool, by: str) -> None:
+        request = self.settle(approval_id)
+        self.publish(
+            request.session,
+            ApprovalDecided(approval_id=approval_id, call_id=request.call_id, approved=approved, by=by),
+        )
