@@ -7,6 +7,7 @@ command is a module of `commands`, imported when it runs.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -125,7 +126,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return BAD_INPUT
     from .commands import dispatch
 
-    return dispatch(args)
+    try:
+        code = dispatch(args)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader (`| head`) has seen enough; what is still buffered has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code
 
 
 if __name__ == "__main__":

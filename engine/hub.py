@@ -23,7 +23,7 @@ from .history.state import ApprovalState, SessionState, SessionSummary
 from .hosted import HostedSession
 from .net import SkillNet
 
-Spawn: TypeAlias = Callable[[Coroutine[object, object, None], str], object]
+Spawn: TypeAlias = Callable[[Coroutine[None, None, None], str], object]
 
 
 class UnknownSessionError(LookupError):
@@ -54,6 +54,9 @@ class Outcome(BaseModel):
 
 
 HubEvent: TypeAlias = JournalEvent | Streaming
+
+ENDED = ("done", "failed")
+DIED = "the process that hosted this session ended without closing it"
 
 
 class Subscription:
@@ -97,7 +100,7 @@ class Subscription:
             await self._arrived.wait()
 
 
-def _as_task(coroutine: Coroutine[object, object, None], name: str) -> object:
+def _as_task(coroutine: Coroutine[None, None, None], name: str) -> object:
     return asyncio.get_running_loop().create_task(coroutine, name=name)
 
 
@@ -113,8 +116,19 @@ class Hub:
 
     @classmethod
     def open(cls, database: Path, *, spawn: Spawn = _as_task) -> Hub:
-        """A hub on the journal at `database`. Raises `JournalError` when it cannot be written."""
-        return cls(Journal.open(database), spawn=spawn)
+        """A hub on the journal at `database`. Raises `JournalError` when it cannot be written.
+
+        This process is the only one that writes there, so sessions that are still open belonged to one
+        that died: they are ended as failed, and calls of theirs without a result become unknown.
+        """
+        journal = Journal.open(database)
+        try:
+            for left in journal.reader().unfinished():
+                journal.write(left.id, SessionStatus(status="failed", error=DIED))
+        except BaseException:
+            journal.close()
+            raise
+        return cls(journal, spawn=spawn)
 
     @property
     def database(self) -> Path:
@@ -126,7 +140,7 @@ class Hub:
         for hosted in self._hosted.values():
             if hosted.session is not None:
                 await hosted.session.aclose()
-            if hosted.state.status not in ("done", "failed"):
+            if hosted.state.status not in ENDED:
                 try:
                     await hosted.record(SessionStatus(status="done"))
                 except JournalError as error:

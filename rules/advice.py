@@ -8,7 +8,7 @@ from dataclasses import replace
 from ..engine.net import LimitRule, Rule, RuleSource, SequenceRule
 from .names import tools_named
 from .problems import Problem, quote
-from .syntax import HUMAN, SESSION, Map, Statement
+from .statements import HUMAN, SESSION, Map, Statement
 
 _STRAY_ENDS = ",;:'\""
 

@@ -12,7 +12,7 @@ from .names import CallNamer
 from .nets import build_net
 from .problems import Problem, RuleError
 from .ruleset import RuleSet, Verification
-from .syntax import Map, Statement, parse
+from .statements import Map, Statement
 
 MAX_FILE_BYTES = 1_000_000
 
@@ -42,6 +42,9 @@ def load_rules(*paths: str | os.PathLike[str]) -> RuleSet:
 
 def _compile(files: Mapping[str, str | Problem]) -> RuleSet:
     """Compile texts by file name; a problem in place of a text is what kept it from being read."""
+    # The parser comes with lark: many times all the rest, and no use to those who compile nothing.
+    from .syntax import parse
+
     sources: dict[str, str] = {}
     statements: list[Statement] = []
     problems: list[Problem] = []

@@ -5,7 +5,7 @@ The grammar says what was expected and where; here is how a person is told, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lark import Token
@@ -43,39 +43,116 @@ class Fault:
     @classmethod
     def at(cls, word: Token, message: str, remedy: str) -> Fault:
         """A fault of all of `word`."""
-        return cls(_start(word), len(word), message, remedy)
+        return cls(start(word), len(word), message, remedy)
 
     @classmethod
     def within(cls, word: Token, error: PatternError) -> Fault:
         """A fault of the part of `word` that `error` names."""
-        return cls(_start(word) + error.offset, error.length, error.message, error.remedy)
+        return cls(start(word) + error.offset, error.length, error.message, error.remedy)
 
 
-def faults(reading: Reading, grammar: Grammar) -> list[Fault]:
+def faults(line: str, reading: Reading, grammar: Grammar) -> list[Fault]:
     """What keeps a line from being the statement it set out to be.
 
     In a line of too many or too few words, which of them are the wrong ones is anybody's guess: then
     their number is all that is said.
     """
     if reading.statement is None:
-        return [_unknown(u, grammar) for u in reading.unexpected]
+        return [_unknown(unexpected, grammar) for unexpected in reading.unexpected]
     shape = _shape(reading.statement.data, grammar)
     if not reading.fits:
-        return [_wrong_count(reading.words, shape)]
-    return [_misplaced(u, shape, grammar) for u in reading.unexpected]
+        return [_wrong_count(line, reading.words, shape)]
+    return [_misplaced(unexpected, shape, grammar) for unexpected in reading.unexpected]
 
 
 def _unknown(unexpected: Unexpected, grammar: Grammar) -> Fault:
     word = unexpected.word
-    keywords = list(_fixed(unexpected, grammar))
+    keywords = _fixed(unexpected, grammar)
     close = _closest(word, keywords)
-    meant = _MEANT.get(word.lower(), "").format(approval=" ".join(_shape("approval", grammar)))
+    remedy = f"did you mean '{close}'?" if close else _MEANT.get(word.lower(), "")
+    if "{approval}" in remedy:
+        remedy = remedy.format(approval=" ".join(_shape("approval", grammar)))
     message = f"unknown keyword {quote(word)}. Expected {_either(keywords)}"
-    return Fault.at(word, message, f"did you mean '{close}'?" if close else meant)
+    return Fault.at(word, message, remedy)
 
 
-def _wrong_count(words: list[Token], shape: list[str]) -> Fault:
-    end = _start(words[-1]) + len(words[-1])
-    start = _start(words[len(shape)]) if len(words) > len(shape) else end
+def _wrong_count(line: str, words: Sequence[Token], shape: Sequence[str]) -> Fault:
+    end = start(words[-1]) + len(words[-1])
+    begin = start(words[len(shape)]) if len(words) > len(shape) else end
     message = f"'{' '.join(shape)}' expects {len(shape)} tokens, got {len(words)}"
-    return Fault(start, max(1, end - start), message, _count_remedy(words, shape))
+    remedy = _write(shape)
+    pairs = zip(shape, words, strict=False)
+    in_regex = any(part == "<pattern>" and word.startswith("/") for part, word in pairs)
+    if in_regex and len(words) > len(shape):
+        remedy = r"a pattern holds no blanks: write \s for one"
+    elif in_regex and "#" in line:
+        remedy = r"'#' starts a comment everywhere: write \x23 for it in a pattern"
+    return Fault(begin, max(1, end - begin), message, remedy)
+
+
+def _misplaced(unexpected: Unexpected, shape: Sequence[str], grammar: Grammar) -> Fault:
+    word = unexpected.word
+    for terminal in unexpected.accepted:
+        if terminal in _INSTEAD_OF:
+            return _INSTEAD_OF[terminal](word, shape)
+    fixed = _fixed(unexpected, grammar)
+    message = f"expected {_either(fixed)} at position {unexpected.position}, got {quote(word)}"
+    close = _closest(word, fixed)
+    return Fault.at(word, message, f"did you mean '{close}'?" if close else _write(shape))
+
+
+def _no_field(word: Token, shape: Sequence[str]) -> Fault:
+    if "." in word:
+        return Fault.at(word, f"tool and field must be non-empty in {quote(word)}", _write(shape))
+    message = f"expected <tool>.<field> (e.g., bash.command), got {quote(word)}"
+    return Fault.at(word, message, f"name the tool's field to look in: {word}.<field>")
+
+
+def _no_count(word: Token, shape: Sequence[str]) -> Fault:
+    message = f"limit count must be a positive integer, got {quote(word)}"
+    return Fault.at(word, message, f"{WHOLE_NUMBER} in digits only")
+
+
+def _no_pattern(word: Token, shape: Sequence[str]) -> Fault:
+    return Fault.within(word, no_pattern(word))
+
+
+_INSTEAD_OF: Mapping[str, Callable[[Token, Sequence[str]], Fault]] = {
+    "FIELD": _no_field,
+    "COUNT": _no_count,
+    "REGEX": _no_pattern,
+}
+
+
+def _shape(statement: str, grammar: Grammar) -> list[str]:
+    """A statement as people are shown it, word by word: `block <tool>`."""
+    symbols = grammar.symbols(statement)
+    return [grammar.fixed(s) or _PLACES.get(s, f"<{s}>") for s in symbols]
+
+
+def _write(shape: Sequence[str]) -> str:
+    return f"write: {' '.join(shape)}"
+
+
+def _fixed(unexpected: Unexpected, grammar: Grammar) -> list[str]:
+    """The words of which one would have been right."""
+    return [word for terminal in unexpected.accepted if (word := grammar.fixed(terminal))]
+
+
+def _either(words: Sequence[str]) -> str:
+    *others, last = map(quote, words)
+    if len(others) > 1:
+        return f"{', '.join(others)}, or {last}"
+    return f"{others[0]} or {last}" if others else last
+
+
+def _closest(word: str, candidates: Iterable[str]) -> str | None:
+    """The candidate that `word` is a misspelling of."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(word[:40].lower(), list(candidates), n=1)), None)
+
+
+def start(word: Token) -> int:
+    """How many characters stand before `word` in its line."""
+    return word.start_pos or 0

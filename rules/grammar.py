@@ -105,8 +105,9 @@ class Grammar:
         return parser.feed_eof()
 
     def _put(self, parser: _Parser, word: Token, accepted: Iterable[str]) -> None:
-        """Make the parser take `word` for one that it accepts, and rather for an open one than a fixed."""
+        """Make the parser take `word` for one that it accepts; the word keeps its type."""
         own = word.type
+        # `require` alone may go on in two ways; that with any tool says more than that with one word.
         word.type = min(accepted, key=lambda terminal: terminal in self._fixed)
         parser.feed_token(word)
         word.type = own

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ..engine.net import ApprovalRule, BlockRule, LimitRule, Rule, SequenceRule, ToolCall
-from .syntax import SESSION, Map
+from .statements import SESSION, Map
 
 ACTION = "action"
 

@@ -18,7 +18,7 @@ from ..engine.net import (
     Transition,
     define_skill_net,
 )
-from .syntax import SESSION
+from .statements import SESSION
 
 _START = Transition("start", ("idle",), ("ready",))
 

@@ -66,6 +66,8 @@ def print_replay(recorded: Sequence[JournalEvent], out: TextIO, zone: tzinfo | N
         print(f"{event.seq:>{width}}  {clock(event.at, zone)}  {visible(headline(event))}", file=out)
         for change in changes(before, event, state):
             print(f"{indent}{visible(change)}", file=out)
+        if event.seq == 1:
+            continue  # The changes of an opening are its markings.
         was, now = shown_markings(before), shown_markings(state)
         for key in (key for key in now if was.get(key) != now[key]):
             print(f"{indent}{visible(key)} [{visible(now[key])}]", file=out)

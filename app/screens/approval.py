@@ -134,6 +134,7 @@ class ApprovalScreen(Panel[Outcome | None]):
         ]
         self.query_one("#request", BlockList).show(pieces)
         self.refresh_bindings()
+        self.call_after_refresh(self._tick)
 
     def _tick(self) -> None:
         if not self.is_attached:
@@ -233,9 +234,9 @@ class ApprovalScreen(Panel[Outcome | None]):
         """Open the line for the reason; enter there denies."""
         if self._awake():
             self.query_one("#reason-line").display = True
-            self.query_one("#reason", Input).focus()
+            # At once: what is typed next is the reason, and must not reach the keys.
+            self.set_focus(self.query_one("#reason", Input))
             self._arrange()
-            self._tick()
 
     @on(Input.Submitted, "#reason")
     def deny_with_reason(self, event: Input.Submitted) -> None:

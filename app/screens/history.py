@@ -30,7 +30,7 @@ from .replay import ReplayScreen
 
 SECONDS_BETWEEN_READS = 1.0
 EMPTY = (
-    "No sessions are recorded yet.\n\nStart one with  interlock demo  or  interlock run , then press F5."
+    "No sessions are recorded yet.\n\nStart one with `interlock demo` or `interlock run`, then press F5."
 )
 
 
@@ -45,6 +45,7 @@ class HistoryScreen(Screen[None]):
     """Recorded sessions of `source`. `zone` is the operator's; `None` is the machine's."""
 
     CSS_PATH = "history.tcss"
+    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-low"), (14, "-high")]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
             "slash",
@@ -90,8 +91,8 @@ class HistoryScreen(Screen[None]):
             yield Static("", id="title")
             yield Input(placeholder="words: session, agent, model, mode or status", id="filter")
             yield Static("", id="heading")
-            yield BlockList(id="table")
             yield Static("", id="note")
+            yield BlockList(id="table")
             yield Static("", id="detail")
         yield KeyBar()
 
@@ -180,7 +181,9 @@ class HistoryScreen(Screen[None]):
 
     def _fill(self) -> None:
         chosen = columns(self._shown, max(20, self.size.width - 4 - GUTTER), zone=self._zone)
-        self.query_one("#heading", Static).update(Content(heading(chosen) if self._shown else ""))
+        above = self.query_one("#heading", Static)
+        above.set_class(not self._shown, "-empty")
+        above.update(Content(heading(chosen)))
         lines = [(session.id, _line(chosen, session)) for session in self._shown]
         self.query_one(BlockList).show([_block(key, line) for key, line in lines])
         self._describe()
@@ -188,14 +191,14 @@ class HistoryScreen(Screen[None]):
     def _note(self, text: str, style: str = "") -> None:
         note = self.query_one("#note", Static)
         note.update(Content.styled(text, style))
-        note.display = bool(text)
+        note.set_class(not text, "-empty")
 
     def _describe(self) -> None:
         """The selected session in full, below the table: what a narrow table leaves out is here."""
         chosen = self._session()
-        self.query_one("#detail", Static).update(
-            Content("") if chosen is None else _detail(chosen, self._zone)
-        )
+        detail = self.query_one("#detail", Static)
+        detail.set_class(chosen is None, "-empty")
+        detail.update(Content("") if chosen is None else _detail(chosen, self._zone))
 
     def _session(self) -> SessionSummary | None:
         current = self.query_one(BlockList).current

@@ -34,6 +34,7 @@ from ..widgets.say_line import SayLine
 from ..widgets.transcript import Transcript
 from .confirm import Confirm
 from .detail import entry_detail
+from .keys import COPY_KEY
 from .net_picture import net_picture
 from .switch_nets import SwitchNets
 
@@ -47,7 +48,7 @@ PANES = (
 PAINTS_PER_SECOND = 5
 
 
-class LiveScreen(Screen[None]):
+class LiveScreen(Screen[None], inherit_bindings=False):
     """The screen an operator works on."""
 
     HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-narrow"), (100, "-wide")]
@@ -76,6 +77,16 @@ class LiveScreen(Screen[None]):
         Binding("h", "app.history", "history", id="live.history", tooltip="The recorded sessions"),
         Binding("r", "replay", "replay", id="live.replay", tooltip="Step through this session's events"),
         Binding("ctrl+x", "stop", "stop", id="live.stop", tooltip="Stop what the agent is doing"),
+        Binding("tab", "turn(1)", "next pane", show=False, id="live.next", tooltip="Go to the next pane"),
+        Binding(
+            "shift+tab",
+            "turn(-1)",
+            "previous pane",
+            show=False,
+            id="live.previous",
+            tooltip="Go to the pane before",
+        ),
+        COPY_KEY,
         *(
             Binding(
                 str(number),
@@ -285,6 +296,11 @@ class LiveScreen(Screen[None]):
         """Bring a pane forward and focus it."""
         self._bring(pane)
 
+    def action_turn(self, step: int) -> None:
+        """Bring the next pane forward, or the one before."""
+        names = [name for name, _ in PANES]
+        self._bring(names[(names.index(self._returns_to) + step) % len(names)])
+
     def _bring(self, pane: str) -> None:
         for name, _ in PANES:
             self.set_class(name == pane, f"show-{name}")
@@ -292,7 +308,7 @@ class LiveScreen(Screen[None]):
         self.query_one(f"#{pane}").focus()
 
     def on_descendant_focus(self) -> None:
-        """With tab, the pane that has the focus is the one shown."""
+        """The pane that got the focus, by mouse too, is the one to come back to."""
         focused = self.focused
         if isinstance(focused, BlockList) and focused.id is not None:
             self._returns_to = focused.id

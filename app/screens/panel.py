@@ -7,14 +7,28 @@ from typing import ClassVar, TypeVar
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
+from .keys import COPY_KEY, FOCUS_KEYS
+
 Answer = TypeVar("Answer")
 
 
-class Panel(ModalScreen[Answer]):
+class Panel(ModalScreen[Answer], inherit_bindings=False):
     """A modal with a frame; `escape` closes it with nothing decided."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
+        *FOCUS_KEYS,
+        COPY_KEY,
         Binding("escape", "close", "close", id="panel.close", tooltip="Close without doing anything"),
+        # Under a modal the app's own bindings are out of reach.
+        Binding(
+            "question_mark,f1",
+            "app.show_help",
+            "help",
+            show=False,
+            id="panel.help",
+            tooltip="The keys that work here",
+        ),
+        Binding("ctrl+q", "app.quit", "quit", show=False, id="panel.quit", tooltip="Leave the console"),
     ]
 
     DEFAULT_CSS = """

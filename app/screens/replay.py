@@ -51,9 +51,9 @@ WIDE = 100
 HEADING = "bold $text-primary"
 
 
-def _key(key: str, action: str, name: str, id: str, tooltip: str, **more: str | bool) -> Binding:  # noqa: A002 - Textual's name
+def _key(key: str, action: str, name: str, own: str, tooltip: str, **more: str | bool) -> Binding:
     """A binding of this screen. It has priority: the panes' own lists know `g`, `home` and `end` too."""
-    return Binding(key, action, name, id=f"replay.{id}", tooltip=tooltip, priority=True, **more)
+    return Binding(key, action, name, id=f"replay.{own}", tooltip=tooltip, priority=True, **more)
 
 
 class ReplayScreen(Screen[None]):

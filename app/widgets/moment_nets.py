@@ -38,7 +38,7 @@ class MomentNets(BlockList):
         was = {key: _places(before.nets.get(key)) if key in changed else UNCHANGED for key in after.nets}
         sizes = (
             max((width_of(name) for name in names.values()), default=0),
-            max((line.cell_length for line in was.values()), default=0),
+            max((places_line(net).cell_length for net in after.nets.values()), default=0),
         )
         blocks = [_heading(sizes)] if names else []
         for key, net in after.nets.items():

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from textual.content import Content
+
 from ...engine.history.events import JournalEvent
 from ...engine.history.state import SessionState
 from ..flow import Flow
+from .blocks import Block
 from .transcript import Transcript, entry_block, tail_blocks
+
+LONGEST = 500
+"""Entries before a moment that are shown, so that a jump does not depend on the session's length."""
 
 
 class MomentTranscript(Transcript):
@@ -14,9 +20,11 @@ class MomentTranscript(Transcript):
     def show_moment(self, state: SessionState, event: JournalEvent) -> None:
         """Show the transcript of `state`, the session when `event` had happened."""
         still = Flow()
-        entries = state.transcript
-        blocks = [
-            entry_block(str(at), entry, state.agent, still, event.at) for at, entry in enumerate(entries)
+        first = max(0, len(state.transcript) - LONGEST)
+        blocks = [_left_out(first)] if first else []
+        blocks += [
+            entry_block(str(at), entry, state.agent, still, event.at)
+            for at, entry in enumerate(state.transcript[first:], first)
         ]
         tail = tail_blocks(state, still)
         self.show([*blocks, *tail])
@@ -26,6 +34,12 @@ class MomentTranscript(Transcript):
             self.select(str(entry_of(state, event)))
         # A list that has just become longer than its pane can only scroll once it has been laid out.
         self.call_after_refresh(self._reveal)
+
+
+def _left_out(count: int) -> Block:
+    text = f"… {count:,} earlier entries; go back to an earlier event to read them"
+    line = Content.styled(text, "italic $text-muted")
+    return Block("left out", count, lambda width: [line.truncate(width, ellipsis=True)], selectable=False)
 
 
 def entry_of(state: SessionState, event: JournalEvent) -> int:

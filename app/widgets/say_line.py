@@ -31,7 +31,6 @@ class SayLine(Horizontal):
         height: 1;
         padding: 0 1;
         background: $boost;
-        &.-open { display: block; }
         & Static { width: auto; }
         & Input { width: 1fr; height: 1; border: none; padding: 0; background: $boost; }
     }
@@ -67,8 +66,9 @@ class SayLine(Horizontal):
         label = Content.assemble(("To ", MUTED), (who, "bold $text-warning"), " ▸ ")
         self.query_one("#say-to", Static).update(label)
         self.query_one("#say-keys").display = self.app.size.width >= 80
-        self.add_class("-open")
-        self.query_one(Input).focus()
+        # Both at once: what is typed next must not reach the keys of the screen.
+        self.display = True
+        self.screen.set_focus(self.query_one(Input))
 
     @on(Input.Submitted)
     def submitted(self, event: Input.Submitted) -> None:
@@ -82,5 +82,5 @@ class SayLine(Horizontal):
         """Close the line; what was typed is dropped."""
         self._session = None
         self.query_one(Input).value = ""
-        self.remove_class("-open")
+        self.display = False
         self.post_message(self.Closed())

@@ -114,10 +114,12 @@ class StepExecution:
             return ToolOutput(self.abort.call_text, is_error=True), 0.0
         started: list[float] = []
 
-        async def body() -> ToolOutput:
+        returned: list[ToolOutput] = []
+
+        async def body() -> None:
             started.append(time.perf_counter())
             try:
-                return as_output(await tool.execute(call.args, self._context(call)))
+                returned.append(as_output(await tool.execute(call.args, self._context(call))))
             except SystemExit as error:
                 raise ToolError(f"The tool tried to exit with {error.code}") from error
 
@@ -132,7 +134,9 @@ class StepExecution:
             forget()
         if not started:
             return ToolOutput(self.abort.call_text, is_error=True), 0.0
-        return _outcome(task), time.perf_counter() - started[0]
+        # A tool that aborts its own run as its last act has still returned.
+        output = returned[0] if returned else ToolOutput(_why_failed(task), is_error=True)
+        return output, time.perf_counter() - started[0]
 
     def _context(self, call: ApprovedCall) -> ToolContext:
         def progress(text: str) -> None:
@@ -149,13 +153,9 @@ class StepExecution:
         )
 
 
-def _outcome(task: asyncio.Task[ToolOutput]) -> ToolOutput:
-    if task.cancelled():
-        return ToolOutput(OPERATION_ABORTED, is_error=True)
-    error = task.exception()
-    if error is not None:
-        return ToolOutput(describe(error), is_error=True)
-    return task.result()
+def _why_failed(task: asyncio.Task[None]) -> str:
+    error = None if task.cancelled() else task.exception()
+    return OPERATION_ABORTED if error is None else describe(error)
 
 
 def _joined(printed: Sequence[ToolProgress]) -> list[ToolProgress]:

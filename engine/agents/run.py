@@ -9,7 +9,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from .abort import AbortSignal
-from .decisions import Decision, Deny
+from .decisions import Decision, Deny, Override
 from .errors import describe
 from .events import (
     ErrorEvent,
@@ -78,7 +78,7 @@ class Run:
         self._text = ""
         self._unrecorded: Exception | None = None
         self._results: dict[str, ToolMessage] = {}
-        self._deciding: asyncio.Task[Decision] | None = None
+        self._deciding: asyncio.Task[None] | None = None
         self.signal.on_abort(self._stop)
 
     # From the session
@@ -187,8 +187,13 @@ class Run:
         await self._emit(event)
         if self.signal.aborted or self._conversation.inbox.steering:
             return Deny(reason=self._why_interrupted())
-        task = asyncio.ensure_future(self._decider.decide(event, self._why_interrupted))
-        self._deciding = task
+        # A task that is cancelled in its very last step drops what it returns; this keeps it.
+        returned: list[Decision] = []
+
+        async def decide() -> None:
+            returned.append(await self._decider.decide(event, self._why_interrupted))
+
+        task = self._deciding = asyncio.ensure_future(decide())
         try:
             await asyncio.wait({task})
         except asyncio.CancelledError:
@@ -198,12 +203,23 @@ class Run:
         self._deciding = None
         if task.cancelled():
             why = self._why_interrupted() if interrupted else "The decision was cancelled"
+            for decision in returned:
+                await self._take_back(event, decision, why)
             return Deny(reason=why)
         error = task.exception()
         if error is not None:
             self._fail(error)
             return Deny(reason=self.signal.call_text)
-        return task.result()
+        [decision] = returned
+        return decision
+
+    async def _take_back(self, event: ToolCallEvent, decision: Decision, why: str) -> None:
+        """Settle a call that the gate had allowed when its decision was withdrawn."""
+        if isinstance(decision, Override):
+            try:
+                await self._decider.not_run(ApprovedCall(event.call_id, event.name, decision.args), why)
+            except Exception as error:
+                self._fail(error)
 
     def _why_interrupted(self) -> str:
         return self.signal.call_text if self.signal.aborted else SKIPPED

@@ -149,7 +149,8 @@ def tool(
     """Make a tool of a function: name and description are its own, parameters its annotations.
 
     A parameter named `ctx` or annotated `ToolContext` gets the context. Unknown arguments are refused. A
-    plain `def` runs in a thread. Raises `TypeError` for a parameter that a JSON object cannot name.
+    plain `def` runs in a thread. Raises `TypeError` for a parameter that a JSON object cannot name, and
+    for an annotation that cannot be found.
     """
 
     def make(fn: Callable[..., object]) -> ModelTool:
@@ -171,7 +172,10 @@ def tool(
 
 
 def _input_model(tool_name: str, fn: Callable[..., object]) -> tuple[type[BaseModel], str | None]:
-    hints = typing.get_type_hints(fn, include_extras=True)
+    try:
+        hints = typing.get_type_hints(fn, include_extras=True)
+    except NameError as error:
+        raise TypeError(f"tool {tool_name}: {error}; move the type to the top of its module") from error
     fields: dict[str, Any] = {}
     context_name: str | None = None
     for parameter in inspect.signature(fn).parameters.values():

@@ -131,6 +131,12 @@ def _checked(names: object) -> tuple[str, ...]:
     raise TypeError(f"returned {names!r}, expected tool names")
 
 
+def _checked_name(name: object) -> str:
+    if isinstance(name, str):
+        return name
+    raise TypeError(f"returned {name!r}, expected a tool name")
+
+
 def names_of(net: SkillNet, call: ToolCall) -> tuple[str, ...]:
     """The names that `net` knows `call` by: its mapper's one, or all of them, the most specific first.
 
@@ -138,7 +144,7 @@ def names_of(net: SkillNet, call: ToolCall) -> tuple[str, ...]:
     """
     if net.tool_mapper is None:
         return _names(call, net.call_names)
-    return _checked([net.tool_mapper(call)])
+    return (_checked_name(net.tool_mapper(call)),)
 
 
 def resolve_tool(net: SkillNet, call: ToolCall) -> str:

@@ -61,6 +61,14 @@ class HistoryReader:
             ).fetchall()
         return [self._summary(row) for row in rows]
 
+    def unfinished(self) -> list[SessionSummary]:
+        """Sessions that neither ended nor failed, the latest changed first."""
+        with reading(self.path) as connection:
+            rows = connection.execute(
+                f"{SELECT_SESSION} WHERE status NOT IN ('done', 'failed') {_LATEST_FIRST}"
+            ).fetchall()
+        return [self._summary(row) for row in rows]
+
     def session(self, id_or_prefix: str) -> SessionSummary:
         """The session of this id, or the only one whose id begins so. Else raises `SessionNotFound`."""
         wanted = id_or_prefix.encode(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 from interlock.engine.history.events import NetRecord, RuleRecord, StepRecord, TransitionRecord
 from interlock.engine.history.state import (
@@ -14,7 +14,15 @@ from interlock.engine.history.state import (
     TranscriptEntry,
 )
 
-NOW = datetime(2026, 11, 20, 14, 2, 10, tzinfo=timezone.utc)
+NOW = datetime(2026, 11, 20, 14, 2, 10, tzinfo=UTC)
+FAILURE = (
+    "test_add ... ok",
+    "test_total ... FAIL",
+    "  expected 12, got 11",
+    "  in cart.py:14",
+    "1 of 2 failed",
+    "exit code 1",
+)
 START = TransitionRecord(name="start", inputs=("idle",), outputs=("ready",))
 
 
@@ -108,7 +116,9 @@ def block(tool: str, line: int) -> NetState:
     )
 
 
-def call(call_id: str, name: str, command: str, status: str, seconds_ago: float, **more: object) -> CallState:
+def call(
+    call_id: str, name: str, command: str, status: str, seconds_ago: float, **more: object
+) -> CallState:
     return CallState.model_validate(
         {
             "call_id": call_id,
@@ -124,7 +134,9 @@ def call(call_id: str, name: str, command: str, status: str, seconds_ago: float,
 
 
 def entry(kind: str, text: str, seconds_ago: float, by: str | None = None) -> TranscriptEntry:
-    return TranscriptEntry.model_validate({"at": before(seconds_ago), "kind": kind, "text": text, "by": by})
+    return TranscriptEntry.model_validate(
+        {"at": before(seconds_ago), "kind": kind, "text": text, "by": by}
+    )
 
 
 def deploy_request(**more: object) -> ApprovalState:
@@ -171,7 +183,7 @@ def release_bot(*, waiting: bool = True) -> SessionState:
             "./test",
             "failed",
             140,
-            output="test_add ... ok\ntest_total ... FAIL\n  expected 12, got 11\n  in cart.py:14\n1 of 2 failed\nexit code 1",
+            output="\n".join(FAILURE),
             seconds=8.4,
         ),
         call(
@@ -186,7 +198,9 @@ def release_bot(*, waiting: bool = True) -> SessionState:
         entry("assistant", "Tests have to pass first. I will run the checks.", 165),
         TranscriptEntry(at=before(160), kind="call", call=calls[1]),
         TranscriptEntry(at=before(140), kind="call", call=calls[2]),
-        entry("assistant", "The loop in cart.py stops one short. I will fix that line and test again.", 125),
+        entry(
+            "assistant", "The loop in cart.py stops one short. I will fix that line and test again.", 125
+        ),
         TranscriptEntry(at=before(120), kind="call", call=calls[3]),
         TranscriptEntry(at=before(70), kind="call", call=calls[4]),
         entry("assistant", "Checks are green, deploying now.", 50),
@@ -270,4 +284,6 @@ def nightly_sync() -> SessionState:
 
 def cleanup() -> SessionState:
     """A session that ended."""
-    return SessionState(id="cleanup-9", agent="cleanup", model="scripted", status="done", opened=before(3000))
+    return SessionState(
+        id="cleanup-9", agent="cleanup", model="scripted", status="done", opened=before(3000)
+    )

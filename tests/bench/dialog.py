@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import quantiles
+
+from interlock.app.console import InterlockConsole
+from interlock.engine.agents import Agent, C, ScriptedModel, T, ToolContext, tool
+from interlock.engine.gate import ApprovalAnswer, ApprovalRequest
+from interlock.engine.hosted import HostedSession
+from interlock.engine.hub import Hub
+from interlock.rules import compile_rules
 
 from .terminal import Terminal
 
@@ -34,17 +42,9 @@ def measure() -> Iterator[tuple[str, float, str]]:
 
 
 def _child(folder: Path) -> None:
-    import asyncio
-
-    from interlock.app.console import InterlockConsole
-    from interlock.engine.agents import Agent, C, ScriptedModel, T, ToolContext, tool
-    from interlock.engine.hosted import HostedSession
-    from interlock.engine.hub import Hub
-    from interlock.rules import compile_rules
-
     ask = HostedSession._confirm
 
-    async def timed(self, request):
+    async def timed(self: HostedSession, request: ApprovalRequest) -> ApprovalAnswer:
         with (folder / RAISED).open("a") as file:
             file.write(f"{time.monotonic()}\n")
         return await ask(self, request)

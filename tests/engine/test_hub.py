@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import signal
 import sqlite3
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +27,7 @@ from interlock.engine.history.events import (
 )
 from interlock.engine.history.fold import fold
 from interlock.engine.history.queries import open_reader
-from interlock.engine.hub import Hub, Streaming, Subscription
+from interlock.engine.hub import DIED, Hub, Streaming, Subscription
 from interlock.rules import compile_rules
 
 RULES = """
@@ -308,6 +311,48 @@ class TestFullDisk:
         assert (await hub.decide(request, approved=True, by="maria")).ok
         await hub.wait(session)
         assert shop.ran == ["test", "deploy staging"]
+
+
+DYING = """
+import asyncio, os, signal, sys
+from interlock.engine.agents import Agent, C, ScriptedModel, tool
+from interlock.engine.hub import Hub
+from interlock.rules import compile_rules
+
+@tool
+async def deploy() -> str:
+    \"\"\"Deploy.\"\"\"
+    os.kill(os.getpid(), signal.SIGKILL)
+    return "never"
+
+async def main():
+    hub = Hub.open(sys.argv[1])
+    agent = Agent(ScriptedModel([C(deploy={})]), name="bot", tools=[deploy])
+    session = await hub.open_session(agent, registry=compile_rules("limit deploy to 2 per session").registry)
+    await hub.send(session, "go")
+    await hub.wait(session)
+
+asyncio.run(main())
+"""
+
+
+class TestCrash:
+    async def test_killed_host(self, tmp_path: Path) -> None:
+        """After `kill -9` amid a tool its decision is there, its outcome unknown and never run again."""
+        database = tmp_path / "dead.db"
+        died = subprocess.run([sys.executable, "-c", DYING, str(database)], check=False)
+        assert died.returncode == -signal.SIGKILL
+        hub = Hub.open(database)
+        try:
+            [summary] = await hub.history()
+            state = fold(await hub.recorded(summary.id))
+            assert (state.status, state.error) == ("failed", DIED)
+            [call] = state.calls.values()
+            assert (call.outcome, call.status) == ("allow", "unknown")
+            assert state.nets["limit-deploy-2"].marking["budget"] == 1
+            assert await hub.sessions() == []
+        finally:
+            await hub.close()
 
 
 class TestSubscription:

@@ -76,7 +76,9 @@ class FakeHub:
         )
         return Outcome(ok=True, message=f"{request.tool} {'approved' if approved else 'denied'} by {by}")
 
-    async def send(self, session_id: str, text: str, *, by: str | None = None, mode: str = "steer") -> None:
+    async def send(
+        self, session_id: str, text: str, *, by: str | None = None, mode: str = "steer"
+    ) -> None:
         self.asked.append(("send", session_id, text, by, mode))
 
     async def toggle_net(self, session_id: str, net: str, active: bool, *, by: str) -> Outcome:

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import math
 import os
 import signal
+import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -134,7 +137,12 @@ class _Output(asyncio.Protocol):
 
 
 class _Command:
-    """A running command with pipes of our own, so that a stray child cannot keep us waiting."""
+    """A running command.
+
+    Its pipes are ours, so that a stray child cannot keep us waiting, and it is started without a pause in
+    between: no cancellation can come when the process exists and is not known. Its exit is seen before
+    it is reaped; until then its process group cannot be somebody else's.
+    """
 
     def __init__(
         self, output_limit: int, flood_limit: int, on_data: Callable[[bytes], None] | None
@@ -144,58 +152,60 @@ class _Command:
         self._flood_limit = flood_limit
         self._on_data = on_data
         self._problem: Exception | None = None
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._may_reap = threading.Event()
         self._pipes: list[asyncio.ReadTransport] = []
 
     async def start(self, command: str, directory: Path) -> None:
-        """Start the shell. A cancellation that comes meanwhile waits until it can be killed."""
-        out = await self._pipe(self.out)
-        try:
-            err = await self._pipe(self.err)
-        except BaseException:
-            os.close(out)
-            raise
-        starting = asyncio.ensure_future(
-            asyncio.create_subprocess_exec(
-                "/bin/sh",
-                "-c",
-                command,
-                cwd=directory,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                start_new_session=True,
-            )
-        )
-        try:
-            self._process = await asyncio.shield(starting)
-        except asyncio.CancelledError:
-            with contextlib.suppress(Exception):
-                self._process = await starting
-            raise
-        except OSError as error:
-            raise AgentRuntimeError(f"Cannot start /bin/sh in {directory}: {error}") from error
-        finally:
-            os.close(out)
-            os.close(err)
+        """Start the shell. Raises `AgentRuntimeError` when that is impossible."""
+        with contextlib.ExitStack() as ours:
+            out = await self._pipe(self.out, ours)
+            err = await self._pipe(self.err, ours)
+            try:
+                self._process = subprocess.Popen(  # noqa: ASYNC220 - see the class; asyncio's own blocks too
+                    ["/bin/sh", "-c", command],
+                    cwd=directory,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise AgentRuntimeError(f"Cannot start /bin/sh in {directory}: {error}") from error
+        waiter = functools.partial(self._watch, asyncio.get_running_loop(), self._process)
+        threading.Thread(target=waiter, name=f"pid {self._process.pid}", daemon=True).start()
 
-    async def _pipe(self, output: _Output) -> int:
-        """Connect `output` to a new pipe; returns the end to write to."""
+    async def _pipe(self, output: _Output, ours: contextlib.ExitStack) -> int:
+        """Connect `output` to a new pipe; the end to write to, which `ours` closes."""
         read, write = os.pipe()
-        try:
-            transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-                lambda: output, os.fdopen(read, "rb", 0)
-            )
-        except BaseException:
-            os.close(write)
-            raise
+        ours.callback(os.close, write)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: output, os.fdopen(read, "rb", 0)
+        )
         self._pipes.append(transport)
         return write
 
+    def _watch(self, loop: asyncio.AbstractEventLoop, process: subprocess.Popen[bytes]) -> None:
+        """In a thread: report the exit, then reap once nobody needs the process group any more."""
+        if hasattr(os, "waitid"):
+            ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            assert ended is not None
+            code = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+        else:
+            code = process.wait()
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(self._on_exit, code)
+        self._may_reap.wait()
+        process.wait()
+
+    def _on_exit(self, code: int) -> None:
+        if not self._exited.done():
+            self._exited.set_result(code)
+
     async def ended(self) -> int:
         """Wait for the shell and its last words; its return code, negative for a signal."""
-        assert self._process is not None
-        code = await self._process.wait()
+        code = await asyncio.shield(self._exited)
         await asyncio.wait({self.out.closed, self.err.closed}, timeout=LAST_WORDS_SECONDS)
         if self._problem is not None:
             raise self._problem
@@ -203,17 +213,18 @@ class _Command:
 
     def stop(self) -> None:
         """Kill the whole process group."""
-        if self._process is not None:
+        if self._process is not None and not self._may_reap.is_set():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     async def clean_up(self) -> None:
-        """Kill what is left and close the pipes."""
+        """Kill what is left, close the pipes and wait for the end."""
         self.stop()
+        self._may_reap.set()
         for pipe in self._pipes:
             pipe.close()
         if self._process is not None:
-            await self._process.wait()
+            await asyncio.shield(self._exited)
 
     def _received(self, data: bytes) -> None:
         both_full = self.out.truncated and self.err.truncated

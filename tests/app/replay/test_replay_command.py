@@ -55,7 +55,7 @@ class TestPlain:
     def test_a_net_switched_on_is_a_change(self, database: Path) -> None:
         """A net that was off says so beside its marking, until it is switched on."""
         out = run(database, SESSION)[1]
-        assert "block-deploy [ready:1, off]" in out
+        assert "block-deploy (off): ready:1" in out
         assert "block-deploy [ready:1]" in out
 
     def test_untrusted_text_is_made_visible(self, tmp_path: Path) -> None:

@@ -156,5 +156,5 @@ def noted(ran: list[str], name: str = "note") -> ModelTool:
 async def until(condition: Callable[[], bool]) -> None:
     """Let others run until `condition` holds."""
     async with asyncio.timeout(10):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - processes and plain lists set no event
             await asyncio.sleep(0)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 from collections.abc import Coroutine
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from interlock.engine.agents import (
     T,
     TextDelta,
     ToolCallEvent,
+    tool,
 )
 from interlock.engine.agents import Agent as InterlockAgent
 
@@ -36,8 +35,15 @@ def alive(pid: int) -> bool:
 
 async def pid_in(file: Path) -> int:
     """The process id that a command writes into `file`."""
-    await until(lambda: file.exists() and file.read_text().endswith("\n"))
-    return int(file.read_text())
+    text = ""
+
+    def written() -> bool:
+        nonlocal text
+        text = file.read_text() if file.exists() else ""
+        return text.endswith("\n")
+
+    await until(written)
+    return int(text)
 
 
 class TestBeforeAnything:
@@ -98,6 +104,19 @@ class TestWhileAToolRuns:
         await w.session.wait_for_idle()
         await until(lambda: not any(alive(pid) for pid in pids))
         assert w.turn_end.stop_reason == "aborted"
+
+    async def test_tool_that_aborts_its_own_run(self) -> None:
+        """A-94: a tool that has returned keeps its result, though it was the one that aborted."""
+
+        @tool
+        async def give_up() -> str:
+            """Stop everything."""
+            w.session.abort("the tool gave up")
+            return "stopped"
+
+        w = await watched(C(c1=("give_up", {})), T("never"), tools=[give_up])
+        assert 'result c1 ok "stopped"' in await w.say("go")
+        assert w.turn_end.reason == "the tool gave up"
 
     async def test_messages_that_wait(self) -> None:
         """A-63: what waited is handed back; what is sent after the abort starts a new run."""
@@ -345,6 +364,4 @@ class TestLoopThatShutsDown:
             return await pid_in(tmp_path / "pid")
 
         pid = asyncio.run(console())
-        if alive(pid):
-            os.kill(pid, signal.SIGKILL)
-            pytest.fail("the command survived its event loop")
+        asyncio.run(until(lambda: not alive(pid)))

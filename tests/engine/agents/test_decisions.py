@@ -75,9 +75,7 @@ class TestAnswers:
     @pytest.mark.parametrize("args", [{}, {"command": 1}, {"command": "echo x", "extra": 1}])
     async def test_override_that_does_not_fit(self, args: dict[str, object]) -> None:
         """A-46: overriding arguments are checked like the model's."""
-        [result] = [
-            e for e in (await one_call({"args": args})).events if isinstance(e, ToolResultEvent)
-        ]
+        [result] = [e for e in (await one_call({"args": args})).events if isinstance(e, ToolResultEvent)]
         assert result.is_error
         assert result.result.startswith("Invalid arguments for bash:")
 

@@ -18,7 +18,7 @@ from interlock.engine.agents import (
     tool,
 )
 
-from .script import Slow, noted, watched
+from .script import Slow, noted, until, watched
 
 
 class TestTogether:
@@ -35,19 +35,16 @@ class TestTogether:
 
         w = await watched(C(c1=("meet", {}), c2=("meet", {})), T("ok"), tools=[meet])
         seen = await w.say("go")
-        assert ['result c1 ok "met"', 'result c2 ok "met"'] == [s for s in seen if "result" in s]
+        assert [s for s in seen if "result" in s] == ['result c1 ok "met"', 'result c2 ok "met"']
 
     async def test_results_in_call_order(self) -> None:
         """A-56: no result is told before all tools have ended, then all in call order."""
         slow = Slow()
         ran: list[str] = []
-        w = await watched(
-            C(c1=("slow", {}), c2=("note", {})), T("ok"), tools=[slow.tool, noted(ran)]
-        )
+        w = await watched(C(c1=("slow", {}), c2=("note", {})), T("ok"), tools=[slow.tool, noted(ran)])
         w.session.send("go")
         await slow.started.wait()
-        while not ran:
-            await asyncio.sleep(0)
+        await until(lambda: bool(ran))
         assert not any(isinstance(e, ToolResultEvent) for e in w.events)
         slow.go_on.set()
         await w.session.wait_for_idle()

@@ -162,9 +162,7 @@ class TestSteering:
     async def test_during_the_reply(self) -> None:
         """A-76: a message that came while the reply streamed skips all of its calls."""
         ran: list[str] = []
-        w = await watched(
-            T("let me") + C(c1=("note", {}), c2=("note", {})), T("ok"), tools=[noted(ran)]
-        )
+        w = await watched(T("let me") + C(c1=("note", {}), c2=("note", {})), T("ok"), tools=[noted(ran)])
 
         def steer(event: TextDelta) -> None:
             if event.delta == "let me":
@@ -180,7 +178,7 @@ class TestSteering:
         assert ran == []
 
     async def test_withdraws_a_decision(self) -> None:
-        """A-78: a message while a listener still thinks cancels it; that call and the rest are skipped."""
+        """A-78: a message while a listener still thinks cancels it and skips that call and the rest."""
         ran: list[str] = []
         w = await watched(C(c1=("note", {}), c2=("note", {})), T("ok"), tools=[noted(ran)])
         asked = asyncio.Event()

@@ -106,7 +106,7 @@ class TestCreating:
 class TestResuming:
     async def test_unknown(self) -> None:
         """A-5: resuming what does not exist says so."""
-        with pytest.raises(SessionNotFoundError, match="^Session not found: nonexistent$"):
+        with pytest.raises(SessionNotFoundError, match=r"^Session not found: nonexistent$"):
             await Agent(ScriptedModel([])).resume_session("nonexistent")
 
     async def test_empty(self) -> None:

@@ -18,6 +18,8 @@ from interlock.engine.history.events import (
     SessionOpened,
     StepRecord,
 )
+from interlock.engine.history.fold import fold
+from interlock.engine.history.state import SessionState
 from interlock.engine.net import SkillNet, Transition, define_skill_net
 from interlock.engine.records import net_record
 
@@ -173,6 +175,11 @@ def recorded(*bodies: EventBody, session: str = "s1") -> list[JournalEvent]:
         JournalEvent(cursor=n, session=session, seq=n, at=NOON + timedelta(seconds=n), body=body)
         for n, body in enumerate(bodies, start=1)
     ]
+
+
+def state_after(*bodies: EventBody) -> SessionState:
+    """The state after these events of one session."""
+    return fold(recorded(*bodies))
 
 
 def tokens(marking: Mapping[str, int]) -> dict[str, int]:

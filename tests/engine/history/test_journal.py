@@ -136,7 +136,8 @@ class TestDurability:
             first = journal.append("s1", HELLO)
             rest = [journal.append("s1", HELLO) for _ in range(500)]
         await asyncio.gather(first, *rest)
-        assert sizes in ([1, 500], [501])
+        assert sum(sizes) == 501
+        assert len(sizes) <= 2
 
     def test_a_loop_that_is_gone_holds_nobody_up(self, journal: Journal) -> None:
         """Events whose loop ended before the commit are written, and writing goes on."""

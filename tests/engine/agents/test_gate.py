@@ -1,0 +1,430 @@
+"""The gate in front of the tools: it decides first, hears every end, and fails closed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import pytest
+
+from interlock.engine.agents import (
+    Agent,
+    C,
+    Deny,
+    Override,
+    ScriptedModel,
+    T,
+    ToolCallEvent,
+    ToolResultEvent,
+    tool,
+)
+from interlock.engine.gate import create_gate_manager
+from interlock.engine.gate.types import GateDecision, ResultRecord, ToolResult
+from interlock.engine.net import ToolCall
+from interlock.rules import compile_rules
+
+from .script import SKIPPED, Slow, Watched, noted, watched
+
+Answer = Callable[[ToolCall], GateDecision]
+
+
+def allow(call: ToolCall) -> GateDecision:
+    return GateDecision(call, "allow")
+
+
+def block(call: ToolCall) -> GateDecision:
+    return GateDecision(call, "block", reason="not now")
+
+
+class Log:
+    """A gate that answers as it is told and keeps what happens in order."""
+
+    def __init__(self, answer: Answer = allow) -> None:
+        self.answer = answer
+        self.happened: list[str] = []
+        self.inputs: list[Mapping[str, object]] = []
+        self.settled: list[tuple[str, bool, str, Mapping[str, object]]] = []
+
+    async def decide(self, call: ToolCall) -> GateDecision:
+        self.happened.append(f"decide {call.tool_call_id}")
+        self.inputs.append(call.input)
+        return self.answer(call)
+
+    async def settle(self, result: ToolResult, output: str, seconds: float) -> ResultRecord:
+        self.happened.append(f"settle {result.tool_call_id}")
+        self.settled.append((result.tool_call_id, result.is_error, output, result.input))
+        return ResultRecord()
+
+
+class TestAllowed:
+    async def test_order(self) -> None:
+        """The gate decides before any listener, and hears the end before anybody sees the result."""
+        gate = Log()
+
+        @tool
+        async def work() -> str:
+            """Work."""
+            gate.happened.append("run")
+            return "done"
+
+        w = await watched(C(c1=("work", {})), T("ok"), tools=[work], gate=gate)
+        w.session.on("tool_call", lambda e: gate.happened.append("listener"))
+        w.session.on("tool_result", lambda e: gate.happened.append("result"))
+        assert 'result c1 ok "done"' in await w.say("go")
+        assert gate.happened == ["decide c1", "listener", "run", "settle c1", "result"]
+        assert gate.settled == [("c1", False, "done", {})]
+
+    async def test_runs_what_was_approved(self) -> None:
+        """What a person edited is what runs and what is settled; listeners are shown that."""
+        ran: list[str] = []
+        shown: list[object] = []
+        gate = Log(lambda call: allow(replace(call, input={"text": "edited"})))
+        w = await watched(C(c1=("note", {"text": "x"})), T("ok"), tools=[noted(ran)], gate=gate)
+        w.session.on("tool_call", lambda e: shown.append(e.args))
+        await w.say("go")
+        assert (ran, shown) == (["edited"], [{"text": "edited"}])
+        assert gate.settled == [("c1", False, "noted edited", {"text": "edited"})]
+
+    async def test_every_end_is_settled(self) -> None:
+        """Success, exception and reported failure are settled, each once."""
+        gate = Log()
+
+        @tool
+        async def broken() -> str:
+            """Break."""
+            raise RuntimeError("kaboom")
+
+        w = await watched(
+            C(c1=("broken", {}), c2=("note", {"text": "x"})),
+            T("ok"),
+            tools=[broken, noted([])],
+            gate=gate,
+        )
+        await w.say("go")
+        assert sorted(s[:3] for s in gate.settled) == [("c1", True, "kaboom"), ("c2", False, "noted x")]
+
+    async def test_gate_cannot_change_what_runs_afterwards(self) -> None:
+        """Arguments are copied: a gate that keeps and changes them changes nothing."""
+        ran: list[str] = []
+        gate = Log()
+        w = await watched(C(c1=("note", {"text": "x"})), T("ok"), tools=[noted(ran)], gate=gate)
+        w.session.on("tool_call", lambda e: gate.inputs[0].update(text="changed"))
+        await w.say("go")
+        assert ran == ["x"]
+
+
+class TestBlocked:
+    async def test_reason_reaches_the_model(self) -> None:
+        """A blocked call does not run, no listener is asked, and nothing is settled."""
+        ran: list[str] = []
+        gate = Log(block)
+        w = await watched(C(c1=("note", {})), T("ok"), tools=[noted(ran)], gate=gate)
+        w.session.on("tool_call", lambda e: gate.happened.append("listener"))
+        await w.say("go")
+        assert w.prompt(2)[-1] == 'result c1 err "not now"'
+        assert (ran, gate.happened) == ([], ["decide c1"])
+
+    async def test_shadow_mode_blocks_nothing(self) -> None:
+        """G-57: in shadow mode the call runs whatever enforce mode would have done."""
+        ran: list[str] = []
+        gate = Log(lambda call: GateDecision(call, "block", mode="shadow", reason="would"))
+        w = await watched(C(c1=("note", {})), T("ok"), tools=[noted(ran)], gate=gate)
+        await w.say("go")
+        assert ran == [""]
+
+    async def test_calls_that_cannot_run_are_not_asked_about(self) -> None:
+        """The gate sees calls of known tools with valid arguments only."""
+        gate = Log()
+        calls = C(c1=("nope", {}), c2=("note", {"wrong": 1}), c3=("note", "{"))
+        w = await watched(calls, T("ok"), tools=[noted([])], gate=gate)
+        await w.say("go")
+        assert gate.happened == []
+        assert len([e for e in w.events if isinstance(e, ToolResultEvent) and e.is_error]) == 3
+
+
+class TestFailsClosed:
+    async def call(self, answer: Callable[[ToolCall], object]) -> tuple[Watched, Log, list[str]]:
+        """One call under a gate that answers with `answer`."""
+        ran: list[str] = []
+        gate = Log(answer)
+        w = await watched(C(c1=("note", {})), T("ok"), tools=[noted(ran)], gate=gate)
+        await w.say("go")
+        return w, gate, ran
+
+    async def test_gate_that_raises(self) -> None:
+        """A gate that raises blocks the call with its error; the run goes on."""
+
+        def broken(call: ToolCall) -> GateDecision:
+            raise RuntimeError("nets on fire")
+
+        w, gate, ran = await self.call(broken)
+        assert w.prompt(2)[-1] == 'result c1 err "The gate failed: nets on fire"'
+        assert (ran, gate.settled) == ([], [])
+
+    async def test_gate_that_is_cancelled(self) -> None:
+        """A cancellation inside the gate blocks the call."""
+
+        def broken(call: ToolCall) -> GateDecision:
+            raise asyncio.CancelledError
+
+        w, _, ran = await self.call(broken)
+        assert w.prompt(2)[-1] == 'result c1 err "The decision was cancelled"'
+        assert ran == []
+
+    @pytest.mark.parametrize("answer", [None, True, "allow"])
+    async def test_answer_that_is_no_decision(self, answer: object) -> None:
+        """Only a decision allows a call."""
+        w, _, ran = await self.call(lambda call: answer)
+        assert w.prompt(2)[-1].startswith('result c1 err "The gate failed: it answered with')
+        assert ran == []
+
+    async def test_decision_about_another_call(self) -> None:
+        """A decision that names another call or tool allows nothing."""
+        for other in (ToolCall("c2", "note"), ToolCall("c1", "other")):
+            w, _, ran = await self.call(lambda call, other=other: allow(other))
+            assert w.prompt(2)[-1] == 'result c1 err "The gate failed: it answered for another call"'
+            assert ran == []
+
+    @pytest.mark.parametrize("edited", [{"wrong": 1}, {"text": 3}, {"text": object()}])
+    async def test_edit_that_does_not_fit(self, edited: dict[str, object]) -> None:
+        """An edited call is checked again; it does not run and is settled as failed."""
+        w, gate, ran = await self.call(lambda call: allow(replace(call, input=edited)))
+        assert w.prompt(2)[-1].startswith('result c1 err "')
+        assert ran == []
+        assert [s[:2] for s in gate.settled] == [("c1", True)]
+
+    async def test_settle_that_raises(self) -> None:
+        """A result that cannot be recorded fails the run after all tools of the step ended."""
+        ran: list[str] = []
+
+        class Broken(Log):
+            async def settle(self, result: ToolResult, output: str, seconds: float) -> ResultRecord:
+                if result.tool_call_id == "c1":
+                    raise OSError("disk full")
+                return await super().settle(result, output, seconds)
+
+        slow = Slow()
+        gate = Broken()
+        w = await watched(
+            C(c1=("note", {"text": "1"}), c2=("slow", {})),
+            T("never"),
+            tools=[noted(ran), slow.tool],
+            gate=gate,
+        )
+        w.session.send("go")
+        await slow.started.wait()
+        slow.go_on.set()
+        with pytest.raises(OSError, match="disk full"):
+            await w.session.wait_for_idle()
+        assert gate.settled == [("c2", False, "done", {})]
+        assert [s for s in w.seen if s.startswith(("result", "error"))] == [
+            'result c1 err "The call ended, but its result could not be recorded: disk full"',
+            'result c2 ok "done"',
+            "error(disk full)",
+        ]
+        assert len(w.model.requests) == 1
+
+    async def test_what_is_no_gate(self) -> None:
+        """A session does not start on a gate that nobody could ask."""
+        agent = Agent(ScriptedModel([]))
+        with pytest.raises(TypeError, match="object is no gate"):
+            await agent.create_session(gate=object())
+
+
+class TestWithListeners:
+    async def test_denied_afterwards(self) -> None:
+        """A listener that denies what the gate allowed: not run, settled as failed."""
+        ran: list[str] = []
+        gate = Log()
+        w = await watched(C(c1=("note", {})), T("ok"), tools=[noted(ran)], gate=gate)
+        w.session.on("tool_call", lambda e: Deny(reason="no"))
+        assert 'result c1 err "no"' in await w.say("go")
+        assert ran == []
+        assert gate.settled == [("c1", True, "no", {})]
+
+    async def test_overridden_afterwards(self) -> None:
+        """Other arguments go through the gate again, after the first decision was settled."""
+        ran: list[str] = []
+        gate = Log()
+        w = await watched(C(c1=("note", {"text": "x"})), T("ok"), tools=[noted(ran)], gate=gate)
+        w.session.on("tool_call", lambda e: Override(args={"text": "other"}))
+        await w.say("go")
+        assert ran == ["other"]
+        assert gate.happened == ["decide c1", "settle c1", "decide c1", "settle c1"]
+        assert [s[1] for s in gate.settled] == [True, False]
+
+    async def test_override_that_the_gate_blocks(self) -> None:
+        """A listener cannot override its way past the gate."""
+        ran: list[str] = []
+        gate = Log(lambda call: block(call) if call.input["text"] == "rm" else allow(call))
+        w = await watched(C(c1=("note", {"text": "x"})), T("ok"), tools=[noted(ran)], gate=gate)
+        w.session.on("tool_call", lambda e: Override(args={"text": "rm"}))
+        assert 'result c1 err "not now"' in await w.say("go")
+        assert ran == []
+
+    async def test_override_that_does_not_fit(self) -> None:
+        """A-46: arguments that do not fit never reach the gate a second time."""
+        gate = Log()
+        w = await watched(C(c1=("note", {})), T("ok"), tools=[noted([])], gate=gate)
+        w.session.on("tool_call", lambda e: Override(args={"wrong": 1}))
+        await w.say("go")
+        assert gate.happened == ["decide c1", "settle c1"]
+
+    async def test_listener_that_raises(self) -> None:
+        """A-32: a call the gate allowed is settled as failed when its listener raises."""
+        gate = Log()
+        w = await watched(C(c1=("note", {})), T("ok"), tools=[noted([])], gate=gate)
+
+        def broken(event: ToolCallEvent) -> None:
+            raise RuntimeError("listener broke")
+
+        w.session.on("tool_call", broken)
+        w.session.send("go")
+        with pytest.raises(RuntimeError, match="listener broke"):
+            await w.session.wait_for_idle()
+        assert gate.settled == [("c1", True, "Tool call not executed: listener broke", {})]
+
+
+class Person(Log):
+    """A gate that waits for a person who never answers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = asyncio.Event()
+        self.withdrawn = 0
+
+    async def decide(self, call: ToolCall) -> GateDecision:
+        self.asked.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            # Recording a withdrawal takes a moment, in which more may be said.
+            await asyncio.sleep(0.01)
+            self.withdrawn += 1
+            raise
+        raise AssertionError
+
+
+class TestInterrupted:
+    async def test_by_a_message(self) -> None:
+        """A-78: a message withdraws the question once, however many follow; nothing is settled."""
+        gate = Person()
+        w = await watched(C(c1=("note", {}), c2=("note", {})), T("ok"), tools=[noted([])], gate=gate)
+        w.session.send("go")
+        await gate.asked.wait()
+        w.session.send("one")
+        await asyncio.sleep(0)
+        w.session.send("two")
+        await w.session.wait_for_idle()
+        assert gate.withdrawn == 1
+        assert gate.settled == []
+        assert w.prompt(2)[2:] == [
+            f'result c1 err "{SKIPPED}"',
+            f'result c2 err "{SKIPPED}"',
+            'user "one"',
+            'user "two"',
+        ]
+
+    async def test_by_an_abort(self) -> None:
+        """A-96: an abort withdraws the question."""
+        gate = Person()
+        w = await watched(C(c1=("note", {})), T("never"), tools=[noted([])], gate=gate)
+        w.session.send("go")
+        await gate.asked.wait()
+        w.session.abort()
+        await w.session.wait_for_idle()
+        assert gate.withdrawn == 1
+        assert w.seen[-2:] == ['result c1 err "Aborted"', 'turn_end("")']
+
+    async def test_allowed_and_not_started(self) -> None:
+        """A-96: what the gate allowed and an abort kept from starting is settled as failed."""
+        ran: list[str] = []
+        gate = Log()
+        w = await watched(C(c1=("note", {}), c2=("note", {})), T("never"), tools=[noted(ran)], gate=gate)
+        w.session.on("tool_call", lambda e: w.session.abort() if e.call_id == "c2" else None)
+        await w.say("go")
+        assert ran == []
+        assert sorted(s[:3] for s in gate.settled) == [("c1", True, "Aborted"), ("c2", True, "Aborted")]
+
+    async def test_allowed_while_a_listener_thinks(self) -> None:
+        """A-78: a call the gate allowed, withdrawn at its listener, is settled as failed."""
+        gate = Log()
+        w = await watched(C(c1=("note", {})), T("ok"), tools=[noted([])], gate=gate)
+        thinking = asyncio.Event()
+
+        async def person(event: ToolCallEvent) -> None:
+            thinking.set()
+            await asyncio.Event().wait()
+
+        w.session.on("tool_call", person)
+        w.session.send("go")
+        await thinking.wait()
+        w.session.send("STEER")
+        await w.session.wait_for_idle()
+        assert gate.settled == [("c1", True, SKIPPED, {})]
+
+    async def test_decision_that_comes_all_the_same(self) -> None:
+        """A-78: a decision that was on its way when the message came stands."""
+        ran: list[str] = []
+
+        class Late(Log):
+            async def decide(self, call: ToolCall) -> GateDecision:
+                asked.set()
+                try:
+                    await asyncio.Event().wait()
+                except asyncio.CancelledError:
+                    return allow(call)
+                raise AssertionError
+
+        asked = asyncio.Event()
+        gate = Late()
+        w = await watched(C(c1=("note", {}), c2=("note", {})), T("ok"), tools=[noted(ran)], gate=gate)
+        w.session.send("go")
+        await asked.wait()
+        w.session.send("STEER")
+        await w.session.wait_for_idle()
+        assert ran == [""]
+        assert w.prompt(2)[2:4] == ['result c1 ok "noted "', f'result c2 err "{SKIPPED}"']
+        assert [s[:2] for s in gate.settled] == [("c1", False)]
+
+
+class TestManager:
+    """Real nets in front of real tools."""
+
+    RULES = "require test before deploy\nblock rm"
+
+    def tools(self, ran: list[str]) -> list[object]:
+        return [noted(ran, name) for name in ("test", "deploy", "rm")]
+
+    async def test_order_of_calls(self) -> None:
+        """A gate manager can be given as it is: what its nets forbid does not run."""
+        ran: list[str] = []
+        manager = create_gate_manager(registry=compile_rules(self.RULES).registry)
+        w = await watched(
+            C(c1=("deploy", {"text": "early"})),
+            C(c2=("test", {"text": "test"})),
+            C(c3=("deploy", {"text": "deploy"}), c4=("rm", {})),
+            T("ok"),
+            tools=self.tools(ran),
+            gate=manager,
+        )
+        seen = await w.say("go")
+        assert 'result c1 err "deploy requires a successful call to test first."' in seen
+        assert 'result c4 err "rm is blocked and cannot be called."' in seen
+        assert ran == ["test", "deploy"]
+
+    async def test_fresh_for_each_session(self) -> None:
+        """A function makes a gate of its own for each session."""
+        ran: list[str] = []
+        nets = compile_rules(self.RULES).registry
+        replies = [C(test={"text": "test"}), T("ok"), C(c9=("deploy", {})), T("ok")]
+        agent = Agent(
+            ScriptedModel(replies), tools=self.tools(ran), gate=lambda: create_gate_manager(registry=nets)
+        )
+        await (await agent.create_session()).prompt("test")
+        second = Watched(agent, await agent.create_session())
+        assert 'result c9 err "deploy requires a successful call to test first."' in await second.say(
+            "go"
+        )
+        assert ran == ["test"]

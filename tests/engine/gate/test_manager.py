@@ -1,0 +1,384 @@
+"""Managers: static and registry, their words, shadow mode, restoring, recording."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from interlock.engine import (
+    GateContext,
+    GateDecision,
+    GateManager,
+    NetError,
+    ToolCall,
+    Transition,
+    create_gate_manager,
+)
+from interlock.rules import compile_rules
+
+from .helpers import (
+    Operator,
+    call,
+    counting,
+    everything,
+    manager,
+    markings,
+    net,
+    reason,
+    registry,
+    result,
+    succeed,
+    tool,
+)
+
+
+class TestStatic:
+    """G-20: a fixed list of nets."""
+
+    def test_no_switching(self) -> None:
+        """G-20: nets of a static manager cannot be switched."""
+        gate = manager("block x")
+        assert not gate.is_dynamic
+        for change in (gate.add_net, gate.remove_net):
+            toggled = change("block-x")
+            assert (toggled.ok, toggled.message) == (
+                False,
+                "Static composition does not support dynamic nets",
+            )
+
+    def test_status(self) -> None:
+        """G-20: one line a net."""
+        assert manager("block x\nlimit y to 2 per session").format_status() == (
+            "block-x: ready:1\nlimit-y-2: ready:1, budget:2"
+        )
+
+    def test_repeated_names(self) -> None:
+        """G-43: a second net of one name is keyed name#2 and shown by its name."""
+        gate = manager("block x\nblock x\nblock x")
+        assert gate.active == tuple(gate.nets) == ("block-x", "block-x#2", "block-x#3")
+        assert [active.name for active in gate.get_active_nets()] == ["block-x"] * 3
+
+    @pytest.mark.parametrize("nets", [["block x"], [None], "block x", 3])
+    def test_only_nets(self, nets: Any) -> None:
+        """What is no net is refused at once."""
+        with pytest.raises((NetError, TypeError)):
+            create_gate_manager(nets)
+
+    def test_active_needs_a_registry(self) -> None:
+        """A static manager takes no list of active nets."""
+        with pytest.raises(NetError, match="needs a registry"):
+            create_gate_manager([], active=[])
+
+    def test_one_of_both(self) -> None:
+        """Nets come as a list or as a registry."""
+        for arguments in ({}, {"nets": [], "registry": {}}):
+            with pytest.raises(NetError, match="either a list of nets or a registry"):
+                create_gate_manager(**arguments)
+
+
+class TestRegistry:
+    """G-21: nets switched at run time."""
+
+    def test_all_by_default(self) -> None:
+        """G-21: without `active` every net starts active."""
+        assert registry("block x\nblock y").active == ("block-x", "block-y")
+        assert create_gate_manager(compile_rules("block x").registry).is_dynamic
+
+    def test_unknown_active(self) -> None:
+        """G-21: a misspelt name in `active` is an error naming it."""
+        with pytest.raises(NetError, match=r"Unknown nets in active: 'blok-x'\. Available: block-x"):
+            registry("block x", active=["blok-x"])
+
+    def test_messages(self) -> None:
+        """G-21: each change answers in its own words."""
+        gate = registry("block x\nblock y", active=["block-x"])
+        changes: list[tuple[Callable[[str], Any], str, bool, str]] = [
+            (gate.add_net, "block-y", True, "Activated 'block-y'"),
+            (gate.add_net, "block-y", False, "'block-y' is already active"),
+            (gate.remove_net, "block-x", True, "Deactivated 'block-x' (state preserved)"),
+            (gate.remove_net, "block-x", False, "'block-x' is not active. Active: block-y"),
+            (gate.add_net, "block-x", True, "Activated 'block-x'"),
+            (gate.remove_net, "z", False, "'z' is not active. Active: block-y, block-x"),
+            (gate.add_net, "z", False, "Unknown net 'z'. Available: block-x, block-y"),
+        ]
+        for change, name, ok, message in changes:
+            toggled = change(name)
+            assert (toggled.ok, toggled.message) == (ok, message)
+
+    async def test_order_is_of_activation(self) -> None:
+        """G-22: a net that comes back goes last, and so does its reason."""
+        gate = registry("block x\nrequire a before x")
+        assert await reason(gate, "x") == "x is blocked and cannot be called."
+        gate.remove_net("block-x")
+        gate.add_net("block-x")
+        assert gate.active == ("require-a-before-x", "block-x")
+        assert await reason(gate, "x") == "x requires a successful call to a first."
+
+    async def test_state_is_kept(self) -> None:
+        """G-21: a net that is switched on again resumes from where it was."""
+        gate = registry("limit x to 2 per session")
+        await succeed(gate, "x")
+        gate.remove_net("limit-x-2")
+        assert await reason(gate, "x", "2") is None
+        gate.add_net("limit-x-2")
+        assert markings(gate)["limit-x-2"]["budget"] == 1
+
+    def test_status(self) -> None:
+        """G-21: all nets in registry order, active or not."""
+        gate = registry("block x\nlimit y to 2 per session", active=["limit-y-2"])
+        assert gate.format_status() == (
+            "block-x (inactive): ready:1\nlimit-y-2 (active): ready:1, budget:2"
+        )
+
+    def test_one_net_twice(self) -> None:
+        """One net under two keys has two states."""
+        made = net("n", tool("x"))
+        gate = create_gate_manager(registry={"a": made, "b": made})
+        assert gate.states["a"] is not gate.states["b"]
+
+
+class TestPrompt:
+    """G-24: what the model is told."""
+
+    def test_prompt(self) -> None:
+        """G-24: a section an active net, a blank line between."""
+        gate = create_gate_manager(
+            [net("files", tool("write"), tool("edit"), free_tools=["ls", "cat"]), net("none")]
+        )
+        assert gate.format_system_prompt() == (
+            "## Active Petri Nets (composed)\n"
+            "### files\nAvailable gated tools: write, edit\nFree tools: ls, cat\nState: p:1\n"
+            "\n"
+            "### none\nAvailable gated tools: none\nFree tools: \nState: p:1"
+        )
+
+
+class TestOnDecision:
+    """G-23: hearing every decision."""
+
+    async def test_once_a_call(self) -> None:
+        """G-23: on_decision is called once for every call, allowed or not, before shadow allows it."""
+        heard: list[tuple[str, str, str | None]] = []
+        gate = manager(
+            "block x\nrequire a before b",
+            on_decision=lambda c, d: heard.append((c.tool_call_id, d.outcome, d.reason)),
+        )
+        await reason(gate, "x", "1")
+        await reason(gate, "a", "2")
+        await reason(gate, "a", "2")
+        gate.mode = "shadow"
+        await reason(gate, "x", "3")
+        assert heard == [
+            ("1", "block", "x is blocked and cannot be called."),
+            ("2", "allow", None),
+            ("2", "block", "Tool call id '2' is already in use."),
+            ("3", "block", "x is blocked and cannot be called."),
+        ]
+
+
+class TestShadow:
+    """G-57: what enforce mode would do, without asking and without blocking."""
+
+    async def test_never_blocks(self) -> None:
+        """G-57: the outcome tells what enforce would have done; the call may run."""
+        decision = await manager("block x", mode="shadow").handle_tool_call(call("x"))
+        assert (decision.outcome, decision.block, decision.mode) == ("block", False, "shadow")
+        assert (decision.net, decision.reason) == ("block-x", "x is blocked and cannot be called.")
+
+    async def test_never_asks(self) -> None:
+        """G-57: `ask` where enforce would have asked; the manual transition fires all the same."""
+        operator = Operator()
+        once = Transition("t", ["p"], [], ["x"], type="manual")
+        gate = create_gate_manager([net("n", once)], mode="shadow")
+        decision = await gate.handle_tool_call(call("x"), operator.context)
+        assert (decision.outcome, decision.net, operator.asked) == ("ask", "n", [])
+        assert [step.transition.name for step in decision.steps] == ["t"]
+        assert markings(gate) == {"n": {"p": 0}}
+
+    async def test_nobody_to_ask(self) -> None:
+        """G-13, G-57: where enforce would have blocked for want of a person, the outcome is block."""
+        gate = manager("require human-approval before x", mode="shadow")
+        decision = await gate.handle_tool_call(call("x"))
+        assert (decision.outcome, decision.reason) == ("block", "x requires human approval.")
+
+    async def test_nets_move_on(self) -> None:
+        """G-57: the net that would have blocked stays where it is, every other gated one fires."""
+        gate = manager("block x\nlimit x to 2 per session\nrequire x before y", mode="shadow")
+        decision = await gate.handle_tool_call(call("x"))
+        assert [step.net for step in decision.steps] == ["limit-x-2", "require-x-before-y"]
+        assert markings(gate)["limit-x-2"]["budget"] == 1
+        gate.handle_tool_result(result("x"))
+        assert (await gate.handle_tool_call(call("y", "2"))).outcome == "allow"
+
+    async def test_rejecting_validator(self) -> None:
+        """G-57: a net whose validator rejects stays, with its meta; the others keep theirs."""
+        gate = create_gate_manager(
+            [
+                net("a", Transition("t", ["p"], [], ["x"]), validate_tool_call=counting("n", 0)),
+                net("b", Transition("t", ["p"], [], ["x"]), validate_tool_call=counting("n")),
+            ],
+            mode="shadow",
+        )
+        decision = await gate.handle_tool_call(call("x"))
+        assert (decision.outcome, decision.net) == ("block", "a")
+        assert markings(gate) == {"a": {"p": 1}, "b": {"p": 0}}
+        assert [state.meta for state in gate.states.values()] == [{}, {"n": 1}]
+
+    def test_unknown_mode(self) -> None:
+        """A misspelt mode is an error, not shadow and not enforce."""
+        gate = manager("block x")
+        for mode in ("Shadow", "", None):
+            with pytest.raises(ValueError, match="mode is 'enforce' or 'shadow'"):
+                gate.mode = mode
+        assert gate.mode == "enforce"
+
+
+class TestRestore:
+    """Putting a gate where a record says it is."""
+
+    async def test_everything_comes_back(self) -> None:
+        """G-63: markings, pending calls, active nets and mode are set from outside."""
+        rules = "require a before b\nlimit c to 3 per session\nblock d"
+        first = registry(rules)
+        await succeed(first, "c", "0")
+        await reason(first, "a", "7")
+        first.remove_net("block-d")
+        first.mode = "shadow"
+        second = registry(rules)
+        second.restore(
+            markings=markings(first),
+            pending=[
+                (key, pending.transition.name, pending.tool, pending.call)
+                for key, state in first.states.items()
+                for calls in state.pending.values()
+                for pending in calls
+            ],
+            active=first.active,
+            mode=first.mode,
+        )
+        assert everything(second) == everything(first)
+        assert (second.active, second.mode) == (first.active, first.mode)
+        assert second.handle_tool_result(result("a", "7")) == first.handle_tool_result(result("a", "7"))
+        assert markings(second) == markings(first)
+
+    async def test_pending_is_replaced(self) -> None:
+        """What is restored replaces what was pending; what is left out stays."""
+        gate = registry("require a before b")
+        await reason(gate, "a", "1")
+        gate.restore(markings={})
+        assert await reason(gate, "a", "1") == "Tool call id '1' is already in use."
+        gate.restore(pending=[])
+        assert gate.states["require-a-before-b"].pending == {}
+        assert await reason(gate, "a", "1") is None
+
+    @pytest.mark.parametrize(
+        ("wrong", "message"),
+        [
+            ({"markings": {"nope": {}}}, "Unknown net 'nope'"),
+            ({"markings": {"block-x": {"nope": 1}}}, "has no place 'nope'"),
+            ({"active": ["nope"]}, "Unknown nets in active: 'nope'"),
+            ({"pending": [("block-x", "nope", "x", ToolCall("1", "x"))]}, "no transition 'nope'"),
+            ({"pending": [("nope", "do-x", "x", ToolCall("1", "x"))]}, "Unknown net 'nope'"),
+        ],
+    )
+    def test_wrong_record_changes_nothing(self, wrong: dict[str, Any], message: str) -> None:
+        """A record of other nets is an error and leaves the gate as it was."""
+        gate = registry("block x\nblock y")
+        before = (everything(gate), gate.active, gate.mode)
+        rest = {"markings": {"block-y": {"ready": 0}}, "active": [], "mode": "shadow", "pending": []}
+        with pytest.raises(NetError, match=message):
+            gate.restore(**{**rest, **wrong})
+        assert (everything(gate), gate.active, gate.mode) == before
+
+
+class Journal:
+    """A record that can fail, or be held up."""
+
+    def __init__(self) -> None:
+        self.kept: list[tuple[str, str]] = []
+        self.problem: Exception | None = None
+        self.written = asyncio.Event()
+        self.written.set()
+        self.writing = asyncio.Event()
+
+    async def __call__(self, called: ToolCall, decision: GateDecision) -> None:
+        self.writing.set()
+        await self.written.wait()
+        if self.problem is not None:
+            raise self.problem
+        self.kept.append((called.tool_call_id, decision.outcome))
+
+
+class TestRecording:
+    """No decision is given out that is not recorded."""
+
+    async def test_every_decision(self) -> None:
+        """Allowed, blocked, refused and failed calls are all recorded, after they are committed."""
+        journal = Journal()
+        gate = manager("block x\nrequire human-approval before y", record=journal)
+
+        def explode(_request: object) -> bool:
+            raise OSError
+
+        await reason(gate, "free", "1")
+        await reason(gate, "x", "2")
+        await gate.handle_tool_call(call("y", "3"), Operator(False).context)
+        await gate.handle_tool_call(call("y", "4"), GateContext(explode))
+        assert journal.kept == [("1", "allow"), ("2", "block"), ("3", "block"), ("4", "block")]
+
+    async def test_unrecorded_blocks(self, caplog: pytest.LogCaptureFixture) -> None:
+        """A decision that could not be recorded blocks, and so does every later call until restored."""
+        journal = Journal()
+        heard: list[str] = []
+        gate: GateManager = manager(
+            "limit x to 2 per session", record=journal, on_decision=lambda _, d: heard.append(d.outcome)
+        )
+        journal.problem = OSError("disk full")
+        expected = "decision could not be recorded: disk full"
+        with caplog.at_level(logging.CRITICAL):
+            assert await reason(gate, "x", "1") == expected
+            journal.problem = None
+            assert await reason(gate, "free", "2") == expected
+        assert (journal.kept, heard) == ([], ["block", "block"])
+        gate.restore(markings={"limit-x-2": {"ready": 1, "budget": 2}}, pending=[])
+        assert await reason(gate, "x", "1") is None
+        assert journal.kept == [("1", "allow")]
+
+    async def test_shadow_too(self) -> None:
+        """What is not recorded does not run in shadow mode either."""
+        journal = Journal()
+        journal.problem = OSError("disk full")
+        gate = manager("block x", record=journal, mode="shadow")
+        assert (await gate.handle_tool_call(call("free"))).block
+
+    async def test_waits_for_the_record(self) -> None:
+        """The decision is given out only once it is recorded; its id is in use till then."""
+        journal = Journal()
+        journal.written.clear()
+        gate = manager("block x", record=journal)
+        deciding = asyncio.create_task(gate.handle_tool_call(call("free")))
+        await journal.writing.wait()
+        assert not deciding.done()
+        second = asyncio.create_task(gate.handle_tool_call(call("free")))
+        journal.written.set()
+        assert (await deciding).outcome == "allow"
+        assert (await second).reason == "Tool call id '1' is already in use."
+
+    async def test_cancelled_while_recording(self) -> None:
+        """A cancelled call's record is finished first, so that gate and record stay together."""
+        journal = Journal()
+        journal.written.clear()
+        gate = manager("limit x to 2 per session", record=journal)
+        deciding = asyncio.create_task(gate.handle_tool_call(call("x")))
+        await journal.writing.wait()
+        deciding.cancel()
+        asyncio.get_running_loop().call_soon(journal.written.set)
+        with pytest.raises(asyncio.CancelledError):
+            await deciding
+        assert journal.kept == [("1", "allow")]
+        assert markings(gate)["limit-x-2"]["budget"] == 1
+        assert await reason(gate, "x", "1") is None

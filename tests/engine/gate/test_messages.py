@@ -1,0 +1,183 @@
+"""Finished calls out of a conversation."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from interlock.engine import ReplayEntry, create_gate, replay_entries
+from interlock.rules import compile_rules
+
+
+def asked(*calls: tuple[str, str, Any]) -> dict[str, Any]:
+    """An assistant's message in OpenAI's shape."""
+    return {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [
+            {"id": i, "type": "function", "function": {"name": name, "arguments": arguments}}
+            for i, name, arguments in calls
+        ],
+    }
+
+
+def answered(call_id: str, content: Any = "ok", **more: Any) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": call_id, "content": content, **more}
+
+
+def vercel(call_id: str, name: str, value: Any) -> dict[str, Any]:
+    """An assistant's message in the Vercel AI SDK's shape."""
+    part = {"type": "tool-call", "toolCallId": call_id, "toolName": name, "input": value}
+    return {"role": "assistant", "content": [{"type": "text", "text": "so"}, part]}
+
+
+def returned(call_id: str, name: str, output: Any) -> dict[str, Any]:
+    part = {"type": "tool-result", "toolCallId": call_id, "toolName": name, "output": output}
+    return {"role": "tool", "content": [part]}
+
+
+def soft_failure(_tool: str, value: Any) -> bool:
+    """A classifier as authors write it, which knows only objects."""
+    return value["success"] is False
+
+
+class TestOpenAI:
+    """G-32: OpenAI's and litellm's messages."""
+
+    def test_results_in_order(self) -> None:
+        """G-32: entries come in the order of results, with their calls' input."""
+        messages = [
+            {"role": "user", "content": "go"},
+            asked(("1", "lint", '{"path": "a"}'), ("2", "test", "{}")),
+            answered("2"),
+            answered("1"),
+        ]
+        assert replay_entries(messages) == [ReplayEntry("test", {}), ReplayEntry("lint", {"path": "a"})]
+
+    def test_objects_do_as_well(self) -> None:
+        """G-32: messages may be a client library's own objects."""
+        function = SimpleNamespace(name="lint", arguments='{"path": "a"}')
+        messages = [
+            SimpleNamespace(role="assistant", tool_calls=[SimpleNamespace(id="1", function=function)]),
+            SimpleNamespace(role="tool", content="ok", tool_call_id="1", name="lint"),
+        ]
+        assert replay_entries(messages) == [ReplayEntry("lint", {"path": "a"})]
+
+    @pytest.mark.parametrize("arguments", ["{", "[1]", '"x"', None, 3, "[" * 100_000])
+    def test_arguments_that_are_no_object(self, arguments: Any) -> None:
+        """G-32: arguments that are no JSON object count as none."""
+        assert replay_entries([asked(("1", "x", arguments)), answered("1")]) == [ReplayEntry("x", {})]
+
+    @pytest.mark.parametrize(
+        ("content", "failed"),
+        [
+            ('{"success": false}', True),
+            ('{"success": true}', False),
+            ([{"type": "text", "text": '{"success": false}'}], True),
+            ("plain", True),
+            (None, True),
+        ],
+    )
+    def test_classifier_sees_the_tools_value(self, content: Any, failed: bool) -> None:
+        """G-32: a value written as JSON is shown to the classifier as such; one it cannot read failed."""
+        (entry,) = replay_entries([asked(("1", "x", "{}")), answered("1", content)], soft_failure)
+        assert entry.is_error is failed
+
+    def test_classifier_sees_the_text(self) -> None:
+        """G-32: a classifier that knows text sees text."""
+        messages = [asked(("1", "x", "{}")), answered("1", '{"log": "ERR"}')]
+        (entry,) = replay_entries(messages, lambda _, value: isinstance(value, str) and "ERR" in value)
+        assert entry.is_error
+
+
+class TestVercel:
+    """G-32: the Vercel AI SDK's parts."""
+
+    @pytest.mark.parametrize("kind", ["error-text", "error-json", "execution-denied"])
+    def test_error_kinds(self, kind: str) -> None:
+        """G-32: the three error kinds are errors without asking the classifier."""
+        seen: list[object] = []
+        messages = [vercel("1", "x", {"a": 1}), returned("1", "x", {"type": kind, "value": "no"})]
+        entries = replay_entries(messages, lambda _, value: bool(seen.append(value)))
+        assert (entries, seen) == ([ReplayEntry("x", {"a": 1}, is_error=True)], [])
+
+    @pytest.mark.parametrize(
+        ("output", "shown"),
+        [
+            ({"type": "text", "value": "done"}, "done"),
+            ({"type": "json", "value": {"ok": 1}}, {"ok": 1}),
+            ({"type": "json"}, {"type": "json"}),
+            ({"type": "content", "value": []}, {"type": "content", "value": []}),
+            ("raw", "raw"),
+        ],
+    )
+    def test_wrappers_are_stripped(self, output: Any, shown: Any) -> None:
+        """G-32: the classifier sees the value without its wrapper."""
+        seen: list[object] = []
+        replay_entries([vercel("1", "x", {}), returned("1", "x", output)],
+                       lambda _, value: bool(seen.append(value)))  # fmt: skip
+        assert seen == [shown]
+
+    def test_raising_classifier(self) -> None:
+        """G-32: a classifier that raises counts as an error."""
+        messages = [vercel("1", "x", {}), returned("1", "x", "text")]
+        assert replay_entries(messages, soft_failure)[0].is_error
+
+
+class TestDistrust:
+    """G-62: histories that do not add up."""
+
+    def test_result_without_call(self) -> None:
+        """G-62: a result without a matching call is ignored, in both shapes."""
+        assert replay_entries([answered("1"), returned("2", "x", "ok")]) == []
+
+    def test_repeated_result(self) -> None:
+        """G-62: a repeated result counts once, as it first was."""
+        messages = [asked(("1", "x", "{}")), answered("1"), answered("1"), returned("1", "x", "ok")]
+        assert replay_entries(messages) == [ReplayEntry("x", {})]
+
+    def test_call_without_result(self) -> None:
+        """G-62: a call without result has no effect."""
+        assert replay_entries([asked(("1", "x", "{}"))]) == []
+
+    def test_duplicate_id_keeps_the_first_input(self) -> None:
+        """G-62: of two calls with one id the first one's input counts."""
+        messages = [asked(("1", "x", '{"n": 1}')), asked(("1", "x", '{"n": 2}')), answered("1")]
+        assert replay_entries(messages) == [ReplayEntry("x", {"n": 1})]
+
+    def test_other_tools_result(self) -> None:
+        """G-53: a result that names another tool than its call is ignored."""
+        messages = [asked(("1", "x", "{}"), ("2", "y", "{}")), answered("1", name="y"),
+                    returned("2", "x", "ok")]  # fmt: skip
+        assert replay_entries(messages) == []
+
+    @pytest.mark.parametrize(
+        "message",
+        [
+            None,
+            3,
+            "text",
+            [],
+            {},
+            {"role": "tool"},
+            {"role": "assistant", "tool_calls": [None, {"id": 1}]},
+            {"role": "assistant", "content": [None, [], {"type": "tool-call"}]},
+            {"role": "tool", "content": [None, {"type": "tool-result", "toolCallId": None}]},
+        ],
+    )
+    def test_strange_messages(self, message: object) -> None:
+        """What has neither shape is passed over."""
+        assert replay_entries([message]) == []
+
+
+class TestInitialState:
+    """G-31: sessions that begin with a history."""
+
+    async def test_messages_unlock(self) -> None:
+        """G-31: `messages` brings the nets to where the conversation left them."""
+        gate = create_gate(compile_rules("require lint before deploy").nets)
+        messages = [asked(("1", "lint", "{}")), answered("1")]
+        tools = {"deploy": lambda: "deployed"}
+        assert gate.wrap_tools(tools, messages=messages).tools["deploy"]() == "deployed"

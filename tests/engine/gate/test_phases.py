@@ -1,0 +1,408 @@
+"""Verdicts and the four phases."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.engine import (
+    GateContext,
+    GateManager,
+    NetError,
+    Rejection,
+    SequenceRule,
+    ToolCall,
+    Transition,
+    classify_nets,
+    create_gate_manager,
+    create_gate_state,
+    resolve_tool,
+)
+
+from .helpers import (
+    Operator,
+    call,
+    counting,
+    everything,
+    manager,
+    markings,
+    net,
+    reason,
+    result,
+    succeed,
+    tool,
+)
+
+
+class TestVerdicts:
+    """What one net says of a call."""
+
+    def test_four_kinds(self) -> None:
+        """G-10: free, abstain, gated by the first enabled transition, else blocked."""
+        gate = net(
+            "n",
+            Transition("closed", ["q"], [], ["x", "shut"]),
+            Transition("first", ["p"], ["p"], ["x"]),
+            Transition("second", ["p"], ["p"], ["x"]),
+            marking={"p": 1, "q": 0},
+            free_tools=["ls"],
+        )
+        gate_manager = create_gate_manager([gate])
+        found = {name: gate_manager.classify(call(name))[0] for name in ("ls", "other", "x", "shut")}
+        assert {name: verdict.kind for name, verdict in found.items()} == {
+            "ls": "free",
+            "other": "abstain",
+            "x": "gated",
+            "shut": "blocked",
+        }
+        assert [step.transition.name for step in found["x"].steps] == ["first"]
+
+    def test_free_wins_over_covered(self) -> None:
+        """G-10: a free tool is free though a transition covers it too."""
+        gate = create_gate_manager([net("n", Transition("t", ["p"], [], ["x"]), free_tools=["x"])])
+        assert gate.classify(call("x"))[0].kind == "free"
+
+    def test_classify_changes_nothing(self) -> None:
+        """G-10: classifying is pure."""
+        gate = manager("limit x to 1 per session")
+        before = everything(gate)
+        assert gate.classify(call("x")) == gate.classify(call("x"))
+        assert everything(gate) == before
+
+    def test_classify_nets_alone(self) -> None:
+        """G-10: phase 1 works on nets and states without a manager."""
+        nets = [net("a", tool("x")), net("b", tool("y"))]
+        states = [create_gate_state({"p": 1}), create_gate_state({"p": 0})]
+        assert [v.kind for v in classify_nets(nets, states, call("y"))] == ["abstain", "blocked"]
+        with pytest.raises(ValueError, match="zip"):
+            classify_nets(nets, states[:1], call("y"))
+
+    def test_resolve_tool(self) -> None:
+        """G-1: a mapper gives the name a net knows a call by."""
+        mapped = net("n", tool("rm"), tool_mapper=lambda c: str(c.input["command"]).split()[0])
+        assert resolve_tool(mapped, call("bash", command="rm -rf x")) == "rm"
+        assert resolve_tool(net("m", tool("rm")), call("bash")) == "bash"
+
+
+class TestComposition:
+    """Many nets, one decision."""
+
+    async def test_first_block_speaks(self) -> None:
+        """G-11: one blocked net rejects, and the first in active order gives the reason."""
+        gate = manager("limit x to 9 per session\nblock x\nrequire a before x")
+        decision = await gate.handle_tool_call(call("x"))
+        assert decision.block
+        assert decision.reason == "x is blocked and cannot be called."
+        assert markings(gate)["limit-x-9"]["budget"] == 9
+
+    async def test_nobody_objects(self) -> None:
+        """G-11: where all nets abstain or call it free, the call passes and nothing moves."""
+        gate = create_gate_manager([net("n", tool("x"), free_tools=["ls"])])
+        for name in ("ls", "unknown"):
+            decision = await gate.handle_tool_call(call(name))
+            assert (decision.outcome, decision.steps) == ("allow", ())
+
+    async def test_no_nets(self) -> None:
+        """G-11: without nets everything is allowed."""
+        assert await reason(create_gate_manager([]), "anything") is None
+
+    async def test_block_names_its_rule(self) -> None:
+        """G-60: a block carries the net and the rule with its file and line."""
+        decision = await manager("# why\nrequire lint before test").handle_tool_call(call("test"))
+        assert decision.net == "require-lint-before-test"
+        assert isinstance(decision.rule, SequenceRule)
+        assert decision.rule.source is not None
+        assert (decision.rule.source.line, decision.rule.source.file) == (2, "<rules>")
+
+
+class TestReasons:
+    """G-18: the exact sentences."""
+
+    @pytest.mark.parametrize(
+        ("rules", "calls", "blocked", "expected"),
+        [
+            ("require A before B", [], "B", "B requires a successful call to A first."),
+            ("limit A to 1 per session", ["A"], "A", "A has reached its limit of 1 calls per session."),
+            ("limit A to 2 per go", ["A", "A"], "A", "A has reached its limit of 2 calls per go."),
+            ("block A", [], "A", "A is blocked and cannot be called."),
+            ("require human-approval before A", [], "A", "A requires human approval."),
+        ],
+    )
+    async def test_rules(self, rules: str, calls: list[str], blocked: str, expected: str) -> None:
+        """G-18: each kind of rule has its sentence."""
+        gate = manager(rules)
+        for number, name in enumerate(calls):
+            await succeed(gate, name, f"c{number}")
+        assert await reason(gate, blocked) == expected
+
+    async def test_hand_built(self) -> None:
+        """G-18: a net without a rule says that the tool is not available."""
+        gate = create_gate_manager([net("n", tool("x"), marking={"p": 0})])
+        assert await reason(gate, "x") == "Tool 'x' is not available in the current state."
+
+
+class TestManual:
+    """Approvals, in order."""
+
+    async def test_nobody_to_ask(self) -> None:
+        """G-13: without confirm a manual transition blocks."""
+        gate = create_gate_manager([net("n", tool("x", type="manual"))])
+        decision = await gate.handle_tool_call(call("x"), GateContext())
+        assert (decision.reason, decision.net) == ("x requires human approval.", "n")
+
+    async def test_message(self) -> None:
+        """G-13: the question names tool, transition and net."""
+        operator = Operator()
+        gate = manager("require human-approval before deploy")
+        assert not (await gate.handle_tool_call(call("deploy"), operator.context)).block
+        assert [request.message for request in operator.asked] == [
+            "Allow 'deploy' via transition 'approve' in net 'approve-before-deploy'?"
+        ]
+
+    async def test_once_a_net_in_order(self) -> None:
+        """G-13: every gated net with a manual transition asks once, in active order."""
+        operator = Operator()
+        gate = create_gate_manager(
+            [net("a", tool("x", type="manual")), net("b", tool("x")), net("c", tool("x", type="manual"))]
+        )
+        decision = await gate.handle_tool_call(call("x"), operator.context)
+        assert [request.net for request in operator.asked] == ["a", "c"]
+        assert [approval.net for approval in decision.approvals] == ["a", "c"]
+
+    async def test_second_refuses(self) -> None:
+        """G-13: one refusal blocks, and the net that was approved has not fired."""
+        operator = Operator(True, False)
+        gate = create_gate_manager(
+            [
+                net("a", Transition("t", ["p"], [], ["x"], type="manual")),
+                net("b", tool("x", type="manual")),
+            ]
+        )
+        decision = await gate.handle_tool_call(call("x"), operator.context)
+        assert (decision.reason, decision.net) == ("x was rejected by human review.", "b")
+        assert markings(gate)["a"] == {"p": 1}
+
+    async def test_blocked_calls_do_not_ask(self) -> None:
+        """G-11: nobody is asked about a call that another net blocks anyway."""
+        operator = Operator()
+        gate = manager("require human-approval before x\nblock x")
+        assert (await gate.handle_tool_call(call("x"), operator.context)).block
+        assert operator.asked == []
+
+
+class TestValidators:
+    """Phase 3."""
+
+    async def test_after_approval(self) -> None:
+        """G-14: validators run after approvals and only then."""
+        validated: list[str] = []
+        gate = create_gate_manager(
+            [
+                net(
+                    "n",
+                    tool("x", type="manual"),
+                    validate_tool_call=lambda c, *_: validated.append(c.tool_name),
+                )
+            ]
+        )
+        await gate.handle_tool_call(call("x"), Operator(False).context)
+        assert validated == []
+        await gate.handle_tool_call(call("x"), Operator(True).context)
+        assert validated == ["x"]
+
+    async def test_first_rejection_wins(self) -> None:
+        """G-14: the first rejection in active order gives the reason, and all meta is as before."""
+        gate = create_gate_manager(
+            [
+                net("a", tool("x"), validate_tool_call=counting("n")),
+                net("b", tool("x"), validate_tool_call=counting("m", maximum=0)),
+                net("c", tool("x"), validate_tool_call=counting("k", maximum=0)),
+            ]
+        )
+        decision = await gate.handle_tool_call(call("x"))
+        assert (decision.reason, decision.net) == ("x: m exceeded 0", "b")
+        assert [state.meta for state in gate.states.values()] == [{}, {}, {}]
+
+    async def test_meta_stays_when_allowed(self) -> None:
+        """G-14: what validators wrote stays when the call is allowed."""
+        gate = create_gate_manager([net("a", tool("x"), validate_tool_call=counting("n"))])
+        await reason(gate, "x")
+        await reason(gate, "x", "2")
+        assert gate.states["a"].meta == {"n": 2}
+
+    async def test_deep_changes_are_undone(self) -> None:
+        """G-14: a rejection also undoes changes inside what meta holds."""
+
+        def validate(_call: ToolCall, _tool: str, _t: Transition, state: object) -> Rejection:
+            state.meta["paths"].append("new")
+            return Rejection("no")
+
+        gate = create_gate_manager([net("a", tool("x"), validate_tool_call=validate)])
+        gate.states["a"].meta["paths"] = ["old"]
+        assert await reason(gate, "x") == "no"
+        assert gate.states["a"].meta == {"paths": ["old"]}
+
+
+class TestCommit:
+    """Phase 4."""
+
+    async def test_all_or_none(self) -> None:
+        """G-15: when one net's transition is gone at commit, no net has fired and meta is as before."""
+        gate: GateManager
+
+        def take_the_token(*_: object) -> None:
+            gate.states["b"].marking = {"p": 0}
+
+        gate = create_gate_manager(
+            [
+                net("a", Transition("t", ["p"], [], ["x"]), validate_tool_call=counting("n")),
+                net("b", Transition("t", ["p"], [], ["x"]), validate_tool_call=take_the_token),
+            ]
+        )
+        decision = await gate.handle_tool_call(call("x"))
+        assert decision.reason == "Tool 'x' is no longer available (state changed)."
+        assert decision.net == "b"
+        assert gate.states["a"].marking == {"p": 1}
+        assert gate.states["a"].meta == {}
+
+    async def test_fires_and_advances(self) -> None:
+        """G-15: a gated net fires, then its structural transitions run."""
+        gate = create_gate_manager(
+            [
+                net(
+                    "n",
+                    Transition("t", ["p"], ["q"], ["x"]),
+                    Transition("s", ["q"], ["r"]),
+                    marking={"p": 1, "q": 0, "r": 0},
+                )
+            ]
+        )
+        decision = await gate.handle_tool_call(call("x"))
+        assert gate.states["n"].marking == {"p": 0, "q": 0, "r": 1}
+        assert [(s.net, s.transition.name, s.tool) for s in decision.steps] == [("n", "t", "x")]
+
+    async def test_deferred_waits(self) -> None:
+        """G-15: a deferred transition is recorded under the call's id and nothing moves."""
+        gate = manager("require a before b")
+        await gate.handle_tool_call(call("a", "c7"))
+        state = gate.states["require-a-before-b"]
+        assert [(p.transition.name, p.tool) for p in state.pending["c7"]] == [("do-a", "a")]
+        assert state.marking["ready"] == 1
+
+    async def test_a_net_that_never_rests(self) -> None:
+        """G-61: a structural loop met at commit blocks the call, and nothing has fired."""
+        gate = create_gate_manager(
+            [
+                net(
+                    "grow",
+                    Transition("x", ["on"], ["p"], ["x"]),
+                    Transition("loop", ["p"], ["p", "q"]),
+                    marking={"on": 1, "p": 0, "q": 0},
+                )
+            ]
+        )
+        before = everything(gate)
+        assert "do not come to rest" in str(await reason(gate, "x"))
+        assert everything(gate) == before
+
+    def test_a_net_that_never_starts(self) -> None:
+        """G-61: a structural loop in the initial marking is an error at once."""
+        with pytest.raises(NetError, match="net 'grow'"):
+            create_gate_manager([net("grow", Transition("loop", ["p"], ["p", "p"]))])
+
+
+class TestFailingCallbacks:
+    """G-59: what raises blocks and never allows."""
+
+    async def test_mapper(self) -> None:
+        """G-59: a mapper that raises blocks in its net's name."""
+        gate = create_gate_manager([net("n", tool("x"), tool_mapper=lambda c: str(c.input["nope"]))])
+        assert await reason(gate, "x") == "n: tool_mapper failed: 'nope'"
+
+    async def test_mapper_gives_no_name(self) -> None:
+        """G-59: a mapper that returns no string blocks."""
+        gate = create_gate_manager([net("n", tool("x"), tool_mapper=lambda _: None)])
+        assert await reason(gate, "x") == "n: tool_mapper failed: returned None, expected a tool name"
+
+    @pytest.mark.parametrize("names", ["x", [], [3], None])
+    async def test_names(self, names: object) -> None:
+        """G-59: names that are no list of strings block."""
+        gate = create_gate_manager([net("n", tool("x"), call_names=lambda _: names)])
+        assert str(await reason(gate, "x")).startswith("n: call_names failed: returned ")
+
+    async def test_validator(self) -> None:
+        """G-59: a validator that raises blocks and all meta is as before."""
+
+        def explode(_call: ToolCall, _tool: str, _t: Transition, state: object) -> None:
+            state.meta["half"] = True
+            raise OSError("disk gone")
+
+        gate = create_gate_manager(
+            [
+                net("a", tool("x"), validate_tool_call=counting("n")),
+                net("b", tool("x"), validate_tool_call=explode),
+            ]
+        )
+        assert await reason(gate, "x") == "b: validate_tool_call failed: disk gone"
+        assert [state.meta for state in gate.states.values()] == [{}, {}]
+
+    async def test_validator_returns_nonsense(self) -> None:
+        """G-59: a validator must say None or Rejection; anything else blocks."""
+        gate = create_gate_manager([net("n", tool("x"), validate_tool_call=lambda *_: False)])
+        assert "validate_tool_call failed: returned False" in str(await reason(gate, "x"))
+
+    async def test_confirm(self) -> None:
+        """G-59: a confirm that raises blocks."""
+
+        def confirm(_request: object) -> bool:
+            raise OSError("no terminal")
+
+        gate = create_gate_manager([net("n", tool("x", type="manual"))])
+        decision = await gate.handle_tool_call(call("x"), GateContext(confirm))
+        assert decision.reason == "n: confirm failed: no terminal"
+
+    @pytest.mark.parametrize("answer", ["yes", 1, None, [True]])
+    async def test_confirm_gives_no_answer(self, answer: object) -> None:
+        """G-59: only True, False and an ApprovalAnswer are answers."""
+        gate = create_gate_manager([net("n", tool("x", type="manual"))])
+        decision = await gate.handle_tool_call(call("x"), GateContext(lambda _: answer))
+        assert decision.block
+        assert str(decision.reason).startswith("n: confirm failed: returned ")
+
+    async def test_hook_does_not_stop_others(self) -> None:
+        """G-59: a deferred hook that raises is logged; every net gets the result, its meta undone."""
+
+        def explode(_call: ToolCall, _tool: str, _t: Transition, state: object) -> None:
+            state.meta["half"] = True
+            raise OSError("disk gone")
+
+        seen: list[str] = []
+        deferred = Transition("t", ["p"], ["q"], ["x"], deferred=True)
+        rest = Transition("s", ["q"], ["r"])
+        places = {"p": 1, "q": 0, "r": 0}
+        gate = create_gate_manager(
+            [
+                net("a", deferred, rest, marking=places, on_deferred_result=explode),
+                net(
+                    "b",
+                    deferred,
+                    marking=places,
+                    on_deferred_result=lambda c, *_: seen.append(c.tool_name),
+                ),
+            ]
+        )
+        await reason(gate, "x")
+        record = gate.handle_tool_result(result("x"))
+        assert [step.net for step in record.fired] == ["a", "b"]
+        assert gate.states["a"].marking == {"p": 0, "q": 0, "r": 1}
+        assert gate.states["a"].meta == {}
+        assert seen == ["x"]
+
+    async def test_on_decision(self) -> None:
+        """G-59: an on_decision that raises changes nothing about the decision."""
+
+        def explode(*_: object) -> None:
+            raise OSError("log full")
+
+        gate = manager("block x", on_decision=explode)
+        assert await reason(gate, "x") == "x is blocked and cannot be called."
+        assert await reason(gate, "y") is None

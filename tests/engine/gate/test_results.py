@@ -1,0 +1,174 @@
+"""Results, deferred transitions and replay."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.engine import (
+    GateState,
+    NetError,
+    ReplayEntry,
+    ToolCall,
+    ToolResult,
+    Transition,
+    create_gate_manager,
+)
+
+from .helpers import call, everything, manager, markings, net, reason, registry, result, succeed, tool
+
+
+class TestResults:
+    """G-16: what a result does."""
+
+    def test_unknown_id(self) -> None:
+        """G-16: a result nobody waits for changes nothing."""
+        gate = manager("require a before b")
+        before = everything(gate)
+        record = gate.handle_tool_result(result("a"))
+        assert (record.fired, record.dropped, record.anomaly) == ((), (), None)
+        assert everything(gate) == before
+
+    async def test_success_unlocks(self) -> None:
+        """G-16: success fires the deferred transition."""
+        gate = manager("require a before b")
+        await reason(gate, "a")
+        record = gate.handle_tool_result(result("a"))
+        assert [(s.net, s.transition.name, s.tool) for s in record.fired] == [
+            ("require-a-before-b", "do-a", "a")
+        ]
+        assert await reason(gate, "b", "2") is None
+
+    async def test_error_drops(self) -> None:
+        """G-16: an error drops the pending entry and leaves the marking; a later success is too late."""
+        gate = manager("require a before b")
+        await reason(gate, "a")
+        before = markings(gate)
+        record = gate.handle_tool_result(result("a", is_error=True))
+        assert [step.transition.name for step in record.dropped] == ["do-a"]
+        assert gate.handle_tool_result(result("a")).fired == ()
+        assert markings(gate) == before
+
+    async def test_not_enabled_any_more(self) -> None:
+        """G-16: of two calls that both succeed on one token, the second is dropped."""
+        gate = manager("require a before b")
+        await reason(gate, "a", "1")
+        await reason(gate, "a", "2")
+        assert len(gate.handle_tool_result(result("a", "2")).fired) == 1
+        assert len(gate.handle_tool_result(result("a", "1")).dropped) == 1
+        assert markings(gate)["require-a-before-b"] == {"idle": 0, "ready": 0, "gate": 1}
+
+    async def test_inactive_nets_learn(self) -> None:
+        """G-17: a net that was switched off while the call ran still learns its outcome."""
+        gate = registry("require a before b")
+        await reason(gate, "a")
+        gate.remove_net("require-a-before-b")
+        assert len(gate.handle_tool_result(result("a")).fired) == 1
+        assert markings(gate)["require-a-before-b"]["gate"] == 1
+
+    async def test_hook_sees_the_calls_input(self) -> None:
+        """G-53: a deferred hook is told the input of the call, not of the result."""
+        seen: list[object] = []
+
+        def hook(called: ToolCall, _tool: str, _t: Transition, state: GateState) -> None:
+            seen.append(called.input["path"])
+            state.meta["paths"] = list(seen)
+
+        gate = create_gate_manager([net("n", tool("x", deferred=True), on_deferred_result=hook)])
+        await gate.handle_tool_call(call("x", path="/data"))
+        gate.handle_tool_result(ToolResult("1", "x", {"path": "/etc"}))
+        assert seen == ["/data"]
+        assert gate.states["n"].meta == {"paths": ["/data"]}
+
+    async def test_a_net_that_never_rests(self) -> None:
+        """G-61: a structural loop met by a result drops that net's part; others get the result."""
+        places = {"p": 1, "q": 0}
+        deferred = Transition("x", ["p"], ["q"], ["x"], deferred=True)
+        gate = create_gate_manager(
+            [
+                net("grow", deferred, Transition("loop", ["q"], ["q", "p"]), marking=places),
+                net("calm", deferred, marking=places),
+            ]
+        )
+        await reason(gate, "x")
+        record = gate.handle_tool_result(result("x"))
+        assert ([s.net for s in record.dropped], [s.net for s in record.fired]) == (["grow"], ["calm"])
+        assert markings(gate)["grow"] == places
+
+
+class TestRules:
+    """What the rules' nets do over a session."""
+
+    async def test_prerequisite_again(self) -> None:
+        """G-54: A may be called again while B is already unlocked."""
+        gate = manager("require a before b")
+        await succeed(gate, "a", "1")
+        await succeed(gate, "a", "2")
+        await succeed(gate, "b", "3")
+        assert await reason(gate, "b", "4") == "b requires a successful call to a first."
+
+    async def test_limit_refills_on_success(self) -> None:
+        """G-55: a successful R restores the whole budget, a failed one nothing; R is never blocked."""
+        gate = manager("limit a to 2 per r")
+        await succeed(gate, "r", "0")
+        for number in range(2):
+            await succeed(gate, "a", f"a{number}")
+        await reason(gate, "r", "1")
+        gate.handle_tool_result(result("r", "1", is_error=True))
+        assert await reason(gate, "a", "x") == "a has reached its limit of 2 calls per r."
+        await succeed(gate, "r", "2")
+        assert markings(gate)["limit-a-2-per-r"] == {"idle": 0, "ready": 1, "budget": 2, "spent": 0}
+
+
+class TestReplay:
+    """G-25: bringing nets to where a history left them."""
+
+    def test_successes_fire(self) -> None:
+        """G-25: names are successful calls; deferred transitions fire at once."""
+        gate = manager("require a before b\nlimit b to 2 per session")
+        gate.replay(["a", "b", "a"])
+        assert markings(gate)["require-a-before-b"]["gate"] == 1
+        assert markings(gate)["limit-b-2"]["budget"] == 1
+
+    def test_failures_are_skipped(self) -> None:
+        """G-25: failed calls move nothing."""
+        gate = manager("limit a to 2 per session")
+        before = everything(gate)
+        gate.replay([ReplayEntry("a", is_error=True)])
+        assert everything(gate) == before
+
+    def test_what_cannot_fire_is_skipped(self) -> None:
+        """G-25: a call that one net would refuse still moves the others."""
+        gate = manager("block b\nlimit b to 2 per session\nrequire a before b")
+        gate.replay(["b"])
+        assert markings(gate)["limit-b-2"]["budget"] == 1
+
+    def test_manual_ones_do_not_ask(self) -> None:
+        """G-25: what happened was approved then."""
+        gate = create_gate_manager([net("n", Transition("t", ["p"], [], ["x"], type="manual"))])
+        gate.replay(["x"])
+        assert markings(gate) == {"n": {"p": 0}}
+
+    def test_inactive_nets_stay(self) -> None:
+        """G-25: only active nets are moved."""
+        gate = registry("limit a to 2 per session", active=[])
+        gate.replay(["a"])
+        assert markings(gate)["limit-a-2"]["budget"] == 2
+
+    def test_names_from_input(self) -> None:
+        """G-25, G-50: an entry's input gives its names; hooks run."""
+        gate = manager("map bash.command lint as lint\nrequire lint before test")
+        gate.replay([ReplayEntry("bash", {"command": "lint src"})])
+        assert markings(gate)["require-lint-before-test"]["gate"] == 1
+
+    def test_hook_runs(self) -> None:
+        """G-25: deferred hooks see the entry's input."""
+        seen: list[object] = []
+        made = net("n", tool("x", deferred=True), on_deferred_result=lambda c, *_: seen.append(c.input))
+        create_gate_manager([made]).replay([ReplayEntry("x", {"path": "/a"}), "x"])
+        assert seen == [{"path": "/a"}, {}]
+
+    def test_failing_mapper_is_an_error(self) -> None:
+        """A history that cannot be read does not pass for an empty one."""
+        gate = create_gate_manager([net("n", tool("x"), tool_mapper=lambda c: str(c.input["nope"]))])
+        with pytest.raises(NetError, match="n: tool_mapper failed"):
+            gate.replay(["x"])
