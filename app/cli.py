@@ -31,16 +31,24 @@ def parser() -> argparse.ArgumentParser:
     _hosting(demo)
 
     run = _command(commands, "run", "host an agent on any litellm model, under rules")
-    run.add_argument("task", help="what the agent is asked to do")
+    run.add_argument("task", nargs="?", help="what the agent is asked to do; comes last")
     run.add_argument("--model", metavar="MODEL", help="a litellm model name or URL, e.g. openai/gpt-4o")
     run.add_argument(
         "--api-base", metavar="URL", help="where the model's API is, if not the provider's own"
     )
-    run.add_argument("--rules", metavar="FILE", nargs="+", help="rules files; all of them apply")
+    run.add_argument(
+        "--rules", metavar="FILE", nargs="+", action="extend", help="rules files; all of them apply"
+    )
     run.add_argument(
         "--tools", metavar="A,B", help="tools the agent gets: bash, web_fetch (default: bash)"
     )
-    run.add_argument("--active", metavar="NET", nargs="+", help="nets that start active (default: all)")
+    run.add_argument(
+        "--active",
+        metavar="NET",
+        nargs="+",
+        action="extend",
+        help="nets that start active (default: all)",
+    )
     run.add_argument("--mode", choices=("enforce", "shadow"), help="enforce (default) or shadow")
     run.add_argument(
         "--workdir", metavar="DIR", type=Path, help="where the agent's tools run (default: here)"
@@ -105,10 +113,22 @@ def _positive(text: str) -> int:
     return int(text)
 
 
+def _take_task(top: argparse.ArgumentParser, args: argparse.Namespace, line: Sequence[str]) -> None:
+    """In `run --rules a.rules "Ship it"` the option takes the task for a file: give it back."""
+    for given in (args.rules, args.active):
+        if given and len(given) > 1 and given[-1] == line[-1] and not Path(line[-1]).is_file():
+            args.task = given.pop()
+            return
+    top.error("run: what is the agent to do? Give a task, in quotes, after the options")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit code: 0 done, 1 the work failed, 2 the input was wrong."""
     top = parser()
-    args = top.parse_args(arguments)
+    line = sys.argv[1:] if arguments is None else list(arguments)
+    args = top.parse_args(line)
+    if args.command == "run" and args.task is None:
+        _take_task(top, args, line)
     if args.version:
         from importlib.metadata import version
 

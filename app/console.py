@@ -161,7 +161,10 @@ class InterlockConsole(App[None]):
             self._next.append(body.approval_id)
         elif self._busy():
             self.notify(
-                f"{shown(body.tool)} waits for a person.", title="New request", severity="warning"
+                f"{shown(body.tool)} waits for a person.",
+                title="New request",
+                severity="warning",
+                markup=False,
             )
         else:
             await self.open_request(body.approval_id)

@@ -44,7 +44,11 @@ async def _print(hub: Hub, events, answer: Answer, out: TextIO) -> None:
     async for event in events:
         match event:
             case JournalEvent():
-                print(f"{event.at.astimezone():%H:%M:%S}  {event.session}  {headline(event)}", file=out, flush=True)
+                print(
+                    f"{event.at.astimezone():%H:%M:%S}  {event.session}  {headline(event)}",
+                    file=out,
+                    flush=True,
+                )
                 if isinstance(event.body, ApprovalRequested):
                     await _answer(hub, event.body.approval_id, answer, out)
             case Streaming(kind="failure"):

@@ -34,7 +34,7 @@ def shown(text: str) -> str:
 
 def shown_lines(text: str) -> list[str]:
     """Untrusted text as lines, safe to paint, nothing left out."""
-    return visible(text, keep_newlines=True).split("\n")
+    return visible(text, keep_newlines=True).expandtabs(8).split("\n")
 
 
 def width_of(text: str) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..engine.verify import reachable
 from .advice import advise
+from .library import LIBRARY
 from .names import CallNamer
 from .nets import build_net
 from .problems import Problem, RuleError
@@ -37,7 +38,14 @@ def load_rules(*paths: str | os.PathLike[str]) -> RuleSet:
     if not paths:
         raise ValueError("load_rules needs at least one rules file")
     names = dict.fromkeys(os.fspath(path) for path in paths)
-    return _compile({name: _read(name) for name in names})
+    return _compile({_shown(name): _read(name) for name in names})
+
+
+def _shown(name: str) -> str:
+    """A file as rules say where they stand: by the path that was given, the library's without where it
+    is installed."""
+    path = Path(name)
+    return f"library/{path.name}" if path.parent == LIBRARY else name
 
 
 def _compile(files: Mapping[str, str | Problem]) -> RuleSet:

@@ -26,7 +26,7 @@ from ..messages import HubMoved
 from ..text import age, clip, seconds_between, shown
 from ..widgets.bars import KeyBar
 from ..widgets.blocks import GUTTER, Block, BlockList
-from ..widgets.request import folds, request_lines
+from ..widgets.request import request_text
 from .panel import Panel
 
 ASLEEP = 0.4
@@ -80,6 +80,7 @@ class ApprovalScreen(Panel[Outcome | None]):
         self._over = False
         self._expanded = False
         self._foldable = False
+        self._arranged: tuple[int, int, bool] | None = None
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="frame"):
@@ -120,16 +121,20 @@ class ApprovalScreen(Panel[Outcome | None]):
         inner = width - 4 - GUTTER
         small = high < 20
         frame.set_class(small, "-small")
-        room = most - CHROME + small - (1 if self.query_one("#reason-line").display else 0)
-        now = self._clock()
-        self._foldable = folds(self.request, self._session, now, inner, room)
-        limit = None if self._expanded else room
-        lines = request_lines(self.request, self._session, now, inner, limit)
+        extras = sum(self.query_one(part).display for part in ("#reason-line", "#notice"))
+        room = most - CHROME + small - extras
+        arranged = (inner, room, self._expanded)
+        if arranged == self._arranged:
+            return
+        self._arranged = arranged
+        text = request_text(
+            self.request, self._session, self._clock(), inner, room, expanded=self._expanded
+        )
+        self._foldable, lines = text.folded, text.lines
         frame.styles.width = width
         frame.styles.height = min(most, len(lines) + most - room)
-        stamp = hash(tuple(line.plain for line in lines))
         pieces = [
-            Block(f"{start}", (start, stamp), lambda _, start=start: lines[start : start + 100])
+            Block(f"{start}", (start, arranged), lambda _, start=start: lines[start : start + 100])
             for start in range(0, len(lines), 100)
         ]
         self.query_one("#request", BlockList).show(pieces)

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import Screen
@@ -34,17 +34,10 @@ from ..widgets.say_line import SayLine
 from ..widgets.transcript import Transcript
 from .confirm import Confirm
 from .detail import entry_detail
-from .keys import COPY_KEY
+from .live_keys import LIVE_KEYS, PANES
 from .net_picture import net_picture
 from .switch_nets import SwitchNets
 
-PANES = (
-    ("sessions", "Sessions"),
-    ("transcript", "Transcript"),
-    ("nets", "Nets"),
-    ("pending", "Pending"),
-    ("waiting", "Waiting"),
-)
 PAINTS_PER_SECOND = 5
 
 
@@ -52,53 +45,7 @@ class LiveScreen(Screen[None], inherit_bindings=False):
     """The screen an operator works on."""
 
     HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-narrow"), (100, "-wide")]
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "a",
-            "decide('approve')",
-            "approve",
-            id="live.approve",
-            tooltip="Open the selected request to approve it",
-        ),
-        Binding(
-            "d", "decide('deny')", "deny", id="live.deny", tooltip="Open the selected request to deny it"
-        ),
-        Binding(
-            "i",
-            "interrupt",
-            "interrupt",
-            id="live.interrupt",
-            tooltip="Interrupt the agent with a message",
-        ),
-        Binding(
-            "n", "switch_nets", "nets", id="live.nets", tooltip="Switch nets of this session on or off"
-        ),
-        Binding("m", "mode", "mode", id="live.mode", tooltip="Enforce or shadow: block, or only record"),
-        Binding("h", "app.history", "history", id="live.history", tooltip="The recorded sessions"),
-        Binding("r", "replay", "replay", id="live.replay", tooltip="Step through this session's events"),
-        Binding("ctrl+x", "stop", "stop", id="live.stop", tooltip="Stop what the agent is doing"),
-        Binding("tab", "turn(1)", "next pane", show=False, id="live.next", tooltip="Go to the next pane"),
-        Binding(
-            "shift+tab",
-            "turn(-1)",
-            "previous pane",
-            show=False,
-            id="live.previous",
-            tooltip="Go to the pane before",
-        ),
-        COPY_KEY,
-        *(
-            Binding(
-                str(number),
-                f"pane('{pane}')",
-                f"go to {title.lower()}",
-                show=False,
-                id=f"live.pane-{pane}",
-                tooltip=f"Bring {title.lower()} forward",
-            )
-            for number, (pane, title) in enumerate(PANES, 1)
-        ),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*LIVE_KEYS]
 
     def __init__(
         self,
@@ -119,6 +66,7 @@ class LiveScreen(Screen[None], inherit_bindings=False):
         self._sessions: dict[str, SessionState] = {}
         self._approvals: list[ApprovalState] = []
         self._dirty = True
+        self._problem = ""
         self._returns_to: str = "transcript"
 
     def compose(self) -> ComposeResult:
@@ -138,6 +86,8 @@ class LiveScreen(Screen[None], inherit_bindings=False):
 
     async def on_mount(self) -> None:
         self.query_one("#problem").display = False
+        if self._problem:
+            self.show_problem(self._problem)
         self.query_one("#upper #sessions").border_title = "Sessions"
         self._bring("transcript")
         self.set_interval(1 / PAINTS_PER_SECOND, self._paint_changes)
@@ -214,7 +164,10 @@ class LiveScreen(Screen[None], inherit_bindings=False):
         self.query_one("#lower").styles.height = min(nets + 2, max(5, self.size.height * 2 // 5))
 
     def show_problem(self, text: str) -> None:
-        """A line that stays until the console ends."""
+        """A line that stays until the console ends; also before the screen is there."""
+        self._problem = text
+        if not self.query("#problem"):
+            return
         problem = self.query_one("#problem", Static)
         problem.update(Content.styled(f"✗ {shown(text)}", "bold $text-error"))
         problem.display = True

@@ -65,17 +65,37 @@ def cap_for(sizes: list[int], room: int) -> int | None:
 
 def input_rows(values: Mapping[str, JsonValue], width: int, room: int | None = None) -> list[Content]:
     """The input as lines no wider than `width`; `room` is the height to fold to, `None` shows all."""
-    if not values:
-        return [Content.styled("no input", "$foreground 60%")]
-    laid = fields(values, width)
-    column = _column(values, width)
-    cap = None if room is None else cap_for([len(field.rows) for field in laid], room)
-    return [line for field in laid for line in _rows(field, column, cap, width)]
+    return lay_out(values, width).lines(room)
 
 
-def is_folded(values: Mapping[str, JsonValue], width: int, room: int) -> bool:
-    """Whether `input_rows` hides lines at this size."""
-    return cap_for([len(field.rows) for field in fields(values, width)], room) is not None
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """An input wrapped for a width: its height is known before any line is styled."""
+
+    fields: tuple[Field, ...]
+    column: int
+    width: int
+
+    @property
+    def height(self) -> int:
+        """Lines that all of it takes."""
+        return sum(len(field.rows) for field in self.fields) or 1
+
+    def lines(self, room: int | None = None) -> list[Content]:
+        """The lines; those that `room` has no place for are folded, `None` shows all."""
+        if not self.fields:
+            return [Content.styled("no input", "$foreground 60%")]
+        cap = None if room is None else cap_for([len(field.rows) for field in self.fields], room)
+        return [line for field in self.fields for line in _rows(field, self.column, cap, self.width)]
+
+    def folds(self, room: int) -> bool:
+        """Whether `lines` hides some at this height."""
+        return cap_for([len(field.rows) for field in self.fields], room) is not None
+
+
+def lay_out(values: Mapping[str, JsonValue], width: int) -> Layout:
+    """Wrap an input for a width."""
+    return Layout(tuple(fields(values, width)), _column(values, width), width)
 
 
 def _rows(field: Field, column: int, cap: int | None, width: int) -> list[Content]:

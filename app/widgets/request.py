@@ -7,13 +7,14 @@ agent's own words, which decide nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from textual.content import Content
 
 from ...engine.history.state import ApprovalState, NetState, SessionState
 from ..text import age, ago, clip, place, seconds_between, shown, wrap_all
-from .inputs import input_rows, is_folded
+from .inputs import lay_out
 from .markings import Prospect, places_line, prospects
 
 MUTED = "$foreground 60%"
@@ -23,25 +24,33 @@ SAYS_LINES = 3
 SAYS_LENGTH = 600
 
 
-def request_lines(
-    request: ApprovalState, session: SessionState | None, now: datetime, width: int, height: int | None
-) -> list[Content]:
-    """The dialog's text; long input values are folded to fit `height`, `None` folds nothing."""
+@dataclass(frozen=True, slots=True)
+class RequestText:
+    """A dialog's text: its lines, and whether some of the input had to be folded."""
+
+    lines: list[Content]
+    folded: bool
+
+
+def request_text(
+    request: ApprovalState,
+    session: SessionState | None,
+    now: datetime,
+    width: int,
+    height: int,
+    *,
+    expanded: bool = False,
+) -> RequestText:
+    """The dialog's text; long input values are folded to fit `height`, unless `expanded`."""
     above = [_heading("WHAT WILL RUN"), *_what(request, width)]
-    rows = input_rows(request.input, width - INDENT)
+    layout = lay_out(request.input, width - INDENT)
     below = _below(request, session, now, width, airy=True)
-    if height is not None and len(above) + len(rows) + len(below) > height:
+    if len(above) + layout.height + len(below) > height:
         below = _below(request, session, now, width, airy=False)
-        rows = input_rows(request.input, width - INDENT, height - len(above) - len(below))
-    return [*above, *(Content.assemble(" " * INDENT, row) for row in rows), *below]
-
-
-def folds(
-    request: ApprovalState, session: SessionState | None, now: datetime, width: int, height: int
-) -> bool:
-    """Whether the input is folded at this size."""
-    used = 1 + len(_what(request, width)) + len(_below(request, session, now, width, airy=False))
-    return is_folded(request.input, width - INDENT, height - used)
+    room = height - len(above) - len(below)
+    rows = layout.lines(None if expanded else room)
+    lines = [*above, *(Content.assemble(" " * INDENT, row) for row in rows), *below]
+    return RequestText(lines, layout.folds(room))
 
 
 def _heading(text: str) -> Content:

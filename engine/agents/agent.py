@@ -22,8 +22,9 @@ class Agent:
     """Model, tools, runtime, store and settings (A-1).
 
     A model given by name is one of litellm's (`openai://gpt-4o`). `max_steps` counts model calls of a
-    run. `gate` is asked about every call; sessions that are given none share this one's state, unless it
-    is a function that makes a new one for each.
+    run. `gate` is asked about every call (see `as_call_gate` for what it may be). A manager's state is
+    then shared by the agent's sessions; what `create_gate` returns, or a function that makes a gate,
+    gives each session its own.
 
     Raises `DuplicateToolError` (A-61), `TypeError` for what is no tool, `ValueError` for other settings.
     """

@@ -36,6 +36,16 @@ class ManagesCalls(Protocol):
     def handle_tool_result(self, result: ToolResult, /) -> object: ...
 
 
+@runtime_checkable
+class MakesManagers(Protocol):
+    """What `create_gate` returns: nets and callbacks, with fresh state for each session."""
+
+    @property
+    def context(self) -> GateContext: ...
+
+    def new_manager(self) -> ManagesCalls: ...
+
+
 class ManagerGate:
     """A manager as the loop sees it; `context` says how it may ask a person."""
 
@@ -54,7 +64,7 @@ class ManagerGate:
 
 
 def as_call_gate(gate: object) -> CallGate:
-    """A gate, a manager, or a function without arguments that makes one, as a gate.
+    """A gate, a manager, what `create_gate` returns, or a function that makes one of these, as a gate.
 
     Raises `TypeError` for anything else: no session runs on a gate that nobody would ask.
     """
@@ -62,6 +72,8 @@ def as_call_gate(gate: object) -> CallGate:
         return cast("CallGate", gate)
     if isinstance(gate, ManagesCalls):
         return ManagerGate(gate)
+    if isinstance(gate, MakesManagers):
+        return ManagerGate(gate.new_manager(), gate.context)
     if inspect.isfunction(gate) or inspect.ismethod(gate):
         return as_call_gate(gate())
     raise TypeError(

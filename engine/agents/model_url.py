@@ -35,6 +35,11 @@ def parse_model_name(name: str) -> ModelTarget:
             )
         return ModelTarget(name)
     rest, _, query = rest.partition("?")
+    if "@" in rest:
+        raise InvalidModelUrlError(
+            f"'{scheme}://…@…': a key does not belong in a name; put it into the environment "
+            "and name the variable with ?api_key_env="
+        )
     options = dict(parse_qsl(query, keep_blank_values=True))
     known = {"base_url", "api_key_env", "temperature"} | ({"wire"} if scheme == "ollama" else set[str]())
     for option in options:
@@ -62,18 +67,13 @@ def _cloud(scheme: str, rest: str) -> ModelTarget:
     model = rest.removeprefix("/")
     if not model:
         raise InvalidModelUrlError(f"'{scheme}://': missing model")
-    if "@" in model:
-        raise InvalidModelUrlError(
-            f"'{scheme}://…@…': a key does not belong in a name; put it into the environment "
-            "and name the variable with ?api_key_env="
-        )
     return ModelTarget(f"{CLOUD[scheme]}/{model}")
 
 
 def _ollama(rest: str, wire: str | None) -> ModelTarget:
     host, _, model = rest.partition("/")
     if not host:
-        host = "localhost:11434"
+        raise InvalidModelUrlError(f"'ollama:///{model}': missing host; write ollama://host:port/model")
     if not model:
         raise InvalidModelUrlError(f"'ollama://{rest}': missing model; write ollama://host:port/model")
     if wire == "openai":

@@ -55,7 +55,8 @@ class Run:
     """From one user message to the turn's end, an error or an abort.
 
     `failure` is what the run failed with. A failure stops the run as an abort does, but ends in an
-    `error` event; what happens after it is stored and told, and further errors are only logged.
+    `error` event; what happens after it is stored and told, and further errors are only logged. Once it
+    is `over`, only its last event is still being told: messages that come now are the next run's.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Run:
     ) -> None:
         self.signal = AbortSignal()
         self.failure: BaseException | None = None
+        self.over = False
         self._conversation = conversation
         self._decider = decider
         self._config = config(self)
@@ -101,6 +103,7 @@ class Run:
         except Exception as error:
             self._fail(error)
         await self._close_open_calls(self.signal.call_text)
+        self.over = True
         if self.failure is None:
             await self._emit(self._turn_end())
         if self.failure is not None:
@@ -227,7 +230,8 @@ class Run:
     # Ends
 
     def _stop(self) -> None:
-        self._undelivered += self._conversation.inbox.clear()
+        if not self.over:
+            self._undelivered += self._conversation.inbox.clear()
         self.interrupt()
 
     def _fail(self, error: BaseException) -> None:

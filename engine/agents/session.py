@@ -64,6 +64,7 @@ class Session:
         self._driving: asyncio.Task[None] | None = None
         self._idle: asyncio.Future[BaseException | None] | None = None
         self._closed = False
+        self._aborted_next: str | None = None
 
     @property
     def id(self) -> str:
@@ -143,8 +144,11 @@ class Session:
         Messages that wait are handed back in `turn_end.undelivered`; what is sent from now on starts a
         new run.
         """
-        if self._run is not None:
+        if self._run is not None and not self._run.over:
             self._run.signal.abort(reason)
+        elif self._conversation.inbox:
+            # What was sent while the last event is told has no run yet that could be aborted.
+            self._aborted_next = reason
 
     async def wait_for_idle(self) -> None:
         """Return when nothing runs or waits any more; raises what the run failed with (A-71).
@@ -281,6 +285,7 @@ class Session:
     def _settle(self, failure: BaseException | None) -> None:
         """The run has ended: release those who wait, or go on with what was sent meanwhile (A-82)."""
         self._run = self._driving = None
+        aborted, self._aborted_next = self._aborted_next, None
         inbox = self._conversation.inbox
         more = bool(inbox) and not self._closed
         if failure is not None or not more:
@@ -294,6 +299,8 @@ class Session:
             self._idle = asyncio.get_running_loop().create_future()
         try:
             self._start(inbox.next())
+            if aborted is not None:
+                self.abort(aborted)
         except Exception:
             log.exception("Session '%s' could not go on with what was sent", self.id)
 

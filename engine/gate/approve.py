@@ -17,29 +17,20 @@ Question: TypeAlias = tuple[object, str]
 
 @dataclass(slots=True)
 class Asking:
-    """A call that may have to ask: what was answered so far, and by which nets it was let pass before.
+    """A call that asks: what was answered so far, and which nets had let it pass when it asked.
 
-    `allowed` holds, by net key, the names under which the nets let the call pass when it first asked; a
-    net that blocks it afterwards does so because the state changed (G-15).
+    A net in `passed` that blocks the call afterwards does so because the state changed (G-15).
     """
 
     call: ToolCall
-    confirm: Confirm | None
     answers: dict[Question, ApprovalAnswer] = field(default_factory=dict[Question, ApprovalAnswer])
     approvals: tuple[Approval, ...] = ()
-    allowed: dict[str, str] | None = None
+    passed: frozenset[str] = frozenset()
 
-    def as_asked(self) -> ToolCall:
-        """The call with an input of its own: what a person reads is what runs, whoever else holds it."""
-        return replace(self.call, input=own_input(self.call.input))
-
-    def next_question(self, opinions: Iterable[Finding]) -> tuple[Member, Step] | None:
-        """The first manual transition in active order that nobody answered for yet (G-13)."""
-        for member, verdict in opinions:
-            for step in verdict.steps:
-                if step.transition.type == "manual" and question(member, step) not in self.answers:
-                    return member, step
-        return None
+    @classmethod
+    def about(cls, call: ToolCall) -> Asking:
+        """Asking about `call` with an input of its own: what a person reads is what runs."""
+        return cls(replace(call, input=own_input(call.input)))
 
     def take(self, member: Member, step: Step, answer: ApprovalAnswer) -> None:
         """Remember an answer; an approved edit makes it another call, classified from the start."""
@@ -47,7 +38,18 @@ class Asking:
         self.approvals = (*self.approvals, Approval(member.key, step.tool, answer))
         if answer.approved and answer.input is not None:
             self.call = replace(self.call, input=answer.input)
-            self.allowed = None
+            self.passed = frozenset()
+
+
+def next_question(
+    opinions: Iterable[Finding], answers: Mapping[Question, ApprovalAnswer]
+) -> tuple[Member, Step] | None:
+    """The first manual transition in active order that nobody answered for yet (G-13)."""
+    for member, verdict in opinions:
+        for step in verdict.steps:
+            if step.transition.type == "manual" and question(member, step) not in answers:
+                return member, step
+    return None
 
 
 def question(member: Member, step: Step) -> Question:

@@ -64,15 +64,16 @@ class Roster:
             call_names = member.net.call_names
             groups.setdefault(call_names, _Namesakes(call_names)).add(member)
         self._groups = list(groups.values())
-        plain = not self._mapped and all(group.call_names is None for group in self._groups)
-        self._plain = groups[None].by_name if plain and groups else {} if plain else None
+        # Where nothing maps names, the one index there is already holds the nets in active order.
+        self._plain: dict[str, list[Member]] | None = None
+        if not self._mapped and set(groups) <= {None}:
+            self._plain = groups[None].by_name if groups else {}
 
     def findings(self, call: ToolCall) -> Findings:
         """The opinions on `call`. A callback that fails blocks in its net's name (G-59)."""
         tool = call.tool_name
         if self._plain is None:
             return self._named_findings(call)
-        # Nothing maps names: the index already holds the nets in active order.
         opinions: list[Finding] = []
         for member in self._plain.get(tool, ()):
             opinions.append((member, member.knows[tool].verdict(member.state.marking)))

@@ -97,7 +97,7 @@ def commit(gated: Iterable[Finding], call: ToolCall, pending: PendingIndex) -> F
         member.state.marking = marking
         for step in verdict.steps:
             if step.transition.deferred:
-                pending.add(member, PendingCall(call, step.transition, step.tool))
+                pending.add(member, step, call)
     return None
 
 
@@ -107,35 +107,37 @@ def steps_of(gated: Iterable[Finding]) -> tuple[Step, ...]:
 
 
 class PendingIndex:
-    """Which nets wait for the result of which call, so that a result costs what its own nets cost."""
+    """Which deferred steps wait for the result of which call, so that a result costs what its own cost.
+
+    What waits is also in the nets' states, under the call's id.
+    """
 
     def __init__(self) -> None:
-        self._waiting: dict[str, list[Member]] = {}
+        self._waiting: dict[str, list[tuple[Member, Step, PendingCall]]] = {}
 
     @classmethod
-    def of(cls, members: Iterable[Member]) -> PendingIndex:
-        """The index of what is pending in the members' states."""
+    def of(cls, member: Member) -> PendingIndex:
+        """The index of what is pending in one net's state."""
         index = cls()
-        for member in members:
-            for tool_call_id in member.state.pending:
-                index._waiting.setdefault(tool_call_id, []).append(member)
+        for tool_call_id, calls in member.state.pending.items():
+            index._waiting[tool_call_id] = [
+                (member, Step(member.key, call.transition, call.tool), call) for call in calls
+            ]
         return index
 
     def __contains__(self, tool_call_id: object) -> bool:
         return tool_call_id in self._waiting
 
-    def add(self, member: Member, call: PendingCall) -> None:
-        """Let `member` wait for the result of `call`."""
-        tool_call_id = call.call.tool_call_id
-        calls = member.state.pending.setdefault(tool_call_id, [])
-        calls.append(call)
-        if len(calls) == 1:
-            self._waiting.setdefault(tool_call_id, []).append(member)
+    def add(self, member: Member, step: Step, call: ToolCall) -> None:
+        """Let `step` wait for the result of `call`."""
+        pending = PendingCall(call, step.transition, step.tool)
+        member.state.pending.setdefault(call.tool_call_id, []).append(pending)
+        self._waiting.setdefault(call.tool_call_id, []).append((member, step, pending))
 
     def clear(self) -> None:
         """Forget every pending call, in every net."""
-        for tool_call_id, members in self._waiting.items():
-            for member in members:
+        for tool_call_id, waiting in self._waiting.items():
+            for member, _, _ in waiting:
                 member.state.pending.pop(tool_call_id, None)
         self._waiting.clear()
 
@@ -144,26 +146,22 @@ class PendingIndex:
 
         A result that names another tool than its call is an anomaly and changes nothing (G-53).
         """
-        if result.tool_call_id not in self._waiting:
+        waiting = self._waiting.get(result.tool_call_id)
+        if waiting is None:
             return _NOTHING
-        waiting = [
-            (member, pending)
-            for member in self._waiting[result.tool_call_id]
-            for pending in member.state.pending.get(result.tool_call_id, ())
-        ]
-        for _, pending in waiting:
-            if pending.call.tool_name != result.tool_name:
-                return ResultRecord(
-                    anomaly=f"Result of '{result.tool_call_id}' names tool '{result.tool_name}', "
-                    f"its call was to '{pending.call.tool_name}'."
-                )
-        for member in self._waiting.pop(result.tool_call_id):
-            member.state.pending.pop(result.tool_call_id, None)
+        called = waiting[0][2].call.tool_name
+        if called != result.tool_name:
+            return ResultRecord(
+                anomaly=f"Result of '{result.tool_call_id}' names tool '{result.tool_name}', "
+                f"its call was to '{called}'."
+            )
+        del self._waiting[result.tool_call_id]
         fired: list[Step] = []
         dropped: list[Step] = []
-        for member, pending in waiting:
+        for member, step, pending in waiting:
+            member.state.pending.pop(result.tool_call_id, None)
             fires = not result.is_error and fire_deferred(member, pending)
-            (fired if fires else dropped).append(Step(member.key, pending.transition, pending.tool))
+            (fired if fires else dropped).append(step)
         return ResultRecord(tuple(fired), tuple(dropped))
 
 

@@ -10,7 +10,6 @@ from typing import TypeAlias, cast, get_args
 from ..net import (
     GateState,
     NetError,
-    PendingCall,
     SkillNet,
     ToolCall,
     initial_state,
@@ -24,6 +23,7 @@ from .recording import Recorder
 from .replay import replay_entry
 from .types import (
     ActiveNet,
+    Confirm,
     GateContext,
     GateDecision,
     Mode,
@@ -32,6 +32,7 @@ from .types import (
     RecordDecision,
     ReplayEntry,
     ResultRecord,
+    Step,
     ToggleResult,
     ToolResult,
 )
@@ -52,9 +53,9 @@ class GateManager:
     switched on and off at run time; `active` names those that start active, all by default. `mode` may
     be set at any time and counts from the next call on.
 
-    `on_decision` is called once for every decision; what it raises is logged (G-59). `record` is awaited
-    before a decision is given out; while a decision could not be recorded the manager refuses every
-    call, until `restore` has put it back to what the record says.
+    `on_decision` is called, not awaited, once for every decision; what it raises is logged (G-59).
+    `record` is awaited before a decision is given out; after one that could not be recorded the manager
+    refuses every call, until `restore` has put it back to what the record says.
 
     Calls may come from several threads; each phase that touches a net is atomic.
 
@@ -124,17 +125,16 @@ class GateManager:
         asked withdraws the call, and nothing has fired.
         """
         recorder = self._recorder
-        case = Asking(call, ctx.confirm)
         with self._lock:
-            reached = self._advance(case, first=True)
-            if recorder is None and isinstance(reached, GateDecision):
-                return self._announced(reached)
+            reached = self._begin(call, ctx.confirm)
             # An id that is refused belongs to another call and stays that call's to release.
-            claimed = call.tool_call_id not in self._waiting
-            self._waiting.add(call.tool_call_id)
+            waits = recorder is not None or isinstance(reached, phases.Asked)
+            claimed = waits and call.tool_call_id not in self._waiting
+            if claimed:
+                self._waiting.add(call.tool_call_id)
         try:
-            while not isinstance(reached, GateDecision):
-                reached = await self._asked(case, reached)
+            while isinstance(reached, phases.Asked):
+                reached = await self._ask(reached)
             if recorder is not None:
                 reached = await recorder.record(call, reached)
         finally:
@@ -142,33 +142,40 @@ class GateManager:
                 self._waiting.discard(call.tool_call_id)
         return self._announced(reached)
 
-    def _advance(self, case: Asking, *, first: bool = False) -> GateDecision | phases.Asked:
-        """As far as the call goes without waiting."""
-        tool_call_id = case.call.tool_call_id
-        if self._recorder is not None and self._recorder.broken is not None:
-            return phases.refusal(case.call, self._recorder.broken)
-        if tool_call_id in self._pending or (first and tool_call_id in self._waiting):
-            return phases.refusal(case.call, reasons.id_in_use(tool_call_id), self._mode)
-        try:
-            if first and self._mode == "shadow":
-                return phases.shadow(case, self._roster, self._pending)
-            return phases.enforce(case, self._roster, self._pending)
-        except Exception as problem:
-            log.exception("The gate failed on call '%s' to '%s'", tool_call_id, case.call.tool_name)
-            return phases.refusal(case.call, reasons.gate_failed(problem))
+    def _begin(self, call: ToolCall, confirm: Confirm | None) -> GateDecision | phases.Asked:
+        """As far as a new call goes without waiting."""
+        if call.tool_call_id in self._waiting:
+            return phases.refusal(call, reasons.id_in_use(call.tool_call_id), self._mode)
+        return self._advance(call, confirm)
 
-    async def _asked(self, case: Asking, asked: phases.Asked) -> GateDecision | phases.Asked:
+    def _advance(
+        self, call: ToolCall, confirm: Confirm | None, asking: Asking | None = None
+    ) -> GateDecision | phases.Asked:
+        """As far as the call goes without waiting, from the start or after an answer."""
+        if self._recorder is not None and self._recorder.broken is not None:
+            return phases.refusal(call, self._recorder.broken)
+        if call.tool_call_id in self._pending:
+            return phases.refusal(call, reasons.id_in_use(call.tool_call_id), self._mode)
+        try:
+            if self._mode == "shadow" and asking is None:
+                return phases.shadow(call, confirm, self._roster, self._pending)
+            return phases.enforce(call, confirm, self._roster, self._pending, asking)
+        except Exception as problem:
+            log.exception("The gate failed on call '%s' to '%s'", call.tool_call_id, call.tool_name)
+            return phases.refusal(call, reasons.gate_failed(problem))
+
+    async def _ask(self, asked: phases.Asked) -> GateDecision | phases.Asked:
         """Ask one question, then see how far the call goes."""
         try:
             answer = await ask(asked.confirm, asked.request)
         except Exception as problem:
-            reason = reasons.callback_failed(asked.member.key, "confirm", problem)
-            return phases.refused(case, asked, reason)
-        case.take(asked.member, asked.step, answer)
+            return phases.refused(asked, reasons.callback_failed(asked.member.key, "confirm", problem))
+        asking = asked.asking
+        asking.take(asked.member, asked.step, answer)
         if not answer.approved:
-            return phases.refused(case, asked, reasons.rejected(asked.step.tool, answer.reason))
+            return phases.refused(asked, reasons.rejected(asked.step.tool, answer.reason))
         with self._lock:
-            return self._advance(case)
+            return self._advance(asking.call, asked.confirm, asking)
 
     def _announced(self, decision: GateDecision) -> GateDecision:
         if self._on_decision is not None:
@@ -244,8 +251,8 @@ class GateManager:
                 self._members[key].state.marking = marking
             if waiting is not None:
                 self._pending.clear()
-                for member, call in waiting:
-                    self._pending.add(member, call)
+                for member, step, call in waiting:
+                    self._pending.add(member, step, call)
             if self._recorder is not None:
                 self._recorder.broken = None
 
@@ -258,11 +265,11 @@ class GateManager:
 
     def _pending_of(
         self, key: str, transition: str, tool: str, call: ToolCall
-    ) -> tuple[Member, PendingCall]:
+    ) -> tuple[Member, Step, ToolCall]:
         member = self._member(key)
         for known in member.net.transitions:
             if known.name == transition:
-                return member, PendingCall(call, known, tool)
+                return member, Step(key, known, tool), call
         raise NetError(f"net '{key}' has no transition '{transition}'")
 
     def _member(self, key: str) -> Member:

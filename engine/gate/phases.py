@@ -11,75 +11,84 @@ from dataclasses import dataclass
 
 from ..net import ToolCall
 from . import reasons
-from .approve import Asking, request_for
+from .approve import Asking, Question, next_question, request_for
 from .classify import Finding, Findings, Roster
 from .commit import MetaKeeper, PendingIndex, commit, steps_of, validate
 from .member import Member
-from .types import Approval, ApprovalRequest, Confirm, GateDecision, Mode, Step
+from .types import Approval, ApprovalAnswer, ApprovalRequest, Confirm, GateDecision, Mode, Step
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
     """The question a call waits for, and who can answer it."""
 
+    asking: Asking
     member: Member
     step: Step
     confirm: Confirm
     request: ApprovalRequest
 
 
-def enforce(case: Asking, roster: Roster, pending: PendingIndex) -> GateDecision | Asked:
+_NO_ANSWERS: dict[Question, ApprovalAnswer] = {}
+
+
+def enforce(
+    call: ToolCall,
+    confirm: Confirm | None,
+    roster: Roster,
+    pending: PendingIndex,
+    asking: Asking | None = None,
+) -> GateDecision | Asked:
     """Decide and commit, or say whom to ask what (G-11, G-13 … G-15, G-58).
 
-    Called again after every answer: the nets active then are asked again about the call as it is then.
+    Called again with `asking` after every answer: the nets active then are asked about the call as it
+    is then.
     """
-    call = case.call
     findings = roster.findings(call)
+    approvals = asking.approvals if asking else ()
     blocked = findings.first_block()
     if blocked is not None:
-        return _block(findings, _since_asking(case, blocked), call, case.approvals)
+        return _block(findings, _since_asking(asking, blocked), call, approvals)
     if not findings.opinions:
-        return GateDecision(call, "allow", names=findings.names, approvals=case.approvals)
-    asked = case.next_question(findings.opinions)
-    if asked is not None:
-        member, step = asked
-        if case.confirm is None:
-            refusal = member.blocked(step.tool, reasons.requires_approval(step.tool))
-            return _block(findings, (member, refusal), call, case.approvals)
-        if case.allowed is None:
-            case.allowed = {m.key: verdict.tool for m, verdict in findings.opinions}
-            case.call = case.as_asked()
-        request = request_for(case.call, member, step, findings.names, net=member.key)
-        return Asked(member, step, case.confirm, request)
+        return GateDecision(call, "allow", names=findings.names, approvals=approvals)
+    manual = next_question(findings.opinions, asking.answers if asking else _NO_ANSWERS)
+    if manual is not None:
+        member, step = manual
+        if confirm is None:
+            unasked = member.blocked(step.tool, reasons.requires_approval(step.tool))
+            return _block(findings, (member, unasked), call, approvals)
+        asking = asking or Asking.about(call)
+        asking.passed = asking.passed or frozenset([m.key for m, _ in findings.opinions])
+        request = request_for(asking.call, member, step, findings.names, net=member.key)
+        return Asked(asking, member, step, confirm, request)
     gated = findings.gated()
     keeper = MetaKeeper()
     refused = validate(gated, call, keeper) or commit(gated, call, pending)
     if refused is not None:
         keeper.put_back()
-        return _block(findings, refused, call, case.approvals)
-    return GateDecision(
-        call, "allow", names=findings.names, steps=steps_of(gated), approvals=case.approvals
-    )
+        return _block(findings, refused, call, approvals)
+    return GateDecision(call, "allow", names=findings.names, steps=steps_of(gated), approvals=approvals)
 
 
-def _since_asking(case: Asking, blocked: Finding) -> Finding:
+def _since_asking(asking: Asking | None, blocked: Finding) -> Finding:
     """A net that let the call pass before a person was asked says that the state changed (G-15)."""
     member, verdict = blocked
-    if case.allowed is None or member.key not in case.allowed:
+    if asking is None or member.key not in asking.passed:
         return blocked
     return member, member.blocked(verdict.tool, reasons.state_changed(verdict.tool))
 
 
-def shadow(case: Asking, roster: Roster, pending: PendingIndex) -> GateDecision:
+def shadow(
+    call: ToolCall, confirm: Confirm | None, roster: Roster, pending: PendingIndex
+) -> GateDecision:
     """What `enforce` would do, without asking; the nets move as if the call had been allowed (G-57).
 
     A net that would have blocked stays where it is. Every other gated net fires, manual transitions
     included.
     """
-    call = case.call
     findings = roster.findings(call)
     blocked = findings.first_block()
-    asked = case.next_question(findings.opinions)
+    manual = next_question(findings.opinions, _NO_ANSWERS)
     refused: Finding | None = None
     moved: list[Finding] = []
     for finding in findings.gated():
@@ -91,9 +100,9 @@ def shadow(case: Asking, roster: Roster, pending: PendingIndex) -> GateDecision:
             keeper.put_back()
             refused = refused or refusal
     steps = steps_of(moved)
-    if blocked is None and asked is not None:
-        member, step = asked
-        if case.confirm is not None:
+    if blocked is None and manual is not None:
+        member, step = manual
+        if confirm is not None:
             rule = member.net.rule
             return GateDecision(call, "ask", "shadow", None, member.key, rule, findings.names, steps)
         blocked = member, member.blocked(step.tool, reasons.requires_approval(step.tool))
@@ -103,17 +112,17 @@ def shadow(case: Asking, roster: Roster, pending: PendingIndex) -> GateDecision:
     return GateDecision(call, "allow", "shadow", names=findings.names, steps=steps)
 
 
-def refused(case: Asking, asked: Asked, reason: str) -> GateDecision:
+def refused(asked: Asked, reason: str) -> GateDecision:
     """A decision against the call by the person who was asked, or for want of a proper answer."""
     return GateDecision(
-        case.call,
+        asked.asking.call,
         "block",
         "enforce",
         reason,
         asked.member.key,
         asked.member.net.rule,
         asked.request.names,
-        approvals=case.approvals,
+        approvals=asked.asking.approvals,
     )
 
 

@@ -10,7 +10,7 @@ import logging
 
 from ..net import GateState, SkillNet, ToolCall
 from . import reasons
-from .approve import Asking, ask, request_for
+from .approve import Asking, ask, next_question, request_for
 from .classify import names_of
 from .commit import MetaKeeper, PendingIndex, commit, steps_of, validate
 from .member import Member
@@ -37,7 +37,7 @@ async def handle_tool_call(
 async def _handle(call: ToolCall, ctx: GateContext, member: Member) -> GateDecision:
     if call.tool_call_id in member.state.pending:
         return refusal(call, reasons.id_in_use(call.tool_call_id))
-    case = Asking(call, ctx.confirm)
+    case = Asking(call)
     validated: ToolCall | None = None
     while True:
         names, verdict = _verdict(case.call, member)
@@ -49,14 +49,15 @@ async def _handle(call: ToolCall, ctx: GateContext, member: Member) -> GateDecis
             refused = validate(gated, case.call, MetaKeeper())
             if refused is not None:
                 return _block(case, names, refused[1])
-        asked = case.next_question(gated)
+        asked = next_question(gated, case.answers)
         if asked is None:
             break
         step = asked[1]
         if ctx.confirm is None:
             return _block(case, names, member.blocked(step.tool, reasons.requires_approval(step.tool)))
         if not case.approvals:
-            case.call = validated = case.as_asked()
+            case = Asking.about(call)
+            validated = case.call
         try:
             answer = await ask(ctx.confirm, request_for(case.call, member, step, names, net=""))
         except Exception as problem:
@@ -100,4 +101,4 @@ def _block(case: Asking, names: tuple[str, ...], verdict: NetVerdict) -> GateDec
 
 def handle_tool_result(result: ToolResult, net: SkillNet, state: GateState) -> ResultRecord:
     """Resolve what waits for `result` in one net (G-16)."""
-    return PendingIndex.of([Member(net.name, net, state)]).settle(result)
+    return PendingIndex.of(Member(net.name, net, state)).settle(result)

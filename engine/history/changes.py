@@ -106,7 +106,7 @@ def _decision_headline(body: CallDecided) -> Iterable[str]:
     edited = " (input edited)" if body.edited else ""
     reason = f": {body.reason}" if body.reason else ""
     where = f" [{body.rule.where}]" if body.rule and body.outcome != "allow" else ""
-    return body.tool, f"{verdict}{edited}{shortened(reason)}{where}"
+    return body.names[0] if body.names else body.tool, f"{verdict}{edited}{shortened(reason)}{where}"
 
 
 def _answer(body: ApprovalDecided) -> str:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+LIBRARY = Path(__file__).parent
+
 
 def library_rules(name: str) -> Path:
     """The file of the ready-made rules `name`, such as `deploy`.
 
     Raises `ValueError` naming those that exist.
     """
-    from importlib.resources import files
-
-    available = {Path(f.name).stem: f for f in files(__name__).iterdir() if f.name.endswith(".rules")}
+    available = {path.stem: path for path in sorted(LIBRARY.glob("*.rules"))}
     if name not in available:
-        raise ValueError(f"no ready-made rules '{name}'. Available: {', '.join(sorted(available))}")
-    return Path(str(available[name]))
+        raise ValueError(f"no ready-made rules '{name}'. Available: {', '.join(available)}")
+    return available[name]

@@ -359,12 +359,14 @@ def make(spec: Json) -> Session:
 def compile_rules(rules: str | list[str]) -> Json:
     """Compiled nets in the recordings' words, without `again-A` (G-54).
 
-    G-40: of the errors, the first one with its line.
+    G-40: of all the errors, the one the reference stops at: on the first faulty line, and there what
+    is wrong with a word before what is wrong with a count.
     """
     try:
         compiled = compile_text(rules)
     except RuleError as error:
-        first = error.problems[0]
+        counts = "limit count"
+        first = min(error.problems, key=lambda p: (p.line, p.message.startswith(counts)))
         raise ValueError(f"Line {first.line}: {first.message}") from error
     return {
         "nets": [described(without_again(net)) for net in compiled.nets],

@@ -186,3 +186,13 @@ class TestWarnings:
         """Rules that are as they should be are not commented."""
         text = "require a before b\nlimit a to 2 per b\nblock c\nmap x.y z as c\nblock d.e"
         assert compile_rules(text).warnings == ()
+
+
+class TestLibraryNames:
+    def test_rules_of_the_library_say_so(self) -> None:
+        """A rule of a ready-made file is shown without the path it is installed at."""
+        rules = load_rules(library_rules("freeze"))
+        [net] = rules.nets
+        assert net.rule is not None
+        assert net.rule.source is not None
+        assert net.rule.source.file == "library/freeze.rules"

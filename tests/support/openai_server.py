@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from collections.abc import Mapping, Sequence
@@ -97,7 +98,9 @@ class OpenAIServer:
                 if isinstance(answer, Refusal):
                     self.refuse(answer)
                 else:
-                    self.stream(answer)
+                    # A client that stops reading is a client's right.
+                    with contextlib.suppress(ConnectionError):
+                        self.stream(answer)
 
             def refuse(self, answer: Refusal) -> None:
                 body = json.dumps({"error": {"message": answer.message, "type": "refused"}}).encode()

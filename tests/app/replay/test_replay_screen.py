@@ -145,7 +145,7 @@ class TestMoment:
             screen = await ready(pilot)
             await pilot.press("right_curly_bracket")
             what = text_of(screen, "what")
-            assert what.startswith("■ call.decided  bash  block: deploy requires")
+            assert what.startswith("■ call.decided  deploy  block: deploy requires")
             assert "[deploy.rules:4]" in what
 
     async def test_the_transcript_ends_at_the_moment(self) -> None:

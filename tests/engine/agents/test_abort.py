@@ -17,6 +17,7 @@ from interlock.engine.agents import (
     T,
     TextDelta,
     ToolCallEvent,
+    TurnEnd,
     tool,
 )
 from interlock.engine.agents import Agent as InterlockAgent
@@ -132,6 +133,26 @@ class TestWhileAToolRuns:
         assert (first.undelivered, first.stop_reason) == (("before",), "aborted")
         assert (second.text, second.stop_reason) == ("hello", "completed")
         assert w.prompt(2)[-1] == 'user "after"'
+
+
+class TestWhileTheEndIsTold:
+    async def test_message_that_came_then(self) -> None:
+        """A-63, A-82: a message sent by the turn's end listener and aborted is stored, not answered."""
+        w = await watched(T("one"), T("never"))
+
+        def more(event: TurnEnd) -> None:
+            if event.text == "one":
+                w.session.send("more")
+                w.session.send("and more", mode="queue")
+                w.session.abort("changed my mind")
+
+        w.session.on("turn_end", more)
+        await w.say("go")
+        assert (await w.stored())[-1] == 'user "more"'
+        assert w.turn_end.stop_reason == "aborted"
+        assert w.turn_end.reason == "changed my mind"
+        assert w.turn_end.undelivered == ("and more",)
+        assert len(w.model.requests) == 1
 
 
 class TestWhileTheModelSpeaks:

@@ -1,0 +1,61 @@
+"""The keys of the live screen, and its panes in the order of theirs."""
+
+from __future__ import annotations
+
+from textual.binding import Binding, BindingType
+
+from .keys import COPY_KEY
+
+PANES = (
+    ("sessions", "Sessions"),
+    ("transcript", "Transcript"),
+    ("nets", "Nets"),
+    ("pending", "Pending"),
+    ("waiting", "Waiting"),
+)
+
+LIVE_KEYS: tuple[BindingType, ...] = (
+    Binding(
+        "a",
+        "decide('approve')",
+        "approve",
+        id="live.approve",
+        tooltip="Open the selected request to approve it",
+    ),
+    Binding(
+        "d", "decide('deny')", "deny", id="live.deny", tooltip="Open the selected request to deny it"
+    ),
+    Binding(
+        "i",
+        "interrupt",
+        "interrupt",
+        id="live.interrupt",
+        tooltip="Interrupt the agent with a message",
+    ),
+    Binding("n", "switch_nets", "nets", id="live.nets", tooltip="Switch nets of this session on or off"),
+    Binding("m", "mode", "mode", id="live.mode", tooltip="Enforce or shadow: block, or only record"),
+    Binding("h", "app.history", "history", id="live.history", tooltip="The recorded sessions"),
+    Binding("r", "replay", "replay", id="live.replay", tooltip="Step through this session's events"),
+    Binding("ctrl+x", "stop", "stop", id="live.stop", tooltip="Stop what the agent is doing"),
+    Binding("tab", "turn(1)", "next pane", show=False, id="live.next", tooltip="Go to the next pane"),
+    Binding(
+        "shift+tab",
+        "turn(-1)",
+        "previous pane",
+        show=False,
+        id="live.previous",
+        tooltip="Go to the pane before",
+    ),
+    COPY_KEY,
+    *(
+        Binding(
+            str(number),
+            f"pane('{pane}')",
+            f"go to {title.lower()}",
+            show=False,
+            id=f"live.pane-{pane}",
+            tooltip=f"Bring {title.lower()} forward",
+        )
+        for number, (pane, title) in enumerate(PANES, 1)
+    ),
+)

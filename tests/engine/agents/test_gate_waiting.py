@@ -1,0 +1,186 @@
+"""Calls withdrawn while the gate waits for a person, and real nets in front of the tools."""
+
+from __future__ import annotations
+
+import asyncio
+
+from interlock.engine.agents import (
+    Agent,
+    C,
+    ScriptedModel,
+    T,
+    ToolCallEvent,
+)
+from interlock.engine.gate import create_gate, create_gate_manager
+from interlock.engine.gate.types import ApprovalRequest, GateDecision
+from interlock.engine.net import ToolCall
+from interlock.rules import compile_rules
+
+from .gates import Log, allow
+from .script import SKIPPED, Watched, noted, watched
+
+
+class Person(Log):
+    """A gate that waits for a person who never answers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = asyncio.Event()
+        self.withdrawn = 0
+
+    async def decide(self, call: ToolCall) -> GateDecision:
+        self.asked.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            # Recording a withdrawal takes a moment, in which more may be said.
+            await asyncio.sleep(0.01)
+            self.withdrawn += 1
+            raise
+        raise AssertionError
+
+
+class TestInterrupted:
+    async def test_by_a_message(self) -> None:
+        """A-78: a message withdraws the question once, however many follow; nothing is settled."""
+        gate = Person()
+        w = await watched(C(c1=("note", {}), c2=("note", {})), T("ok"), tools=[noted([])], gate=gate)
+        w.session.send("go")
+        await gate.asked.wait()
+        w.session.send("one")
+        await asyncio.sleep(0)
+        w.session.send("two")
+        await w.session.wait_for_idle()
+        assert gate.withdrawn == 1
+        assert gate.settled == []
+        assert w.prompt(2)[2:] == [
+            f'result c1 err "{SKIPPED}"',
+            f'result c2 err "{SKIPPED}"',
+            'user "one"',
+            'user "two"',
+        ]
+
+    async def test_by_an_abort(self) -> None:
+        """A-96: an abort withdraws the question."""
+        gate = Person()
+        w = await watched(C(c1=("note", {})), T("never"), tools=[noted([])], gate=gate)
+        w.session.send("go")
+        await gate.asked.wait()
+        w.session.abort()
+        await w.session.wait_for_idle()
+        assert gate.withdrawn == 1
+        assert w.seen[-2:] == ['result c1 err "Aborted"', 'turn_end("")']
+
+    async def test_allowed_and_not_started(self) -> None:
+        """A-96: what the gate allowed and an abort kept from starting is settled as failed."""
+        ran: list[str] = []
+        gate = Log()
+        w = await watched(C(c1=("note", {}), c2=("note", {})), T("never"), tools=[noted(ran)], gate=gate)
+        w.session.on("tool_call", lambda e: w.session.abort() if e.call_id == "c2" else None)
+        await w.say("go")
+        assert ran == []
+        assert sorted(s[:3] for s in gate.settled) == [("c1", True, "Aborted"), ("c2", True, "Aborted")]
+
+    async def test_allowed_while_a_listener_thinks(self) -> None:
+        """A-78: a call the gate allowed, withdrawn at its listener, is settled as failed."""
+        gate = Log()
+        w = await watched(C(c1=("note", {})), T("ok"), tools=[noted([])], gate=gate)
+        thinking = asyncio.Event()
+
+        async def person(event: ToolCallEvent) -> None:
+            thinking.set()
+            await asyncio.Event().wait()
+
+        w.session.on("tool_call", person)
+        w.session.send("go")
+        await thinking.wait()
+        w.session.send("STEER")
+        await w.session.wait_for_idle()
+        assert gate.settled == [("c1", True, SKIPPED, {})]
+
+    async def test_decision_that_comes_all_the_same(self) -> None:
+        """A-78: a decision that was on its way when the message came stands."""
+        ran: list[str] = []
+
+        class Late(Log):
+            async def decide(self, call: ToolCall) -> GateDecision:
+                asked.set()
+                try:
+                    await asyncio.Event().wait()
+                except asyncio.CancelledError:
+                    return allow(call)
+                raise AssertionError
+
+        asked = asyncio.Event()
+        gate = Late()
+        w = await watched(C(c1=("note", {}), c2=("note", {})), T("ok"), tools=[noted(ran)], gate=gate)
+        w.session.send("go")
+        await asked.wait()
+        w.session.send("STEER")
+        await w.session.wait_for_idle()
+        assert ran == [""]
+        assert w.prompt(2)[2:4] == ['result c1 ok "noted "', f'result c2 err "{SKIPPED}"']
+        assert [s[:2] for s in gate.settled] == [("c1", False)]
+
+
+class TestManager:
+    """Real nets in front of real tools."""
+
+    RULES = "require test before deploy\nblock rm"
+
+    def tools(self, ran: list[str]) -> list[object]:
+        return [noted(ran, name) for name in ("test", "deploy", "rm")]
+
+    async def test_order_of_calls(self) -> None:
+        """A gate manager can be given as it is: what its nets forbid does not run."""
+        ran: list[str] = []
+        manager = create_gate_manager(registry=compile_rules(self.RULES).registry)
+        w = await watched(
+            C(c1=("deploy", {"text": "early"})),
+            C(c2=("test", {"text": "test"})),
+            C(c3=("deploy", {"text": "deploy"}), c4=("rm", {})),
+            T("ok"),
+            tools=self.tools(ran),
+            gate=manager,
+        )
+        seen = await w.say("go")
+        assert 'result c1 err "deploy requires a successful call to test first."' in seen
+        assert 'result c4 err "rm is blocked and cannot be called."' in seen
+        assert ran == ["test", "deploy"]
+
+    async def test_created_gate(self) -> None:
+        """What `create_gate` returns asks its person, and starts afresh with each session."""
+        ran: list[str] = []
+        asked: list[str] = []
+
+        def confirm(request: ApprovalRequest) -> bool:
+            asked.append(request.message)
+            return len(asked) == 1
+
+        gate = create_gate(compile_rules("require human-approval before deploy").nets, confirm=confirm)
+        agent = Agent(
+            ScriptedModel([C(c1=("deploy", {})), T("ok"), C(c2=("deploy", {})), T("ok")]),
+            tools=self.tools(ran),
+            gate=gate,
+        )
+        first = Watched(agent, await agent.create_session())
+        second = Watched(agent, await agent.create_session())
+        assert 'result c1 ok "noted "' in await first.say("go")
+        assert 'result c2 err "deploy was rejected by human review."' in await second.say("go")
+        assert asked[0] == ("Allow 'deploy' via transition 'approve' in net 'approve-before-deploy'?")
+        assert ran == [""]
+
+    async def test_fresh_for_each_session(self) -> None:
+        """A function makes a gate of its own for each session."""
+        ran: list[str] = []
+        nets = compile_rules(self.RULES).registry
+        replies = [C(test={"text": "test"}), T("ok"), C(c9=("deploy", {})), T("ok")]
+        agent = Agent(
+            ScriptedModel(replies), tools=self.tools(ran), gate=lambda: create_gate_manager(registry=nets)
+        )
+        await (await agent.create_session()).prompt("test")
+        second = Watched(agent, await agent.create_session())
+        assert 'result c9 err "deploy requires a successful call to test first."' in await second.say(
+            "go"
+        )
+        assert ran == ["test"]

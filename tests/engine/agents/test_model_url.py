@@ -1,0 +1,69 @@
+"""Models by name and by URL."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.engine.agents import InvalidModelUrlError
+from interlock.engine.agents.model_url import ModelTarget, parse_model_name
+
+
+class TestReadable:
+    @pytest.mark.parametrize(
+        ("name", "target"),
+        [
+            ("openai://gpt-4o", ModelTarget("openai/gpt-4o")),
+            ("openai:///gpt-4o", ModelTarget("openai/gpt-4o")),
+            ("anthropic://claude-opus-4-5", ModelTarget("anthropic/claude-opus-4-5")),
+            ("claude://claude-sonnet-4-5", ModelTarget("anthropic/claude-sonnet-4-5")),
+            ("gemini://gemini-2.5-flash", ModelTarget("gemini/gemini-2.5-flash")),
+            (
+                "ollama://localhost:11434/qwen3:8b",
+                ModelTarget("ollama_chat/qwen3:8b", "http://localhost:11434"),
+            ),
+            ("ollama://box/a/b", ModelTarget("ollama_chat/a/b", "http://box")),
+            (
+                "ollama://box:1/m?wire=openai",
+                ModelTarget("openai/m", "http://box:1/v1", "ollama"),
+            ),
+            (
+                "openai://m?base_url=http://x/v1&api_key_env=MY_KEY&temperature=0.5",
+                ModelTarget("openai/m", "http://x/v1", key_env="MY_KEY", temperature=0.5),
+            ),
+            ("openrouter/meta/llama", ModelTarget("openrouter/meta/llama")),
+        ],
+    )
+    def test_target(self, name: str, target: ModelTarget) -> None:
+        """P-120, P-122: each URL is litellm's model, base and key."""
+        assert parse_model_name(name) == target
+
+
+class TestUnreadable:
+    @pytest.mark.parametrize(
+        ("name", "message"),
+        [
+            ("gpt-4o", "missing scheme"),
+            ("", "missing scheme"),
+            ("foo://m", "unknown provider 'foo'"),
+            ("openai://", "missing model"),
+            ("openai:///", "missing model"),
+            ("ollama://localhost:11434", "missing model"),
+            ("ollama://localhost:11434/", "missing model"),
+            ("ollama:///m", "missing host"),
+            ("openai://m?colour=red", "unknown parameter 'colour'"),
+            ("openai://m?wire=openai", "unknown parameter 'wire'"),
+            ("ollama://h/m?wire=x", "unknown wire 'x'"),
+            ("openai://m?temperature=hot", "temperature must be a number, got 'hot'"),
+        ],
+    )
+    def test_message(self, name: str, message: str) -> None:
+        """P-123: what is wrong is named."""
+        with pytest.raises(InvalidModelUrlError, match=message):
+            parse_model_name(name)
+
+    @pytest.mark.parametrize("name", ["openai://sk-secret@gpt-4o", "ollama://sk-secret@box/m"])
+    def test_key_in_the_name(self, name: str) -> None:
+        """P-122: a key in a name is refused, and not repeated."""
+        with pytest.raises(InvalidModelUrlError, match="a key does not belong in a name") as raised:
+            parse_model_name(name)
+        assert "sk-secret" not in str(raised.value)
