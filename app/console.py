@@ -144,13 +144,14 @@ class InterlockConsole(App[None]):
 
     @on(Arrived)
     async def route(self) -> None:
-        """Hand events to every screen; a new request asks for the dialog."""
+        """Hand events to every screen; a new request comes up first, the panes follow."""
         events, self._inbox = tuple(self._inbox), []
-        for screen in self.screen_stack:
-            screen.post_message(HubMoved(events))
+        below = list(self.screen_stack)
         for event in events:
             if isinstance(event, JournalEvent) and isinstance(event.body, ApprovalRequested):
                 await self._present(event.body)
+        for screen in below:
+            screen.post_message(HubMoved(events))
 
     async def _present(self, body: ApprovalRequested) -> None:
         """Show a new request, unless something is being typed or read in a dialog.

@@ -19,7 +19,13 @@ from .model import Chunk, ModelRequest
 from .model_url import parse_model_name
 from .openai_wire import ReplyPart, ReplyReader, wire_messages, wire_tools
 
-KEYLESS_PROVIDERS = frozenset({"ollama", "ollama_chat"})
+WELL_KNOWN_KEYS: dict[str, tuple[str, ...]] = {
+    "openai": ("OPENAI_API_KEY",),
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "ollama": (),
+    "ollama_chat": (),
+}
 ALTERNATIVE_KEYS = frozenset({"GEMINI_API_KEY", "GOOGLE_API_KEY"})
 BASE_VARIABLES = ("OPENAI_BASE_URL", "OPENAI_API_BASE")
 PLACEHOLDER_KEY = "unused"
@@ -62,7 +68,7 @@ class LitellmModel:
         return self._name
 
     def check_environment(self) -> None:
-        """Whether everything a call needs is there. Imports litellm; calls nobody.
+        """Whether everything a call needs is there. Calls nobody; rare providers make it import litellm.
 
         Raises `ModelError` naming the environment variable to set.
         """
@@ -107,6 +113,22 @@ class LitellmModel:
             return key
         if self._api_key:
             return self._api_key
+        provider, missing = self._missing_keys()
+        if not missing:
+            return None
+        if _is_loopback(self._api_base or _base_from_environment(provider)):
+            return PLACEHOLDER_KEY
+        needed = (" or " if ALTERNATIVE_KEYS.issuperset(missing) else " and ").join(sorted(missing))
+        variables = "variables" if " and " in needed else "variable"
+        raise ModelError(f"{self._name} needs a key: set the environment {variables} {needed}")
+
+    def _missing_keys(self) -> tuple[str, list[str]]:
+        """The provider and the variables it wants and does not find."""
+        provider = self._model.partition("/")[0]
+        if provider in WELL_KNOWN_KEYS:
+            # The usual ones are known here, so that a console need not import litellm before it opens.
+            keys = WELL_KNOWN_KEYS[provider]
+            return provider, [] if any(os.environ.get(key) for key in keys) else list(keys)
         litellm = _litellm()
         try:
             provider: str = litellm.get_llm_provider(self._model, api_base=self._api_base)[1]
@@ -115,16 +137,7 @@ class LitellmModel:
                 f"'{self._name}': unknown provider; write provider/model, such as openai/gpt-4o, "
                 "or a URL such as openai://gpt-4o"
             ) from error
-        if provider in KEYLESS_PROVIDERS:
-            return None
-        missing: list[str] = litellm.validate_environment(self._model)["missing_keys"]
-        if not missing:
-            return None
-        if _is_loopback(self._api_base or _base_from_environment(provider)):
-            return PLACEHOLDER_KEY
-        needed = (" or " if ALTERNATIVE_KEYS.issuperset(missing) else " and ").join(sorted(missing))
-        variables = "variables" if " and " in needed else "variable"
-        raise ModelError(f"{self._name} needs a key: set the environment {variables} {needed}")
+        return provider, litellm.validate_environment(self._model)["missing_keys"]
 
 
 def _base_from_environment(provider: str) -> str | None:

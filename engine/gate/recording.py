@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from dataclasses import replace
 
 from ..net import ToolCall
@@ -23,7 +24,8 @@ class Recorder:
         """The decision once it is recorded, or a block when it could not be.
 
         The nets have moved by now, so a record under way is waited for even when the caller is
-        cancelled: otherwise nobody would know whether the nets are ahead of the record.
+        cancelled, and the decision is given out all the same: it is durable, and who asked must see to
+        it that the call runs or is settled.
         """
         if self.broken is not None:
             return _unrecorded(decision, self.broken)
@@ -31,18 +33,13 @@ class Recorder:
         import asyncio
 
         task = asyncio.ensure_future(self._record(call, decision))
-        cancelled: asyncio.CancelledError | None = None
         while not task.done():
-            try:
+            with suppress(asyncio.CancelledError):
                 await asyncio.wait([task])
-            except asyncio.CancelledError as cancel:
-                cancelled = cancel
         problem = "cancelled" if task.cancelled() else task.exception()
         if problem is not None:
             self.broken = reasons.unrecorded(problem)
             log.error("Call '%s' to '%s': %s", call.tool_call_id, call.tool_name, self.broken)
-        if cancelled is not None:
-            raise cancelled
         return decision if self.broken is None else _unrecorded(decision, self.broken)
 
 

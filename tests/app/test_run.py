@@ -48,7 +48,7 @@ class TestOverHttp:
     def test_streamed_call_meets_the_gate(
         self, tmp_path: Path, rules: Path, answer: str, written: bool
     ) -> None:
-        """A tool call that streams in pieces from a real server is asked for, and runs only if approved."""
+        """A call that streams in pieces from a real server is asked for, and runs only if approved."""
         call = [
             begins_call(0, "call_1", "bash", '{"comm'),
             {"choices": [{"index": 0, "delta": {"tool_calls": [_piece('and": "touch made"}')]}}]},

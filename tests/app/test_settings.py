@@ -117,7 +117,7 @@ class TestBadSettings:
     )
     def test_names_the_place(self, tmp_path: Path, here: str, message: str) -> None:
         """A setting that cannot be used names its file and what is expected."""
-        with pytest.raises(SettingsError, match="interlock.toml") as caught:
+        with pytest.raises(SettingsError, match=r"interlock\.toml") as caught:
             settled(tmp_path, ["run", "x"], here=here)
         assert message in str(caught.value)
 

@@ -25,7 +25,7 @@ RAISED = "raised.txt"
 
 
 def measure() -> Iterator[tuple[str, float, str]]:
-    """Each request carries its own number; the clock runs from the gate's question to the painted number."""
+    """Each request has a number; the clock runs from the gate's question to the painted number."""
     with tempfile.TemporaryDirectory() as folder:
         with Terminal([sys.executable, "-m", "tests.bench.dialog", folder]) as terminal:
             painted = []

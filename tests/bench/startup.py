@@ -17,7 +17,7 @@ INTERLOCK = str(Path(sys.executable).with_name("interlock"))
 
 
 def measure() -> Iterator[tuple[str, float, str]]:
-    """`interlock --help` beside a bare interpreter, in turns; then the first paint, from a cold process."""
+    """`interlock --help` beside a bare interpreter, in turns; then a cold process's first paint."""
     help_times, bare_times = [], []
     for _ in range(REPEATS):
         bare_times.append(_seconds([sys.executable, "-c", "pass"]))

@@ -6,7 +6,6 @@ import asyncio
 import resource
 import signal
 import sqlite3
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from interlock.engine.history.events import (
     ApprovalRequested,
     ApprovalWithdrawn,
     CallDecided,
+    CallResult,
     JournalEvent,
     MessageAdded,
     ModeChanged,
@@ -202,6 +202,21 @@ class TestApproval:
         assert ("user", "not now", "maria") in texts
         assert ("tool", "Skipped: user sent a new message", None) in texts
 
+    async def test_interruption_while_a_decision_is_written(self, hub: Hub, shop: Shop) -> None:
+        """Whatever a message meets, an allowed call has a result and nothing stays pending."""
+        events = hub.subscribe()
+        session = await start(hub, shop, C(test={}), C(deploy={}), C(test={}), T("ok"), T("ok"))
+        await until(events, ApprovalRequested)
+        request = (await hub.approvals())[0].id
+        deciding = asyncio.create_task(hub.decide(request, approved=True, by="maria"))
+        await until(events, ApprovalDecided)
+        await hub.send(session, "wait", by="ben")
+        await deciding
+        await hub.wait(session)
+        allowed = {d.call_id for d in bodies(hub, session, CallDecided) if d.outcome == "allow"}
+        assert allowed == {r.call_id for r in bodies(hub, session, CallResult)}
+        assert (await hub.session(session)).pending == []
+
     async def test_unknown_request(self, hub: Hub) -> None:
         """Deciding what is not there says so."""
         outcome = await hub.decide("nope", approved=True, by="maria")
@@ -297,7 +312,7 @@ class TestRecord:
 
 class TestFullDisk:
     async def test_no_call_runs_unrecorded(self, hub: Hub, shop: Shop) -> None:
-        """When a decision cannot be written its tool does not run; with space again the session goes on."""
+        """What cannot be written does not run; with space again the session goes on."""
         events = hub.subscribe()
         session = await start(hub, shop, C(test={}), C(deploy={}), T("after"), T("again"))
         await until(events, ApprovalRequested)
@@ -328,7 +343,8 @@ async def deploy() -> str:
 async def main():
     hub = Hub.open(sys.argv[1])
     agent = Agent(ScriptedModel([C(deploy={})]), name="bot", tools=[deploy])
-    session = await hub.open_session(agent, registry=compile_rules("limit deploy to 2 per session").registry)
+    rules = compile_rules("limit deploy to 2 per session")
+    session = await hub.open_session(agent, registry=rules.registry)
     await hub.send(session, "go")
     await hub.wait(session)
 
@@ -340,8 +356,8 @@ class TestCrash:
     async def test_killed_host(self, tmp_path: Path) -> None:
         """After `kill -9` amid a tool its decision is there, its outcome unknown and never run again."""
         database = tmp_path / "dead.db"
-        died = subprocess.run([sys.executable, "-c", DYING, str(database)], check=False)
-        assert died.returncode == -signal.SIGKILL
+        died = await asyncio.create_subprocess_exec(sys.executable, "-c", DYING, str(database))
+        assert await died.wait() == -signal.SIGKILL
         hub = Hub.open(database)
         try:
             [summary] = await hub.history()
