@@ -158,8 +158,10 @@ class InterlockConsole(App[None]):
 
         One that comes while a dialog is on its way out after its decision is shown next.
         """
-        if isinstance(self.screen, ApprovalScreen) and self.screen.deciding:
-            self._next.append(body.approval_id)
+        if isinstance(self.screen, ApprovalScreen):
+            # The dialog counts what waits behind it; a notice would cover it.
+            if self.screen.deciding:
+                self._next.append(body.approval_id)
         elif self._busy():
             self.notify(
                 f"{shown(body.tool)} waits for a person.",
@@ -197,6 +199,7 @@ class InterlockConsole(App[None]):
             clock=self._clock,
             monotonic=self._monotonic,
         )
+        self.clear_notifications()
         self.push_screen(dialog, self._told)
 
     async def _told(self, outcome: Outcome | None) -> None:

@@ -8,6 +8,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .agents import (
+        Agent,
+        BashTool,
+        LitellmModel,
+        LocalRuntime,
+        ScriptedModel,
+        Session,
+        Tool,
+        ToolContext,
+        ToolOutput,
+        WebFetchTool,
+        tool,
+    )
     from .gate import (
         ApprovalAnswer,
         ApprovalRequest,
@@ -31,6 +44,7 @@ if TYPE_CHECKING:
         resolve_tool,
         tool_approval_net,
     )
+    from .hub import Hub
     from .net import (
         ApprovalRule,
         BlockRule,
@@ -53,12 +67,14 @@ if TYPE_CHECKING:
     )
 
 # Where a name is looked for, lightest first; a name is searched no further than where it is found.
-_HOMES = (".net", ".gate")
+_HOMES = (".net", ".gate", ".agents", ".hub")
 
 __all__ = [
+    "Agent",
     "ApprovalAnswer",
     "ApprovalRequest",
     "ApprovalRule",
+    "BashTool",
     "BlockRule",
     "Gate",
     "GateContext",
@@ -66,20 +82,29 @@ __all__ = [
     "GateManager",
     "GateSession",
     "GateState",
+    "Hub",
     "LimitRule",
+    "LitellmModel",
+    "LocalRuntime",
     "NetError",
     "Rejection",
     "ReplayEntry",
     "ResultRecord",
     "RuleSource",
+    "ScriptedModel",
     "SequenceRule",
+    "Session",
     "SkillNet",
     "SyncToolError",
     "ToggleResult",
+    "Tool",
     "ToolCall",
     "ToolCallBlockedError",
+    "ToolContext",
+    "ToolOutput",
     "ToolResult",
     "Transition",
+    "WebFetchTool",
     "auto_advance",
     "classify_nets",
     "create_gate",
@@ -94,6 +119,7 @@ __all__ = [
     "is_enabled",
     "replay_entries",
     "resolve_tool",
+    "tool",
     "tool_approval_net",
 ]
 

@@ -19,7 +19,12 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input, Static
 
-from ...engine.history.events import ApprovalDecided, ApprovalWithdrawn, JournalEvent
+from ...engine.history.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    ApprovalWithdrawn,
+    JournalEvent,
+)
 from ...engine.history.state import ApprovalState, SessionState
 from ...engine.hub import Hub, Outcome
 from ..messages import HubMoved
@@ -79,6 +84,7 @@ class ApprovalScreen(Panel[Outcome | None]):
         self.deciding = False
         self._over = False
         self._expanded = False
+        self._others = 0
         self._foldable = False
         self._arranged: tuple[int, int, bool] | None = None
 
@@ -147,8 +153,9 @@ class ApprovalScreen(Panel[Outcome | None]):
         frame = self.query_one(".frame", Vertical)
         waited = age(seconds_between(self.request.since, self._clock()))
         name = clip(shown(self.request.title), max(10, self.app.size.width // 2))
+        more = f" · {self._others} more waiting" if self._others else ""
         who = shown(self.request.agent or self.request.session)
-        frame.border_title = Content(f"{name} · {who} · waiting {waited}")
+        frame.border_title = Content(f"{name} · {who} · waiting {waited}{more}")
         frame.border_subtitle = self._note()
         frame.set_class(self._monotonic() < self._flash_until, "-early")
         frame.set_class(self._over, "-over")
@@ -191,8 +198,8 @@ class ApprovalScreen(Panel[Outcome | None]):
     # What happens elsewhere
 
     @on(HubMoved)
-    def follow(self, moved: HubMoved) -> None:
-        """Somebody else may decide, or nobody may need to any more."""
+    async def follow(self, moved: HubMoved) -> None:
+        """Somebody else may decide, or nobody may need to any more; others may come to wait."""
         for event in moved.events:
             match event:
                 case JournalEvent(body=ApprovalDecided() as body) if body.approval_id == self.request.id:
@@ -200,12 +207,19 @@ class ApprovalScreen(Panel[Outcome | None]):
                         word = "approved" if body.approved else "denied"
                         why = f": {body.reason}" if body.reason else ""
                         self._end(f"Already {word} by {body.by}{why}")
+                case JournalEvent(body=ApprovalRequested()):
+                    await self._count_others()
                 case JournalEvent(body=ApprovalWithdrawn() as body) if (
                     body.approval_id == self.request.id
                 ):
                     self._end(f"Withdrawn: {body.reason}")
                 case _:
                     pass
+
+    async def _count_others(self) -> None:
+        waiting = await self._hub.approvals()
+        self._others = sum(request.id != self.request.id for request in waiting)
+        self._tick()
 
     def _end(self, text: str) -> None:
         self._over = True

@@ -267,6 +267,7 @@ class TestNewRequests:
             await on.settle()
             assert on.app.screen is dialog
             assert dialog.request.id == "ap1"
+            assert "1 more waiting" in on.painted()
             await on.press("a")
             await on.settle()
             assert on.decisions() == [("decide", "ap1", True, "maria", None)]
