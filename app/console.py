@@ -29,6 +29,9 @@ from .theme import SIGNAL_BOX
 
 Start = Callable[[Hub], Awaitable[object]]
 
+PANES_AFTER = 0.05
+"""Seconds that the panes wait with a new request, so that its dialog is painted first."""
+
 
 class InterlockConsole(App[None]):
     """The approval console on a hub that whoever made it also closes.
@@ -87,7 +90,11 @@ class InterlockConsole(App[None]):
         self._clock = clock
         self._monotonic = monotonic
         self._inbox: list[HubEvent] = []
+        self._outbox: list[HubEvent] = []
         self._next: list[str] = []
+        self._dialog = ApprovalScreen(hub, operator=operator, clock=clock, monotonic=monotonic)
+        # Installed, so that closing it keeps its widgets.
+        self.install_screen(self._dialog, "approval")
         self.register_theme(SIGNAL_BOX)
         self.theme = theme or SIGNAL_BOX.name
 
@@ -146,14 +153,24 @@ class InterlockConsole(App[None]):
     async def route(self) -> None:
         """Hand events to every screen; a new request comes up first, the panes follow."""
         events, self._inbox = tuple(self._inbox), []
-        below = list(self.screen_stack)
+        asleep = not self._outbox
+        self._outbox += events
+        shown = False
         for event in events:
             if isinstance(event, JournalEvent) and isinstance(event.body, ApprovalRequested):
-                await self._present(event.body)
-        for screen in below:
-            screen.post_message(HubMoved(events))
+                shown |= await self._present(event.body)
+        if shown:
+            self.set_timer(PANES_AFTER, self._hand_out)
+        elif asleep:
+            self._hand_out()
 
-    async def _present(self, body: ApprovalRequested) -> None:
+    def _hand_out(self) -> None:
+        events, self._outbox = tuple(self._outbox), []
+        if events:
+            for screen in self.screen_stack:
+                screen.post_message(HubMoved(events))
+
+    async def _present(self, body: ApprovalRequested) -> bool:
         """Show a new request, unless something is being typed or read in a dialog.
 
         One that comes while a dialog is on its way out after its decision is shown next.
@@ -162,45 +179,40 @@ class InterlockConsole(App[None]):
             # The dialog counts what waits behind it; a notice would cover it.
             if self.screen.deciding:
                 self._next.append(body.approval_id)
-        elif self._busy():
+            return False
+        if self._busy():
             self.notify(
                 f"{shown(body.tool)} waits for a person.",
                 title="New request",
                 severity="warning",
                 markup=False,
             )
-        else:
-            await self.open_request(body.approval_id)
+            return False
+        return await self.open_request(body.approval_id)
 
     def _busy(self) -> bool:
         screen = self.screen
         return isinstance(screen, ModalScreen) or isinstance(screen.focused, Input | TextArea)
 
-    async def open_request(self, approval_id: str) -> None:
-        """The dialog of an open request, on top of whatever is shown."""
+    async def open_request(self, approval_id: str) -> bool:
+        """The dialog of an open request, on top of whatever is shown. Whether it could be opened."""
         try:
             request = next((a for a in await self.hub.approvals() if a.id == approval_id), None)
             if request is None:
                 self.notify("This request is no longer open.")
-                return
+                return False
             session = next((s for s in await self.hub.sessions() if s.id == request.session), None)
         except Exception as error:
             self.notify(
                 shown(str(error)), title="Cannot open the request", severity="error", markup=False
             )
-            return
+            return False
         if isinstance(self.screen, ModalScreen):
-            return
-        dialog = ApprovalScreen(
-            self.hub,
-            request,
-            session,
-            operator=self.operator,
-            clock=self._clock,
-            monotonic=self._monotonic,
-        )
+            return False
         self.clear_notifications()
-        self.push_screen(dialog, self._told)
+        self._dialog.present(request, session)
+        self.push_screen(self._dialog, self._told)
+        return True
 
     async def _told(self, outcome: Outcome | None) -> None:
         """After a dialog: say what was decided, and show the request that came meanwhile."""

@@ -38,10 +38,12 @@ def demo(args: argparse.Namespace, database: Path, operator: str) -> int:
     return host(args, database, operator, start, headless=headless)
 
 
-async def open_demo(hub: Hub, *, by: str, pace: float = 0.0, project: Path | None = None) -> str:
+async def open_demo(
+    hub: Hub, *, by: str, pace: float = 0.0, project: Path | None = None, session_id: str | None = None
+) -> str:
     """Open the demo's session on `hub`; its task is not sent yet. Returns the session's id.
 
-    `pace` is the seconds the scripted model takes for a word.
+    `pace` is the seconds the scripted model takes for a word, `project` where its shell works.
     """
     project = project or create_project()
     rules = load_rules(library_rules("deploy"), library_rules("freeze"))
@@ -54,4 +56,4 @@ async def open_demo(hub: Hub, *, by: str, pace: float = 0.0, project: Path | Non
         runtime=LocalRuntime(cwd=project),
     )
     active = [key for key in registry if key != OFF_AT_FIRST]
-    return await hub.open_session(agent, registry=registry, active=active, by=by)
+    return await hub.open_session(agent, registry=registry, active=active, by=by, session_id=session_id)

@@ -75,12 +75,12 @@ FILES = {
 SCRIPTS = ("lint", "test", "deploy")
 
 
-def create_project() -> Path:
-    """Make the project in a new temporary directory. Raises `OSError` when that cannot be written.
+def create_project(root: Path | None = None) -> Path:
+    """Make the project in `root`, or in a new temporary directory. Raises `OSError` when it cannot.
 
     Without git on the machine it is a plain directory; the deploy script then says `unversioned`.
     """
-    root = Path(tempfile.mkdtemp(prefix="interlock-demo-"))
+    root = root or Path(tempfile.mkdtemp(prefix="interlock-demo-"))
     # The interpreter that runs Interlock is the one python that is certainly here.
     python = shlex.quote(sys.executable)
     for name, text in FILES.items():

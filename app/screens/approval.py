@@ -37,6 +37,8 @@ from .panel import Panel
 ASLEEP = 0.4
 """Seconds that decision keys do nothing after the request is shown."""
 FLASH = 0.6
+FRAME = 2 + 2 + GUTTER + 1
+"""Columns around the text: border, padding, the list's gutter and its scrollbar."""
 CHROME = 4
 """Lines of the frame, the notice and the keys around the text."""
 
@@ -60,25 +62,39 @@ class ApprovalScreen(Panel[Outcome | None]):
     class Answered(Message):
         """The hub's answer to the decision taken here."""
 
+        request: str
         outcome: Outcome
 
     def __init__(
         self,
         hub: Hub,
-        request: ApprovalState,
-        session: SessionState | None,
         *,
         operator: str,
         clock: Callable[[], datetime],
         monotonic: Callable[[], float],
     ) -> None:
         super().__init__()
-        self.request = request
         self._hub = hub
-        self._session = session
         self._operator = operator
         self._clock = clock
         self._monotonic = monotonic
+        self.request: ApprovalState
+        self._reset()
+
+    def present(self, request: ApprovalState, session: SessionState | None) -> None:
+        """Take another request, before the screen is pushed again.
+
+        One dialog serves all: making the widgets anew takes longer than everything else between a
+        request and its paint.
+        """
+        self._reset()
+        self.request = request
+        self._session = session
+        if self.is_mounted:
+            self._prepare()
+
+    def _reset(self) -> None:
+        self._session: SessionState | None = None
         self._shown_at: float | None = None
         self._flash_until = 0.0
         self.deciding = False
@@ -98,11 +114,19 @@ class ApprovalScreen(Panel[Outcome | None]):
             yield KeyBar()
 
     def on_mount(self) -> None:
-        self.query_one("#reason-line").display = False
-        self.query_one("#notice").display = False
-        self.query_one("#request", BlockList).focus()
-        self._arrange()
+        self._prepare()
         self.set_interval(0.1, self._tick)
+
+    def _prepare(self) -> None:
+        """Nothing typed, noticed or scrolled; the text has the focus."""
+        self.query_one("#reason-line").display = False
+        self.query_one("#reason", Input).value = ""
+        self.query_one("#notice").display = False
+        body = self.query_one("#request", BlockList)
+        body.scroll_to(y=0, animate=False)
+        self.set_focus(body)
+        self._arrange()
+        self._tick()
 
     def on_resize(self) -> None:
         self._arrange()
@@ -124,7 +148,7 @@ class ApprovalScreen(Panel[Outcome | None]):
         wide, high = self.app.size
         width = min(118, wide if wide < 64 else wide - (2 if wide < 100 else 6))
         most = high if high < 20 else high - 2
-        inner = width - 4 - GUTTER
+        inner = width - FRAME
         small = high < 20
         frame.set_class(small, "-small")
         extras = sum(self.query_one(part).display for part in ("#reason-line", "#notice"))
@@ -140,7 +164,11 @@ class ApprovalScreen(Panel[Outcome | None]):
         frame.styles.width = width
         frame.styles.height = min(most, len(lines) + most - room)
         pieces = [
-            Block(f"{start}", (start, arranged), lambda _, start=start: lines[start : start + 100])
+            Block(
+                f"{start}",
+                (start, self.request.id, arranged),
+                lambda _, start=start: lines[start : start + 100],
+            )
             for start in range(0, len(lines), 100)
         ]
         self.query_one("#request", BlockList).show(pieces)
@@ -148,7 +176,7 @@ class ApprovalScreen(Panel[Outcome | None]):
         self.call_after_refresh(self._tick)
 
     def _tick(self) -> None:
-        if not self.is_attached:
+        if not self.is_mounted:
             return
         frame = self.query_one(".frame", Vertical)
         waited = age(seconds_between(self.request.since, self._clock()))
@@ -217,7 +245,11 @@ class ApprovalScreen(Panel[Outcome | None]):
                     pass
 
     async def _count_others(self) -> None:
-        waiting = await self._hub.approvals()
+        try:
+            waiting = await self._hub.approvals()
+        except Exception as error:
+            self._say(f"The hub does not answer: {error}")
+            return
         self._others = sum(request.id != self.request.id for request in waiting)
         self._tick()
 
@@ -268,20 +300,21 @@ class ApprovalScreen(Panel[Outcome | None]):
         self._tick()
         self.refresh_bindings()
         # The app's worker, not this screen's: closing the screen must not cut a decision in half.
-        self.app.run_worker(self._send(approved, reason), group="decisions", exit_on_error=False)
+        send = self._send(self.request.id, approved, reason)
+        self.app.run_worker(send, group="decisions", exit_on_error=False)
 
-    async def _send(self, approved: bool, reason: str | None) -> None:
+    async def _send(self, request: str, approved: bool, reason: str | None) -> None:
         try:
-            outcome = await self._hub.decide(
-                self.request.id, approved=approved, by=self._operator, reason=reason
-            )
+            outcome = await self._hub.decide(request, approved=approved, by=self._operator, reason=reason)
         except Exception as error:
             outcome = Outcome(ok=False, message=f"Not decided: {error}")
-        self.post_message(self.Answered(outcome))
+        self.post_message(self.Answered(request, outcome))
 
     @on(Answered)
     def show_answer(self, message: Answered) -> None:
         """Close when it took effect; otherwise say why not, and stay."""
+        if message.request != self.request.id:
+            return
         self.deciding = False
         if message.outcome.ok and self.is_current:
             self.dismiss(message.outcome)

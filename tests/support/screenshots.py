@@ -1,0 +1,113 @@
+"""Pictures of the real console: the demo runs, and what it shows is drawn as SVG and PNG.
+
+`make screenshots`, or `python -m tests.support.screenshots DIRECTORY`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import cairosvg
+from textual.pilot import Pilot
+
+from interlock.app.commands.demo import open_demo
+from interlock.app.console import InterlockConsole
+from interlock.app.demo.agent import TASK
+from interlock.app.demo.project import create_project
+from interlock.app.screens.approval import ApprovalScreen
+from interlock.app.screens.live import LiveScreen
+from interlock.app.screens.replay import ReplayScreen
+from interlock.engine.history.journal import Journal
+from interlock.engine.hub import Hub
+
+OPERATOR = "operator"
+SESSION = "release-bot-1"
+STEP = timedelta(seconds=1.7)
+
+
+class Clock:
+    """Time that passes with what is recorded, so that pictures made twice look alike."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 1, 5, 14, 0, tzinfo=UTC)
+
+    def tick(self) -> datetime:
+        """The journal's time: later with every event."""
+        self.now += STEP
+        return self.now
+
+    def read(self) -> datetime:
+        """The console's time: some seconds after the last event."""
+        return self.now + timedelta(seconds=42)
+
+
+async def take(out: Path) -> None:
+    """Draw the live screen, the dialog and the replay, wide and at 80 columns."""
+    with tempfile.TemporaryDirectory() as folder:
+        for size, suffix in (((120, 40), ""), ((80, 24), "-80x24")):
+            place = Path(folder) / f"wide{suffix}"
+            place.mkdir()
+            await _one_size(out, place, size, suffix)
+
+
+async def _one_size(out: Path, place: Path, size: tuple[int, int], suffix: str) -> None:
+    clock = Clock()
+    hub = Hub(Journal.open(place / "deploy.db", clock=clock.tick))
+    # The dialog shows where the tool runs: a path that says nothing of the machine.
+    project = Path(tempfile.gettempdir()) / "interlock-shop"
+    shutil.rmtree(project, ignore_errors=True)
+    create_project(project)
+
+    async def start(hub: Hub) -> None:
+        session = await open_demo(hub, by=OPERATOR, project=project, session_id=SESSION)
+        await hub.send(session, TASK, by=OPERATOR)
+
+    app = InterlockConsole(hub, operator=OPERATOR, start=start, clock=clock.read)
+    async with app.run_test(size=size) as pilot:
+        await _until(pilot, lambda: isinstance(app.screen, ApprovalScreen))
+        await pilot.pause(0.7)
+        _draw(app, out, f"dialog{suffix}")
+        await pilot.press("escape")
+        await _until(pilot, lambda: isinstance(app.screen, LiveScreen))
+        await pilot.pause(0.5)
+        _draw(app, out, f"live{suffix}")
+        await pilot.press("a")
+        await _until(pilot, lambda: isinstance(app.screen, ApprovalScreen))
+        await pilot.pause(0.7)
+        await pilot.press("a")
+        await _until(pilot, lambda: isinstance(app.screen, LiveScreen))
+        await hub.wait(SESSION)
+        await pilot.press("r")
+        await _until(pilot, lambda: isinstance(app.screen, ReplayScreen))
+        await pilot.press("end", "left_curly_bracket", "left_curly_bracket", "left_curly_bracket")
+        await pilot.pause(0.3)
+        _draw(app, out, f"replay{suffix}")
+    await hub.close()
+
+
+async def _until(pilot: Pilot[None], reached: Callable[[], bool]) -> None:
+    for _ in range(600):
+        if reached():
+            return
+        await pilot.pause(0.05)
+    raise TimeoutError("the console did not come to the next picture within 30 s")
+
+
+def _draw(app: InterlockConsole, out: Path, name: str) -> None:
+    svg = app.export_screenshot(title="Interlock")
+    (out / f"{name}.svg").write_text(svg, encoding="utf-8")
+    # A font that is installed instead of one from a server.
+    local = svg.replace("Fira Code", "DejaVu Sans Mono")
+    cairosvg.svg2png(local.encode(), write_to=str(out / f"{name}.png"), scale=1.0)
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    folder.mkdir(exist_ok=True)
+    asyncio.run(take(folder))
