@@ -6,7 +6,9 @@ from typing import ClassVar, TypeVar
 
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
+from textual.visual import Visual
 
+from ..widgets.behind import Behind
 from .keys import COPY_KEY, FOCUS_KEYS
 
 Answer = TypeVar("Answer")
@@ -50,6 +52,12 @@ class Panel(ModalScreen[Answer], inherit_bindings=False):
         & BlockList { height: auto; max-height: 1fr; background: $surface; }
     }
     """
+
+    def render(self) -> Visual:
+        """The screen below, dimmed."""
+        stack = self.app.screen_stack
+        below = stack[stack.index(self) - 1] if self in stack[1:] else stack[0]
+        return Behind(below, self.styles.background)
 
     def action_close(self) -> None:
         """Close the panel; only the screen on top may."""
