@@ -79,6 +79,11 @@ class ApprovalScreen(Panel[Outcome | None]):
         self._clock = clock
         self._monotonic = monotonic
         self.request: ApprovalState
+        self._frame = Vertical(classes="frame")
+        self._body = BlockList(id="request", cursor=False)
+        self._notice = Static("", id="notice")
+        self._reason_line = Horizontal(id="reason-line")
+        self._reason = Input(placeholder="optional; the agent is told", id="reason")
         self._reset()
 
     def present(self, request: ApprovalState, session: SessionState | None) -> None:
@@ -105,12 +110,12 @@ class ApprovalScreen(Panel[Outcome | None]):
         self._arranged: tuple[int, int, bool] | None = None
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="frame"):
-            yield BlockList(id="request", cursor=False)
-            yield Static("", id="notice")
-            with Horizontal(id="reason-line"):
+        with self._frame:
+            yield self._body
+            yield self._notice
+            with self._reason_line:
                 yield Static(Content.styled("Reason ", "bold $text-warning"), id="reason-label")
-                yield Input(placeholder="optional; the agent is told", id="reason")
+                yield self._reason
             yield KeyBar()
 
     def on_mount(self) -> None:
@@ -119,12 +124,11 @@ class ApprovalScreen(Panel[Outcome | None]):
 
     def _prepare(self) -> None:
         """Nothing typed, noticed or scrolled; the text has the focus."""
-        self.query_one("#reason-line").display = False
-        self.query_one("#reason", Input).value = ""
-        self.query_one("#notice").display = False
-        body = self.query_one("#request", BlockList)
-        body.scroll_to(y=0, animate=False)
-        self.set_focus(body)
+        self._reason_line.display = False
+        self._reason.value = ""
+        self._notice.display = False
+        self._body.scroll_to(y=0, animate=False)
+        self.set_focus(self._body)
         self._arrange()
         self._tick()
 
@@ -144,14 +148,13 @@ class ApprovalScreen(Panel[Outcome | None]):
 
     def _arrange(self) -> None:
         """Size the frame to the text, fold what does not fit, and show it."""
-        frame = self.query_one(".frame", Vertical)
         wide, high = self.app.size
         width = min(118, wide if wide < 64 else wide - (2 if wide < 100 else 6))
         most = high if high < 20 else high - 2
         inner = width - FRAME
         small = high < 20
-        frame.set_class(small, "-small")
-        extras = sum(self.query_one(part).display for part in ("#reason-line", "#notice"))
+        self._frame.set_class(small, "-small")
+        extras = self._reason_line.display + self._notice.display
         room = most - CHROME + small - extras
         arranged = (inner, room, self._expanded)
         if arranged == self._arranged:
@@ -161,8 +164,8 @@ class ApprovalScreen(Panel[Outcome | None]):
             self.request, self._session, self._clock(), inner, room, expanded=self._expanded
         )
         self._foldable, lines = text.folded, text.lines
-        frame.styles.width = width
-        frame.styles.height = min(most, len(lines) + most - room)
+        self._frame.styles.width = width
+        self._frame.styles.height = min(most, len(lines) + most - room)
         pieces = [
             Block(
                 f"{start}",
@@ -171,26 +174,25 @@ class ApprovalScreen(Panel[Outcome | None]):
             )
             for start in range(0, len(lines), 100)
         ]
-        self.query_one("#request", BlockList).show(pieces)
+        self._body.show(pieces)
         self.refresh_bindings()
         self.call_after_refresh(self._tick)
 
     def _tick(self) -> None:
         if not self.is_mounted:
             return
-        frame = self.query_one(".frame", Vertical)
         waited = age(seconds_between(self.request.since, self._clock()))
         name = clip(shown(self.request.title), max(10, self.app.size.width // 2))
         more = f" · {self._others} more waiting" if self._others else ""
         who = shown(self.request.agent or self.request.session)
-        frame.border_title = Content(f"{name} · {who} · waiting {waited}{more}")
-        frame.border_subtitle = self._note()
-        frame.set_class(self._monotonic() < self._flash_until, "-early")
-        frame.set_class(self._over, "-over")
+        self._frame.border_title = Content(f"{name} · {who} · waiting {waited}{more}")
+        self._frame.border_subtitle = self._note()
+        self._frame.set_class(self._monotonic() < self._flash_until, "-early")
+        self._frame.set_class(self._over, "-over")
 
     def _note(self) -> Content:
         left = self.sleeps_for()
-        if self.query_one("#reason-line").display and not self.deciding:
+        if self._reason_line.display and not self.deciding:
             return Content.styled(" enter denies · esc goes back ", "bold $text-warning")
         if self._over:
             return Content("nothing to decide any more · esc closes")
@@ -203,10 +205,9 @@ class ApprovalScreen(Panel[Outcome | None]):
                 else "bold $text-warning"
             )
             return Content.styled(f" keys wake in {left:.1f} s ", style)
-        body = self.query_one("#request", BlockList)
-        height, total = body.scrollable_content_region.height, body.virtual_size.height
+        height, total = self._body.scrollable_content_region.height, self._body.virtual_size.height
         if total > height > 0:
-            top = body.scroll_offset.y
+            top = self._body.scroll_offset.y
             more = " · end ↓" if top + height < total else ""
             return Content(f"line {top + 1}–{min(total, top + height)} of {total}{more}")
         return Content("")
@@ -218,9 +219,10 @@ class ApprovalScreen(Panel[Outcome | None]):
         return max(0.0, ASLEEP - (self._monotonic() - self._shown_at))
 
     def _say(self, text: str, *, bad: bool = True) -> None:
-        notice = self.query_one("#notice", Static)
-        notice.update(Content.styled(shown(text), "bold $text-error" if bad else "bold $text-warning"))
-        notice.display = True
+        self._notice.update(
+            Content.styled(shown(text), "bold $text-error" if bad else "bold $text-warning")
+        )
+        self._notice.display = True
         self._arrange()
 
     # What happens elsewhere
@@ -278,15 +280,15 @@ class ApprovalScreen(Panel[Outcome | None]):
 
     def action_approve(self) -> None:
         """Approve this one call."""
-        if self._awake() and not self.query_one("#reason-line").display:
+        if self._awake() and not self._reason_line.display:
             self._decide(True, None)
 
     def action_deny(self) -> None:
         """Open the line for the reason; enter there denies."""
         if self._awake():
-            self.query_one("#reason-line").display = True
+            self._reason_line.display = True
             # At once: what is typed next is the reason, and must not reach the keys.
-            self.set_focus(self.query_one("#reason", Input))
+            self.set_focus(self._reason)
             self._arrange()
 
     @on(Input.Submitted, "#reason")
@@ -333,12 +335,12 @@ class ApprovalScreen(Panel[Outcome | None]):
         """Leave the reason line, or the dialog. Decides nothing."""
         if self.deciding:
             return
-        if self.query_one("#reason-line").display:
+        if self._reason_line.display:
             self._hide_reason()
             self._arrange()
         elif self.is_current:
             self.dismiss(None)
 
     def _hide_reason(self) -> None:
-        self.query_one("#reason-line").display = False
-        self.query_one("#request", BlockList).focus()
+        self._reason_line.display = False
+        self._body.focus()

@@ -147,6 +147,25 @@ class TestDeciding:
             assert on.app.focused is on.app.screen.query_one("#request")
 
 
+class TestReopening:
+    async def test_nothing_of_the_last_time_is_left(self) -> None:
+        """A dialog that comes up again has an empty reason, folded input and keys asleep."""
+        command = "\n".join(f"echo {n}" for n in range(99))
+        state = release_bot()
+        state.approvals["ap1"] = deploy_request(input={"command": command})
+        async with stage(state) as on:
+            await on.open_dialog()
+            await on.press("space", "d", *"half a reason", "escape", "escape")
+            await on.settle()
+            dialog = await on.open_dialog(awake=False)
+            assert dialog.query_one("#reason", Input).value == ""
+            assert not dialog.query_one("#reason-line").display
+            assert "lines hidden" in on.painted()
+            await on.press("a")
+            await on.settle()
+            assert on.decisions() == []
+
+
 class TestInertKeys:
     async def test_keys_sleep_until_the_request_was_shown_long_enough(self) -> None:
         """Type-ahead decides nothing for 400 ms, the border says so and flashes; then keys work."""

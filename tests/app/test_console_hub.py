@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 
 from interlock.app.console import InterlockConsole
 from interlock.app.screens.approval import ApprovalScreen
+from interlock.app.screens.confirm import Confirm
 from interlock.app.screens.live import LiveScreen
 from interlock.app.screens.replay import ReplayScreen
 from interlock.engine.agents import Agent, C, Reply, ScriptedModel, T, ToolContext, tool
@@ -32,6 +33,7 @@ class Console:
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
         self.ran: list[str] = []
+        self.sent = asyncio.Event()
         self.seconds = 0.0
         self.app = InterlockConsole(
             hub, operator="maria", start=self._start, monotonic=lambda: self.seconds
@@ -59,15 +61,19 @@ class Console:
             agent, registry=compile_rules(RULES).registry, by="maria", session_id="one"
         )
         await hub.send(session, "Ship it.", by="maria")
+        self.sent.set()
 
     async def until(self, holds: Callable[[], bool]) -> None:
         """Let the agent and the screen go on until `holds`."""
-        async with asyncio.timeout(15):
-            while not holds():
-                await self.pilot.pause(0.01)
+        for _ in range(1500):
+            if holds():
+                return
+            await self.pilot.pause(0.01)
+        raise AssertionError(f"it did not happen:\n{self.painted()}")
 
     async def settled(self) -> None:
         """The session rests and the screen shows it."""
+        await asyncio.wait_for(self.sent.wait(), 15)
         await self.hub.wait("one")
         await self.until(lambda: "idle" in self.painted())
 
@@ -108,9 +114,9 @@ class TestApproval:
         async with console(tmp_path, *script) as on:
             await on.dialog()
             assert on.ran == ["test"]
-            assert "deploy requires a successful call to test first." in on.painted()
             await on.press("a")
             await on.settled()
+            assert "deploy requires a successful call to test first." in on.painted()
             assert on.ran == ["test", "deploy prod"]
             assert "approved by maria" in on.painted()
             assert (await on.hub.session("one")).nets["limit-deploy-2"].marking["budget"] == 1
@@ -146,11 +152,11 @@ class TestApproval:
         """The next request's dialog follows the one just decided, asleep again."""
         script = (C(test={}), C(deploy={"env": "a"}), C(test={}), C(deploy={"env": "b"}), T("Done."))
         async with console(tmp_path, *script) as on:
-            first = await on.dialog()
+            dialog = await on.dialog()
+            assert dialog.request.input == {"env": "a"}
             await on.press("a")
-            await on.until(lambda: on.app.screen is not first)
-            second = await on.dialog()
-            assert second.request.input == {"env": "b"}
+            await on.until(lambda: dialog.request.input == {"env": "b"})
+            await on.dialog()
             await on.press("a")
             await on.settled()
             assert on.ran == ["test", "deploy a", "test", "deploy b"]
@@ -173,11 +179,14 @@ class TestOperator:
         async with console(tmp_path, T("Hello.")) as on:
             await on.settled()
             await on.press("n")
+            await on.until(lambda: "Nets of release-bot" in on.painted() and "space" in on.painted())
             await on.press("space")
             await on.until(lambda: "Deactivated 'require-test-before-deploy'" in on.painted())
             await on.press("escape")
             await on.until(lambda: "off (state kept)" in on.painted())
-            await on.press("m", "y")
+            await on.press("m")
+            await on.until(lambda: isinstance(on.app.screen, Confirm))
+            await on.press("y")
             await on.until(lambda: "now in shadow mode" in on.painted())
             state = await on.hub.session("one")
             assert state.mode == "shadow"

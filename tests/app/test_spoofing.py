@@ -139,5 +139,6 @@ class TestHostileText:
             await on.press("a")
             await on.settle()
             assert "[bold]no[/] [/x]" in on.painted()
+            await on.press("escape", "i")
             on.hub.request(deploy_request(id="ap2", tool="[/x][@click=app.quit]deploy"))
             await on.until("[/x][@click=app.quit]deploy waits")

@@ -10,6 +10,7 @@ import struct
 import termios
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from types import TracebackType
 
 
@@ -32,13 +33,27 @@ class Terminal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        os.kill(self._pid, 9)
+        if self._pid:
+            os.kill(self._pid, 9)
+            os.waitpid(self._pid, 0)
         os.close(self._fd)
-        os.waitpid(self._pid, 0)
 
     def send(self, keys: str) -> None:
         """Type."""
         os.write(self._fd, keys.encode())
+
+    def wait_for_end(self, *, seconds: float = 20.0) -> int:
+        """The exit code, once the program has ended. Raises `TimeoutError`."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            ended, status = os.waitpid(self._pid, os.WNOHANG)
+            if ended:
+                self._pid = 0
+                return os.waitstatus_to_exitcode(status)
+            if select.select([self._fd], [], [], 0.05)[0]:
+                with suppress(OSError):
+                    os.read(self._fd, 1 << 16)
+        raise TimeoutError(f"still running after {seconds} s")
 
     def wait_for(self, text: str, *, seconds: float = 20.0) -> float:
         """The monotonic time at which `text` had been painted since the last call.
