@@ -13,7 +13,7 @@ from datetime import datetime
 from textual.content import Content
 
 from ...engine.history.state import ApprovalState, NetState, SessionState
-from ..text import age, ago, clip, place, seconds_between, shown, wrap_all
+from ..text import ago, clip, place, seconds_between, shown, wrap_all
 from .inputs import lay_out
 from .markings import Prospect, places_line, prospects
 
@@ -98,7 +98,7 @@ def _below(
         ("WHY IT ASKS", _why(request, session, room)),
         ("SO FAR", _so_far(request, session, now, room)),
         ("THE AGENT SAYS", _says(session, room)),
-        ("SESSION", _session(request, session, now, room)),
+        ("SESSION", _session(request, session, room)),
     ]
     lines: list[Content] = []
     for index, (label, rows) in enumerate(sections):
@@ -215,15 +215,11 @@ def _says(session: SessionState | None, width: int) -> list[Content]:
     return [Content.styled(row, "italic") for row in rows]
 
 
-def _session(
-    request: ApprovalState, session: SessionState | None, now: datetime, width: int
-) -> list[Content]:
-    waited = age(seconds_between(request.since, now))
+def _session(request: ApprovalState, session: SessionState | None, width: int) -> list[Content]:
     parts = [
         Content.assemble(
             shown(request.agent or request.session), (f" ({shown(request.session)})", MUTED)
         ),
-        Content.assemble(("waiting ", MUTED), (waited, "$text-warning")),
         Content.assemble(("call ", MUTED), shown(request.call_id)),
     ]
     if session is not None and session.workdir:
