@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-BAD_INPUT = 2
+from .commands import BAD_INPUT, dispatch
 
 DESCRIPTION = "Approval console for AI agents: every tool call passes nets compiled from a rules file."
 EPILOG = (
@@ -60,8 +60,31 @@ def parser() -> argparse.ArgumentParser:
     _journal(console)
     _operator(console)
 
-    check = _command(commands, "check", "compile rules and print each net with its reachable states")
+    check = _command(
+        commands, "check", "compile rules, prove them together, print each net with its reachable states"
+    )
     check.add_argument("files", metavar="FILE", nargs="+", help="rules files")
+    check.add_argument(
+        "--tools", metavar="A,B|FILE.json", help="the tools there are; other names are doubted"
+    )
+    check.add_argument("--json", action="store_true", default=None, help="print the findings as JSON")
+    check.add_argument("--strict", action="store_true", default=None, help="warnings fail the check too")
+
+    scenarios = _command(commands, "test", "run the scenarios of *_test.rules files")
+    scenarios.add_argument(
+        "paths", metavar="PATH", nargs="*", help="files or directories (default: here)"
+    )
+
+    draw = _command(commands, "draw", "draw the nets of a rules file")
+    draw.add_argument("file", metavar="FILE", help="a rules file")
+    draw.add_argument("--net", metavar="NAME", help="only this net")
+    draw.add_argument(
+        "-o",
+        "--out",
+        metavar="OUT",
+        type=Path,
+        help="an .svg, .dot or .mmd file (default: Mermaid, printed)",
+    )
 
     history = _command(commands, "history", "list recorded sessions")
     history.add_argument("--limit", metavar="N", type=_positive, help="how many at most (default: 50)")
@@ -144,8 +167,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SettingsError as error:
         print(f"interlock: {error}", file=sys.stderr)
         return BAD_INPUT
-    from .commands import dispatch
-
     try:
         code = dispatch(args)
         sys.stdout.flush()

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from ..engine.history.journal import JournalError
 from ..engine.hub import Hub
-
-BAD_INPUT = 2
+from .commands import BAD_INPUT
 
 
 def host(

@@ -53,7 +53,7 @@ from .history.fold import apply, new_state
 from .history.journal import Journal, JournalError
 from .history.state import SessionState
 from .net import SkillNet, ToolCall
-from .records import decision_record, json_input, net_record, rule_record, step_records
+from .records import decision_record, json_input, net_record, rule_record, step_records, uninspectable
 
 Publish = Callable[[JournalEvent | TextDelta | ToolProgress | ErrorEvent, str], None]
 
@@ -184,6 +184,7 @@ class HostedSession:
                     message=request.message,
                     marking=dict(request.marking),
                     rule=rule_record(request.rule),
+                    uninspectable=uninspectable(request),
                 )
             )
             return await answered

@@ -1,8 +1,8 @@
 """Petri nets: places, transitions, markings, enabling, firing, auto-advance.
 
-Pure functions over plain data: no clock, no I/O, nothing of ours imported. A marking maps every place of
-a net to its tokens; functions that move tokens return a new marking and leave the one they were given
-alone. The behaviour follows G-1 … G-5 and G-61.
+Pure functions over plain data: no clock, no I/O, nothing of ours imported but `frozen`. A marking maps
+every place of a net to its tokens; functions that move tokens return a new marking and leave the one
+they were given alone. The behaviour follows G-1 … G-5 and G-61.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, TypeVar
+
+from .frozen import frozen
 
 Marking: TypeAlias = dict[str, int]
 Input: TypeAlias = Mapping[str, object]
@@ -24,7 +26,7 @@ class NetError(ValueError):
     """A net that cannot be: the message names the net and the culprit."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolCall:
     """A call an agent wants to make; `input` is the tool's arguments as a JSON object."""
 
@@ -139,7 +141,7 @@ def _pair(what: str, value: Iterable[str]) -> tuple[str, str]:
             raise NetError(f"{what} must be pairs of places, got {other!r}")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PendingCall:
     """A deferred transition that waits for the result of `call`; `tool` is the name that matched it."""
 
@@ -180,8 +182,8 @@ class SkillNet:
 
     `call_names` gives every name a call goes by, the most specific first (G-50); compiled rules share
     one such function per file. A hand-written `tool_mapper` gives exactly one name and then only that
-    one counts. With neither, a call has its tool's own name. `structural` is derived: the transitions
-    that fire by themselves.
+    one counts. With neither, a call has its tool's own name. Derived are `structural`, the transitions
+    that fire by themselves, and `wakes`, the first need of each: while none is met, all are at rest.
     """
 
     name: str
@@ -196,9 +198,14 @@ class SkillNet:
     on_deferred_result: DeferredHook | None = None
     rule: Rule | None = None
     structural: tuple[Transition, ...] = field(init=False, repr=False, compare=False)
+    wakes: tuple[tuple[str, int], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "structural", tuple(t for t in self.transitions if t.structural))
+        structural = tuple(t for t in self.transitions if t.structural)
+        object.__setattr__(self, "structural", structural)
+        # One that needs nothing has a place that no marking has, which sends `fire_and_advance` round.
+        first = tuple(t.needs[0] if t.needs else ("", 0) for t in structural)
+        object.__setattr__(self, "wakes", first)
 
 
 def define_skill_net(
@@ -296,6 +303,35 @@ def fire(marking: Mapping[str, int], transition: Transition) -> Marking:
         after[target] = after.get(target, 0) + moved
     for place in transition.outputs:
         after[place] = after.get(place, 0) + 1
+    return after
+
+
+def fire_and_advance(net: SkillNet, marking: Mapping[str, int], transition: Transition) -> Marking | None:
+    """`auto_advance` of `fire`, or `None` when `transition` is not enabled.
+
+    Written out in one piece because every gated call and result comes through here: a third of what the
+    two take one after the other. Raises `NetError` when the net does not come to rest.
+    """
+    after = {**marking}
+    try:
+        for place, need in transition.needs:
+            tokens = after[place] - need
+            if tokens < 0:
+                return None
+            after[place] = tokens
+        if transition.transfers:
+            for source, target in transition.transfers:
+                moved = after[source]
+                after[source] = 0
+                after[target] += moved
+        for place in transition.outputs:
+            after[place] += 1
+        for place, need in net.wakes:
+            if after[place] >= need:
+                return auto_advance(net, after)
+    except KeyError:
+        # A marking may leave out empty places.
+        return auto_advance(net, fire(marking, transition)) if is_enabled(marking, transition) else None
     return after
 
 

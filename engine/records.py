@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol, runtime_checkable
 
 from pydantic import JsonValue, TypeAdapter
 
-from .gate.types import GateDecision, Step
+from .gate.types import ApprovalRequest, GateDecision, Step
 from .history.events import CallDecided, NetRecord, RuleRecord, StepRecord, TransitionRecord
-from .net import Input, Rule, SkillNet
+from .net import Input, Rule, SkillNet, ToolCall
 
 _json_object = TypeAdapter(dict[str, JsonValue])
 
@@ -47,6 +48,24 @@ def net_record(key: str, net: SkillNet) -> NetRecord:
         free_tools=net.free_tools,
         rule=rule_record(net.rule),
     )
+
+
+class _Inspection(Protocol):
+    @property
+    def uninspectable(self) -> str | None: ...
+
+
+@runtime_checkable
+class _Inspects(Protocol):
+    """What names calls and can also say how sure it is; compiled rules bring one."""
+
+    def inspect(self, call: ToolCall, /) -> _Inspection: ...
+
+
+def uninspectable(request: ApprovalRequest) -> str | None:
+    """Why the call may do more than its names tell, `None` when it was read to its end (G-51)."""
+    namer = request.skill_net.call_names
+    return namer.inspect(request.call).uninspectable if isinstance(namer, _Inspects) else None
 
 
 def step_records(steps: Iterable[Step]) -> tuple[StepRecord, ...]:

@@ -30,7 +30,7 @@ def advise(statements: Sequence[Statement]) -> list[Problem]:
 
 def _unused(m: Map) -> Problem:
     message = f"no rule names {quote(m.name)}, so this map has no effect"
-    return _at(m.source, m.name, message, "add a rule for it, or remove the map")
+    return at_word(m.source, m.name, message, "add a rule for it, or remove the map")
 
 
 def _about_rule(rule: Rule, source: RuleSource, seen: dict[Rule, RuleSource]) -> list[Problem]:
@@ -38,17 +38,19 @@ def _about_rule(rule: Rule, source: RuleSource, seen: dict[Rule, RuleSource]) ->
     first = seen.setdefault(replace(rule, source=None), source)
     if first is not source:
         where = f"{first.file}:{first.line}" if first.file != source.file else f"line {first.line}"
-        found.append(_at(source, None, f"the same rule as in {where}", "it is checked twice: remove one"))
+        found.append(
+            at_word(source, None, f"the same rule as in {where}", "it is checked twice: remove one")
+        )
     for tool in dict.fromkeys(tools_named(rule)):
         if len(tool) > 1 and tool[-1] in _STRAY_ENDS:
             message = f"the tool's name is taken to be {quote(tool)}, with the {tool[-1]} at its end"
-            found.append(_at(source, tool, message, "remove it unless the name has it"))
+            found.append(at_word(source, tool, message, "remove it unless the name has it"))
     match rule:
         case SequenceRule():
             found += _about_sequence(rule, source)
         case LimitRule() if rule.scope != SESSION and rule.scope.lower().strip("s") == SESSION.strip("s"):
             message = f"{quote(rule.scope)} is taken as a tool whose success restores the budget"
-            found.append(_at(source, rule.scope, message, f"did you mean '{SESSION}'?"))
+            found.append(at_word(source, rule.scope, message, f"did you mean '{SESSION}'?"))
         case _:
             pass
     return found
@@ -58,17 +60,17 @@ def _about_sequence(rule: SequenceRule, source: RuleSource) -> list[Problem]:
     found: list[Problem] = []
     if rule.prerequisite == rule.dependent:
         message = f"a rule that requires {quote(rule.dependent)} before itself never blocks"
-        found.append(_at(source, rule.dependent, message, "name two different tools"))
+        found.append(at_word(source, rule.dependent, message, "name two different tools"))
     if rule.dependent == HUMAN:
         message = f"'{HUMAN}' is taken as a tool's name here"
-        found.append(_at(source, HUMAN, message, f"write it first: require {HUMAN} before <tool>"))
+        found.append(at_word(source, HUMAN, message, f"write it first: require {HUMAN} before <tool>"))
     if rule.prerequisite.lower().replace("_", "-") in {HUMAN, "approval", "human"}:
         message = f"{quote(rule.prerequisite)} is taken as a tool's name here"
-        found.append(_at(source, rule.prerequisite, message, f"did you mean '{HUMAN}'?"))
+        found.append(at_word(source, rule.prerequisite, message, f"did you mean '{HUMAN}'?"))
     return found
 
 
-def _at(source: RuleSource, word: str | None, message: str, remedy: str) -> Problem:
+def at_word(source: RuleSource, word: str | None, message: str, remedy: str) -> Problem:
     """A warning at `word`, at its last place in the line, or at all of the rule."""
     code = source.text.partition("#")[0].rstrip()
     start = source.column - 1 if word is None else max(code.rfind(word), source.column - 1)

@@ -38,7 +38,7 @@ def load_rules(*paths: str | os.PathLike[str]) -> RuleSet:
     if not paths:
         raise ValueError("load_rules needs at least one rules file")
     names = dict.fromkeys(os.fspath(path) for path in paths)
-    return _compile({_shown(name): _read(name) for name in names})
+    return _compile({_shown(name): read_text(name) for name in names})
 
 
 def _shown(name: str) -> str:
@@ -80,8 +80,8 @@ def _compile(files: Mapping[str, str | Problem]) -> RuleSet:
     )
 
 
-def _read(name: str) -> str | Problem:
-    """The file's text, or what keeps it from being read."""
+def read_text(name: str) -> str | Problem:
+    """The text of a file of rules or scenarios, or what keeps it from being read."""
 
     def whole(message: str, remedy: str) -> Problem:
         return Problem(name, 0, 0, 0, "", message, remedy)

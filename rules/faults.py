@@ -68,11 +68,11 @@ def faults(line: str, reading: Reading, grammar: Grammar) -> list[Fault]:
 def _unknown(unexpected: Unexpected, grammar: Grammar) -> Fault:
     word = unexpected.word
     keywords = _fixed(unexpected, grammar)
-    close = _closest(word, keywords)
+    close = closest(word, keywords)
     remedy = f"did you mean '{close}'?" if close else _MEANT.get(word.lower(), "")
     if "{approval}" in remedy:
         remedy = remedy.format(approval=" ".join(_shape("approval", grammar)))
-    message = f"unknown keyword {quote(word)}. Expected {_either(keywords)}"
+    message = f"unknown keyword {quote(word)}. Expected {either(keywords)}"
     return Fault.at(word, message, remedy)
 
 
@@ -96,8 +96,8 @@ def _misplaced(unexpected: Unexpected, shape: Sequence[str], grammar: Grammar) -
         if terminal in _INSTEAD_OF:
             return _INSTEAD_OF[terminal](word, shape)
     fixed = _fixed(unexpected, grammar)
-    message = f"expected {_either(fixed)} at position {unexpected.position}, got {quote(word)}"
-    close = _closest(word, fixed)
+    message = f"expected {either(fixed)} at position {unexpected.position}, got {quote(word)}"
+    close = closest(word, fixed)
     return Fault.at(word, message, f"did you mean '{close}'?" if close else _write(shape))
 
 
@@ -139,14 +139,15 @@ def _fixed(unexpected: Unexpected, grammar: Grammar) -> list[str]:
     return [word for terminal in unexpected.accepted if (word := grammar.fixed(terminal))]
 
 
-def _either(words: Sequence[str]) -> str:
+def either(words: Sequence[str]) -> str:
+    """`'a', 'b', or 'c'`."""
     *others, last = map(quote, words)
     if len(others) > 1:
         return f"{', '.join(others)}, or {last}"
     return f"{others[0]} or {last}" if others else last
 
 
-def _closest(word: str, candidates: Iterable[str]) -> str | None:
+def closest(word: str, candidates: Iterable[str]) -> str | None:
     """The candidate that `word` is a misspelling of."""
     from difflib import get_close_matches
 

@@ -18,6 +18,7 @@ from lark.lark import PostLex
 from lark.lexer import PatternStr, TerminalDef
 
 _WORD = "WORD"
+_STRING = "STRING"
 _END = "$END"
 
 
@@ -40,17 +41,19 @@ class Reading:
     `statement` is `None` for a line without words and for one that begins no statement, of which only
     the first word is read. In the tree an unexpected word stands in the place of the expected one, and
     has another type. A line with more or fewer words than its statement does not `fit`: its tree lacks
-    the surplus, and empty words make up for the missing.
+    the surplus, and empty words make up for the missing; `misfit` is the first word too many, or an
+    empty one where the first is missing.
     """
 
     words: list[Token] = field(default_factory=list[Token])
     statement: Tree[Token] | None = None
     unexpected: list[Unexpected] = field(default_factory=list[Unexpected])
     fits: bool = True
+    misfit: Unexpected | None = None
 
 
 class Grammar:
-    """A grammar of lines: its start is `line`, and `WORD` is any word."""
+    """A grammar of lines: its start is `line`, `WORD` is any word, and `STRING` one in quotes, if any."""
 
     def __init__(self, text: str) -> None:
         lark = Lark(text, start="line", parser="lalr", lexer="contextual", postlex=_WholeWords())
@@ -84,6 +87,7 @@ class Grammar:
                 position = len(reading.words)
                 if position > 1 and _END in accepted:
                     reading.fits = False
+                    reading.misfit = Unexpected(word, position, accepted)
                     continue
                 expected = tuple(terminal for terminal in accepted if terminal != _END)
                 reading.unexpected.append(Unexpected(word, position, expected))
@@ -100,6 +104,8 @@ class Grammar:
             return parser.feed_eof()
         except UnexpectedToken:
             reading.fits = False
+            missing = Unexpected(Token(_END, ""), len(reading.words) + 1, self._accepted(parser))
+            reading.misfit = missing
         while _END not in (accepted := self._accepted(parser)):
             self._put(parser, Token(_WORD, ""), accepted)
         return parser.feed_eof()
@@ -147,7 +153,7 @@ class _WholeWords(PostLex):
     beginning of `beforehand`, or nothing at all, where no word but `before` is accepted.
     """
 
-    always_accept = (_WORD,)
+    always_accept = (_WORD, _STRING)
 
     def process(self, stream: Iterator[Token]) -> Iterator[Token]:
         return stream

@@ -24,7 +24,7 @@ from typing import Protocol, cast
 
 from .problems import quote
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+SURROGATE = re.compile("[\ud800-\udfff]")
 _LETTERS = r"\p{L}\p{M}\p{N}_"
 
 
@@ -41,25 +41,43 @@ class PatternError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A compiled pattern; `text` is what the rules file says. Equal texts are equal patterns."""
+    """A compiled pattern; `text` is what the rules file says, `expression` what RE2 is given for it.
+
+    Equal texts are equal patterns.
+    """
 
     text: str
     search: Callable[[str], bool] = field(compare=False, repr=False)
+    expression: str = field(compare=False, repr=False)
 
 
 class _Options(Protocol):
     case_sensitive: bool
     log_errors: bool
+    max_mem: int
 
 
 class _Regex(Protocol):
     def search(self, text: str) -> object | None: ...
 
 
+class _Set(Protocol):
+    def Add(self, pattern: str) -> int: ...  # noqa: N802 - the library's own name
+
+    def Compile(self) -> None: ...  # noqa: N802 - the library's own name
+
+    def Match(self, text: str) -> list[int] | None: ...  # noqa: N802 - the library's own name
+
+
+class _Sets(Protocol):
+    def SearchSet(self, options: _Options) -> _Set: ...  # noqa: N802 - the library's own name
+
+
 class _RE2(Protocol):
     """The part of google-re2 used here; the package has no types of its own."""
 
     error: type[Exception]
+    Set: _Sets
 
     def Options(self) -> _Options: ...  # noqa: N802 - the library's own name
 
@@ -67,21 +85,23 @@ class _RE2(Protocol):
 
 
 @cache
-def _re2() -> _RE2:
+def re2() -> _RE2:
     return cast(_RE2, import_module("re2"))
 
 
 def compile_word(word: str) -> Pattern:
     """The pattern of a bare word. Raises `PatternError`."""
     _check_unicode(word)
-    return Pattern(word, _searcher(_whole_word(word), ignore_case=False))
+    expression = _whole_word(word)
+    return Pattern(word, _searcher(expression, ignore_case=False), expression)
 
 
 def compile_regex(word: str) -> Pattern:
     """The pattern of `/…/` or `/…/i`. Raises `PatternError`."""
     _check_unicode(word)
     body, _, flags = word[1:].rpartition("/")
-    return Pattern(word, _searcher(body, ignore_case=flags == "i"))
+    expression = f"(?i:{body})" if flags == "i" else body
+    return Pattern(word, _searcher(body, ignore_case=flags == "i"), expression)
 
 
 def no_pattern(word: str) -> PatternError:
@@ -100,7 +120,7 @@ def no_pattern(word: str) -> PatternError:
 
 
 def _check_unicode(word: str) -> None:
-    broken = _SURROGATE.search(word)
+    broken = SURROGATE.search(word)
     if broken:
         raise PatternError(
             "the pattern is not valid Unicode", broken.start(), 1, "save the file as UTF-8"
@@ -124,13 +144,13 @@ def _regex_error(error: Exception, body: str) -> PatternError:
 
 
 def _searcher(expression: str, ignore_case: bool) -> Callable[[str], bool]:
-    re2 = _re2()
-    options = re2.Options()
+    library = re2()
+    options = library.Options()
     options.case_sensitive = not ignore_case
     options.log_errors = False
     try:
-        regex = re2.compile(expression, options)
-    except re2.error as error:
+        regex = library.compile(expression, options)
+    except library.error as error:
         raise _regex_error(error, expression) from error
 
     def search(text: str) -> bool:
@@ -138,7 +158,7 @@ def _searcher(expression: str, ignore_case: bool) -> Callable[[str], bool]:
             return regex.search(text) is not None
         except UnicodeEncodeError:
             # A lone surrogate has no UTF-8 form; it must not hide what stands beside it.
-            return regex.search(_SURROGATE.sub("\ufffd", text)) is not None
+            return regex.search(SURROGATE.sub("\ufffd", text)) is not None
 
     return search
 

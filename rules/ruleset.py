@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ..engine.net import CallNames, SkillNet, ToolCall
+from .names import CallNamer, Inspection
 from .problems import Problem
 
 
@@ -53,3 +54,10 @@ class RuleSet:
     def resolve(self, call: ToolCall) -> tuple[str, ...]:
         """Every name `call` goes by, the most specific first (G-50)."""
         return (call.tool_name,) if self.call_names is None else tuple(self.call_names(call))
+
+    def inspect(self, call: ToolCall) -> Inspection:
+        """What is to be known of `call` besides its names: what made it each of them, and whether a
+        shell command in it is uninspectable (G-51)."""
+        if isinstance(self.call_names, CallNamer):
+            return self.call_names.inspect(call)
+        return Inspection(self.resolve(call))

@@ -15,13 +15,17 @@ HUMAN = "human-approval"
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """`map tool.field pattern as name`: calls of `tool` with the pattern in `field` are also `name`."""
+    """`map tool.field pattern as name`: calls of `tool` with the pattern in `field` are also `name`.
+
+    `shell` is for `map shell tool.field …`: the field holds a shell command (G-51).
+    """
 
     tool: str
     field: str
     pattern: Pattern
     name: str
     source: RuleSource
+    shell: bool = False
 
 
 Statement: TypeAlias = Rule | Map

@@ -43,10 +43,10 @@ def _statement(tree: Tree[Token], source: RuleSource, wrong: list[Fault]) -> Sta
     A word that is not what the grammar expected has been complained of, and is not looked at again.
     """
     match tree.data, tree.children:
-        case "map", [Token() as field, Token() as word, Token() as name]:
+        case "map" | "shell_map", [Token() as field, Token() as word, Token() as name]:
             pattern = _pattern(word, wrong)
             tool, _, key = field.partition(".")
-            return pattern and Map(tool, key, pattern, str(name), source)
+            return pattern and Map(tool, key, pattern, str(name), source, tree.data == "shell_map")
         case "sequence", [Token() as first, Token() as then]:
             return SequenceRule(str(first), str(then), source)
         case "approval", [Token() as tool]:

@@ -14,7 +14,22 @@ def dispatch(args: argparse.Namespace) -> int:
         case "check":
             from .check import run as check
 
-            return check(args.files, out=sys.stdout, err=sys.stderr)
+            return check(
+                args.files,
+                out=sys.stdout,
+                err=sys.stderr,
+                tools=args.tools,
+                json=bool(args.json),
+                strict=bool(args.strict),
+            )
+        case "test":
+            from .test import run as test
+
+            return test(args.paths, out=sys.stdout, err=sys.stderr)
+        case "draw":
+            from .draw import run as draw
+
+            return draw(args.file, net=args.net, out_file=args.out, out=sys.stdout, err=sys.stderr)
         case "history":
             from .history import list_sessions
 

@@ -1,7 +1,8 @@
-"""`interlock check`: compile rules files and print what became of them."""
+"""`interlock check`: compile rules files, prove them together, and print what became of them."""
 
 from __future__ import annotations
 
+import json as json_text
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from textwrap import wrap
@@ -9,38 +10,61 @@ from typing import TextIO
 
 from ...engine.net import SkillNet, Transition, format_marking
 from ...engine.text import visible
-from ...engine.verify import reachable
-from ...rules import Problem, RuleError, RuleSet, load_rules
+from ...engine.verify import Most, Never, Unknown, reachable
+from ...rules import RuleError, RuleSet, load_rules
+from ...rules.findings import Findings, ToolFinding, examine
+from ..check_json import as_json
+from ..known_tools import ToolsError, known_tools
+from . import BAD_INPUT
 
-BAD_INPUT = 2
+FAULTY = 1
 STATES_SHOWN = 12
 WIDTH = 80
 INDENT = 15
 
 
-def run(files: Sequence[str], *, out: TextIO, err: TextIO) -> int:
-    """Compile `files` together and print each net with its states.
+def run(
+    files: Sequence[str],
+    *,
+    out: TextIO,
+    err: TextIO,
+    tools: str | None = None,
+    json: bool = False,
+    strict: bool = False,
+) -> int:
+    """Compile `files` together; print each net, each gated tool, and what is wrong with the rules.
 
-    Returns 0, or 2 after printing every error with its place to `err`.
+    `tools` are the tools that exist: `a,b,c` or a JSON file. `json` prints one JSON object instead.
+    Returns 0; 1 when the rules contradict each other, or with `strict` when there is any warning; 2 after
+    printing to `err` what keeps them from being compiled.
     """
     if not files:
         print("interlock check: name at least one rules file", file=err)
         return BAD_INPUT
     try:
+        known = None if tools is None else known_tools(tools)
         rules = load_rules(*files)
+    except ToolsError as error:
+        print(f"interlock check: {visible(str(error))}", file=err)
+        return BAD_INPUT
     except RuleError as error:
         print(error, file=err)
         print(f"\n{_count(len(error.problems), 'error')}; nothing was compiled.", file=err)
         return BAD_INPUT
-    for line in chain(_summary(rules), _nets(rules), _warnings(rules.warnings)):
-        print(line, file=out)
-    return 0
+    findings = examine(rules, known)
+    if json:
+        print(json_text.dumps(as_json(rules, findings), indent=2), file=out)
+    else:
+        for line in chain(_summary(rules, findings), _nets(rules), _tools(findings), _problems(findings)):
+            print(line, file=out)
+    return FAULTY if findings.errors or (strict and findings.warnings) else 0
 
 
-def _summary(rules: RuleSet) -> Iterator[str]:
+def _summary(rules: RuleSet, findings: Findings) -> Iterator[str]:
     files = ", ".join(visible(file) for file in rules.sources)
-    findings = f", {_count(len(rules.warnings), 'warning')}" if rules.warnings else ""
-    yield f"{files}: {_count(len(rules), 'net')}{findings}"
+    errors = f", {_count(len(findings.errors), 'error')}" if findings.errors else ""
+    warnings = f", {_count(len(findings.warnings), 'warning')}" if findings.warnings else ""
+    yield f"{files}: {_count(len(rules), 'net')}{errors}{warnings}"
     if not rules.nets:
         yield "No rule restricts anything: every call is allowed."
 
@@ -91,10 +115,50 @@ def _states(net: SkillNet, count: int) -> Iterator[str]:
         yield from _row("", f"… {count - len(reached.states):,} more")
 
 
-def _warnings(warnings: Sequence[Problem]) -> Iterator[str]:
-    for warning in warnings:
+def _tools(findings: Findings) -> Iterator[str]:
+    if findings.tools:
         yield ""
-        yield f"warning: {warning}"
+        yield "All rules together: the shortest way to each tool, and the most calls"
+    for tool in findings.tools:
+        name = visible(tool.name)
+        fits = len(name) <= INDENT - 4
+        if not fits:
+            yield f"  {name}"
+        label = name if fits else ""
+        for line in _of_tool(tool):
+            yield from _row(label, line)
+            label = ""
+
+
+def _of_tool(tool: ToolFinding) -> Iterator[str]:
+    if tool.blocked is not None:
+        source = tool.blocked.source
+        yield "blocked" if source is None else f"blocked by {visible(source.where)}"
+    elif isinstance(tool.way, Never):
+        yield "can never be called"
+    elif isinstance(tool.way, Unknown):
+        yield "unknown whether it can be called: too many possibilities to try"
+    else:
+        detour = "" if tool.way.shortest else "; perhaps there is a shorter way"
+        yield f"{visible(str(tool.way))}{detour}"
+        yield _how_often(tool.most)
+
+
+def _how_often(most: Most) -> str:
+    if most.unlimited:
+        return "any number of calls a session"
+    if most.most is None:
+        return f"{_count(most.least, 'call')} a session or more; unknown how many"
+    if most.exact:
+        return f"at most {_count(most.most, 'call')} a session"
+    return f"at most {_count(most.most, 'call')} a session, perhaps fewer; {most.least:,} are possible"
+
+
+def _problems(findings: Findings) -> Iterator[str]:
+    for kind, problems in (("error", findings.errors), ("warning", findings.warnings)):
+        for problem in problems:
+            yield ""
+            yield f"{kind}: {problem}"
 
 
 def _row(label: str, text: str) -> Iterator[str]:

@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 from ...engine.history.journal import JournalError
-from ..hosting import BAD_INPUT, show
+from ..hosting import show
+from . import BAD_INPUT
 
 
 def console(database: Path, operator: str) -> int:

@@ -10,8 +10,8 @@ from typing import TextIO
 from ...engine.history.errors import JournalError
 from ...engine.history.queries import open_reader
 from ..session_table import columns, heading, row
+from . import BAD_INPUT
 
-BAD_INPUT = 2
 WIDTH = 80
 EMPTY = "No sessions are recorded yet in {database}. Start one with: interlock demo"
 

@@ -16,8 +16,7 @@ from ...engine.history.state import SessionState
 from ...engine.net import format_marking
 from ...engine.text import visible
 from ..moments import clock
-
-BAD_INPUT = 2
+from . import BAD_INPUT
 
 
 def replay(

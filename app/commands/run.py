@@ -11,8 +11,8 @@ from ...engine.agents import Agent, BashTool, LitellmModel, LocalRuntime, ModelE
 from ...engine.hub import Hub
 from ...engine.net import NetError, SkillNet
 from ...rules import RuleError, load_rules
-from ..hosting import BAD_INPUT, host
-from . import in_terminal, needs_terminal
+from ..hosting import host
+from . import BAD_INPUT, in_terminal, needs_terminal
 
 TOOLS: Mapping[str, Tool] = {"bash": BashTool, "web_fetch": WebFetchTool}
 

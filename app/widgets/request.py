@@ -42,7 +42,7 @@ def request_text(
     expanded: bool = False,
 ) -> RequestText:
     """The dialog's text; long input values are folded to fit `height`, unless `expanded`."""
-    above = [_heading("WHAT WILL RUN"), *_what(request, width)]
+    above = [_heading("WHAT WILL RUN"), *_unclear(request, width), *_what(request, width)]
     layout = lay_out(request.input, width - INDENT)
     below = _below(request, session, now, width, airy=True)
     if len(above) + layout.height + len(below) > height:
@@ -74,6 +74,14 @@ def _labelled(label: str, lines: Sequence[Content], width: int) -> list[Content]
 
 def _text_width(width: int) -> int:
     return width - 2 if width < 56 else width - LABEL
+
+
+def _unclear(request: ApprovalState, width: int) -> list[Content]:
+    """The warning that a command could not be read to its end."""
+    if request.uninspectable is None:
+        return []
+    text = f"UNINSPECTABLE: {shown(request.uninspectable)}. It may do more than is named here."
+    return [Content.assemble("  ", (row, "bold $text-error")) for row in wrap_all([text], width - 2)]
 
 
 def _what(request: ApprovalState, width: int) -> list[Content]:

@@ -2,6 +2,7 @@
 
 from .classify import classify_nets, resolve_tool
 from .errors import SyncToolError, ToolCallBlockedError
+from .explain import Explanation, NetExplanation
 from .manager import GateManager, create_gate_manager
 from .messages import replay_entries
 from .nets import tool_approval_net
@@ -30,12 +31,14 @@ __all__ = [
     "ApprovalAnswer",
     "ApprovalRequest",
     "CallGate",
+    "Explanation",
     "Gate",
     "GateContext",
     "GateDecision",
     "GateManager",
     "GateSession",
     "Mode",
+    "NetExplanation",
     "NetVerdict",
     "ReplayEntry",
     "ResultRecord",

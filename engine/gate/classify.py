@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
-from ..net import CallNames, GateState, SkillNet, ToolCall
+from ..net import CallNames, GateState, SkillNet, ToolCall, Transition
 from . import reasons
 from .member import Member
 from .types import NetVerdict
@@ -49,8 +49,22 @@ class _Namesakes:
             self.by_name.setdefault(name, []).append(member)
 
 
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A tool that goes by its own name only and whose nets consult neither a person nor a validator.
+
+    `nets` are those that gate it, in active order, each with the ways in which it lets the tool pass.
+    """
+
+    names: tuple[str, ...]
+    nets: list[tuple[Member, tuple[tuple[Transition, NetVerdict], ...]]]
+
+
 class Roster:
-    """The active nets, in order of activation, with the index from names to nets."""
+    """The active nets, in order of activation, with the index from names to nets.
+
+    `lanes` holds the tools for which nothing but markings counts, see `phases.pass_at_once`.
+    """
 
     def __init__(self, members: Iterable[Member]) -> None:
         self.members = tuple(members)
@@ -66,8 +80,14 @@ class Roster:
         self._groups = list(groups.values())
         # Where nothing maps names, the one index there is already holds the nets in active order.
         self._plain: dict[str, list[Member]] | None = None
+        self.lanes: dict[str, Lane] = {}
         if not self._mapped and set(groups) <= {None}:
             self._plain = groups[None].by_name if groups else {}
+            self.lanes = {
+                name: Lane((name,), [(m, m.knows[name].gated) for m in members if not m.knows[name].free])
+                for name, members in self._plain.items()
+                if not any(m.knows[name].consults for m in members)
+            }
 
     def findings(self, call: ToolCall) -> Findings:
         """The opinions on `call`. A callback that fails blocks in its net's name (G-59)."""

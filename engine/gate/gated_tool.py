@@ -6,10 +6,12 @@ import functools
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import count
 from typing import TypeAlias, TypeVar, cast
 from uuid import uuid4
 
+from ..frozen import maker
 from ..net import Input, ToolCall
 from .arguments import CALL_ID, Arguments, CallableInput
 from .errors import SyncToolError, ToolCallBlockedError
@@ -19,6 +21,9 @@ from .types import GateContext, ToolResult
 
 T = TypeVar("T")
 ReasonTransform: TypeAlias = Callable[[str, str], str]
+
+_tool_call = maker(ToolCall)
+_tool_result = maker(ToolResult)
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +36,13 @@ class ToolGate:
     context: GateContext
     is_error: ResultClassifier | None
     transform_reason: ReasonTransform | None
+    # A session's ids are random once and then counted: 0.2 µs a call where `uuid4` takes 2.
+    _session: str = field(init=False, default_factory=lambda: uuid4().hex)
+    _counted: count[int] = field(init=False, default_factory=lambda: count(1))
+
+    def new_call_id(self) -> str:
+        """An id that no other call has, in this session or another."""
+        return f"call-{self._session}-{next(self._counted)}"
 
     async def admit(self, call: ToolCall) -> ToolCall:
         """The call that may run, as a person may have edited it. Raises `ToolCallBlockedError`."""
@@ -50,9 +62,8 @@ class ToolGate:
             return reason
 
     def settle(self, call: ToolCall, *, is_error: bool) -> None:
-        self.manager.handle_tool_result(
-            ToolResult(call.tool_call_id, call.tool_name, call.input, is_error)
-        )
+        result = _tool_result(call.tool_call_id, call.tool_name, call.input, is_error)
+        self.manager.handle_tool_result(result)
 
     def settle_value(self, call: ToolCall, value: object) -> None:
         self.settle(call, is_error=is_error_value(self.is_error, call.tool_name, value))
@@ -113,19 +124,19 @@ class GatedTool:
         if tool_call_id is None and isinstance(given := kwargs.pop(CALL_ID, None), str):
             tool_call_id = given
         if tool_call_id is None:
-            tool_call_id = f"call-{uuid4().hex}"
+            tool_call_id = self._gate.new_call_id()
         if not tool_call_id:
             raise ValueError(f'wrapTools: missing toolCallId for tool "{self._name}"')
         if self._arguments.takes_call_id:
             kwargs = {**kwargs, CALL_ID: tool_call_id}
         arguments = (args, kwargs)
-        return ToolCall(tool_call_id, self._name, self._arguments.read(arguments)), arguments
+        return _tool_call(tool_call_id, self._name, self._arguments.read(arguments)), arguments
 
     def _run(self, admitted: ToolCall, call: ToolCall, arguments: Arguments) -> object:
         """Run what was admitted; an awaitable it returns is settled when it is done."""
         try:
             # What a person approved runs, even when somebody changed the original meanwhile.
-            if admitted.input != call.input:
+            if admitted is not call and admitted.input != call.input:
                 arguments = self._arguments.write(admitted.input, arguments)
             value = self._function(*arguments[0], **arguments[1])
         except BaseException:

@@ -17,7 +17,8 @@ from ..net import (
 from . import phases, reasons, status
 from .approve import Asking, ask
 from .classify import Roster, unique_keys
-from .commit import PendingIndex
+from .commit import NOTHING, PendingIndex
+from .explain import Explanation, explain, look
 from .member import Member
 from .recording import Recorder
 from .replay import replay_entry
@@ -118,48 +119,71 @@ class GateManager:
         with self._lock:
             return self._roster.verdicts(call)
 
+    def explain(self, call: ToolCall) -> Explanation:
+        """Every active net's verdict, marking and rule, and the shortest way to have `call` allowed."""
+        with self._lock:
+            seen = look(self._roster, call)
+        return explain(seen)
+
     async def handle_tool_call(self, call: ToolCall, ctx: GateContext = _NOBODY) -> GateDecision:
         """Take a call through the four phases; waits where a person is asked.
 
         Never raises for what a net or a callback does: that blocks. Cancelling it while a person is
         asked withdraws the call, and nothing has fired.
         """
-        recorder = self._recorder
-        with self._lock:
-            reached = self._begin(call, ctx.confirm)
-            # An id that is refused belongs to another call and stays that call's to release.
-            waits = recorder is not None or isinstance(reached, phases.Asked)
-            claimed = waits and call.tool_call_id not in self._waiting
-            if claimed:
-                self._waiting.add(call.tool_call_id)
+        # Half of what `with` takes here, 0.07 µs against 0.15, twice a round trip.
+        self._lock.acquire()
+        try:
+            reached = self._advance(call, ctx.confirm)
+            decision = reached if type(reached) is GateDecision and self._recorder is None else None
+            claimed = decision is None and self._claim(call)
+        finally:
+            self._lock.release()
+        if decision is None:
+            decision = await self._awaited(call, reached, claimed)
+        if self._on_decision is not None:
+            self._announce(decision, self._on_decision)
+        return decision
+
+    def _claim(self, call: ToolCall) -> bool:
+        """Reserve the id of a call that waits; `False` for one that is refused since another has it."""
+        if call.tool_call_id in self._waiting:
+            return False
+        self._waiting.add(call.tool_call_id)
+        return True
+
+    async def _awaited(
+        self, call: ToolCall, reached: GateDecision | phases.Asked, claimed: bool
+    ) -> GateDecision:
+        """The decision once people have answered and it is recorded; then the call's id is released."""
         try:
             while isinstance(reached, phases.Asked):
                 reached = await self._ask(reached)
-            if recorder is not None:
-                reached = await recorder.record(call, reached)
+            if self._recorder is not None:
+                reached = await self._recorder.record(call, reached)
         finally:
             if claimed:
                 self._waiting.discard(call.tool_call_id)
-        return self._announced(reached)
-
-    def _begin(self, call: ToolCall, confirm: Confirm | None) -> GateDecision | phases.Asked:
-        """As far as a new call goes without waiting."""
-        if call.tool_call_id in self._waiting:
-            return phases.refusal(call, reasons.id_in_use(call.tool_call_id), self._mode)
-        return self._advance(call, confirm)
+        return reached
 
     def _advance(
         self, call: ToolCall, confirm: Confirm | None, asking: Asking | None = None
     ) -> GateDecision | phases.Asked:
         """As far as the call goes without waiting, from the start or after an answer."""
+        tool_call_id = call.tool_call_id
+        roster, pending = self._roster, self._pending
         if self._recorder is not None and self._recorder.broken is not None:
             return phases.refusal(call, self._recorder.broken)
-        if call.tool_call_id in self._pending:
-            return phases.refusal(call, reasons.id_in_use(call.tool_call_id), self._mode)
+        if tool_call_id in pending.waiting or (asking is None and tool_call_id in self._waiting):
+            return phases.refusal(call, reasons.id_in_use(tool_call_id), self._mode)
         try:
-            if self._mode == "shadow" and asking is None:
-                return phases.shadow(call, confirm, self._roster, self._pending)
-            return phases.enforce(call, confirm, self._roster, self._pending, asking)
+            if asking is None:
+                if self._mode == "shadow":
+                    return phases.shadow(call, confirm, roster, pending)
+                passed = phases.pass_at_once(call, roster, pending)
+                if passed is not None:
+                    return passed
+            return phases.enforce(call, confirm, roster, pending, asking)
         except Exception as problem:
             log.exception("The gate failed on call '%s' to '%s'", call.tool_call_id, call.tool_name)
             return phases.refusal(call, reasons.gate_failed(problem))
@@ -177,18 +201,21 @@ class GateManager:
         with self._lock:
             return self._advance(asking.call, asked.confirm, asking)
 
-    def _announced(self, decision: GateDecision) -> GateDecision:
-        if self._on_decision is not None:
-            try:
-                self._on_decision(decision.call, decision)
-            except Exception:
-                log.exception("on_decision failed for call '%s'", decision.call.tool_call_id)
-        return decision
+    def _announce(self, decision: GateDecision, on_decision: OnDecision) -> None:
+        try:
+            on_decision(decision.call, decision)
+        except Exception:
+            log.exception("on_decision failed for call '%s'", decision.call.tool_call_id)
 
     def handle_tool_result(self, result: ToolResult) -> ResultRecord:
         """Resolve the deferred transitions that wait for this result, in every net (G-16, G-17)."""
-        with self._lock:
+        if result.tool_call_id not in self._pending.waiting:
+            return NOTHING
+        self._lock.acquire()
+        try:
             return self._pending.settle(result)
+        finally:
+            self._lock.release()
 
     def replay(self, entries: Iterable[ReplayEntry | str]) -> None:
         """Move the active nets by finished calls, oldest first; names alone are successes (G-25).

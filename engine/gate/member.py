@@ -16,11 +16,15 @@ from .types import NetVerdict, Step
 
 @dataclass(frozen=True, slots=True)
 class KnownTool:
-    """A name a net has an opinion on: free, or covered by transitions in definition order."""
+    """A name a net has an opinion on: free, or covered by transitions in definition order.
+
+    `consults` says whether more than the marking may count: a person or a validator.
+    """
 
     free: NetVerdict | None
     gated: tuple[tuple[Transition, NetVerdict], ...]
     blocked: NetVerdict
+    consults: bool
 
     def verdict(self, marking: Marking) -> NetVerdict:
         """Free, else gated by the first enabled transition, else blocked (G-10)."""
@@ -58,7 +62,9 @@ class Member:
             for t in self.net.transitions
             if tool in t.tools
         )
-        return KnownTool(free, gated, self.blocked(tool, reasons.unavailable(self.net, tool)))
+        validated = self.net.validate_tool_call is not None
+        consults = free is None and (validated or any(t.type == "manual" for t, _ in gated))
+        return KnownTool(free, gated, self.blocked(tool, reasons.unavailable(self.net, tool)), consults)
 
     def blocked(self, tool: str, reason: str) -> NetVerdict:
         """A verdict against the call, in this net's name."""

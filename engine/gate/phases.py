@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..net import ToolCall
+from ..frozen import maker
+from ..net import Marking, NetError, ToolCall, fire_and_advance, is_enabled
 from . import reasons
 from .approve import Asking, Question, next_question, request_for
 from .classify import Finding, Findings, Roster
@@ -29,6 +30,7 @@ class Asked:
     request: ApprovalRequest
 
 
+_decision = maker(GateDecision)
 _NO_ANSWERS: dict[Question, ApprovalAnswer] = {}
 
 
@@ -68,6 +70,43 @@ def enforce(
         keeper.put_back()
         return _block(findings, refused, call, approvals)
     return GateDecision(call, "allow", names=findings.names, steps=steps_of(gated), approvals=approvals)
+
+
+def pass_at_once(call: ToolCall, roster: Roster, pending: PendingIndex) -> GateDecision | None:
+    """All four phases of the common call: no person, no validator, every net lets it pass.
+
+    `None` for any other, and then nothing has happened: `enforce` takes its time over it. The verdicts
+    and the moves are found in one look at each net, which makes such a call three times as fast.
+    """
+    lane = roster.lanes.get(call.tool_name)
+    if lane is None:
+        return None
+    moves: list[tuple[Member, Step, Marking | None]] = []
+    steps: tuple[Step, ...] = ()
+    try:
+        for member, ways in lane.nets:
+            marking = member.state.marking
+            for transition, verdict in ways:
+                if transition.deferred:
+                    after = None
+                    passes = is_enabled(marking, transition)
+                else:
+                    after = fire_and_advance(member.net, marking, transition)
+                    passes = after is not None
+                if passes:
+                    moves.append((member, verdict.steps[0], after))
+                    steps += verdict.steps
+                    break
+            else:
+                return None
+    except NetError:
+        return None
+    for member, step, after in moves:
+        if after is None:
+            pending.add(member, step, call)
+        else:
+            member.state.marking = after
+    return _decision(call, "allow", "enforce", None, None, None, lane.names, steps)
 
 
 def _since_asking(asking: Asking | None, blocked: Finding) -> Finding:

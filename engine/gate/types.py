@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
+from ..frozen import frozen
 from ..net import GateState, Input, Rule, SkillNet, ToolCall, Transition
 
 Mode: TypeAlias = Literal["enforce", "shadow"]
@@ -16,7 +17,7 @@ VerdictKind: TypeAlias = Literal["free", "abstain", "gated", "blocked"]
 Outcome: TypeAlias = Literal["allow", "block", "ask"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolResult:
     """How a call ended. `is_error` keeps its deferred transitions from firing."""
 
@@ -109,7 +110,7 @@ class GateContext:
     confirm: Confirm | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GateDecision:
     """What the nets decided about one call.
 
@@ -135,7 +136,7 @@ class GateDecision:
         return self.mode == "enforce" and self.outcome == "block"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ResultRecord:
     """What a result did: deferred transitions that fired, those that were dropped, or an anomaly.
 

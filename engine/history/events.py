@@ -160,7 +160,10 @@ class CallResult(Record):
 
 
 class ApprovalRequested(Record):
-    """A question to the operators, written before it is shown."""
+    """A question to the operators, written before it is shown.
+
+    `uninspectable` says why the call may do more than its names tell (G-51).
+    """
 
     type: Literal["approval.requested"] = "approval.requested"
     approval_id: str
@@ -175,6 +178,7 @@ class ApprovalRequested(Record):
     message: str
     marking: dict[str, int]
     rule: RuleRecord | None = None
+    uninspectable: str | None = None
 
 
 class ApprovalDecided(Record):

@@ -274,6 +274,7 @@ def _requested(state: SessionState, event: JournalEvent, body: ApprovalRequested
         message=body.message,
         marking=body.marking,
         rule=body.rule,
+        uninspectable=body.uninspectable,
     )
     call = find_call(state, body.call_id, UNDECIDED)
     if call is None:

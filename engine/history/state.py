@@ -59,6 +59,7 @@ class ApprovalState(BaseModel):
     message: str
     marking: dict[str, int]
     rule: RuleRecord | None = None
+    uninspectable: str | None = None
 
 
 class CallState(BaseModel):

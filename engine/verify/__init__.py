@@ -1,5 +1,24 @@
-"""Verification: what a net can reach."""
+"""Verification: what a net can reach, and what all nets together allow."""
 
+from .local import Action
+from .most import Most
 from .reach import Reachability, reachable
+from .search import Effort
+from .together import Answer, Never, PlannedCall, Together, Unknown, Way
+from .vocabulary import Vocabulary, vocabulary
 
-__all__ = ["Reachability", "reachable"]
+__all__ = [
+    "Action",
+    "Answer",
+    "Effort",
+    "Most",
+    "Never",
+    "PlannedCall",
+    "Reachability",
+    "Together",
+    "Unknown",
+    "Vocabulary",
+    "Way",
+    "reachable",
+    "vocabulary",
+]

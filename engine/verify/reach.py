@@ -7,7 +7,7 @@ session, which never rests where a structural transition is enabled.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
@@ -32,7 +32,7 @@ def reachable(net: SkillNet, *, limit: int = 10_000, keep: int = 100) -> Reachab
     Counts up to `limit` and returns the first `keep`. A budget net (`limit A to N …`) is counted
     without walking through its states, whatever N is (G-56).
     """
-    budget = _budget(net)
+    budget = budget_of(net)
     if budget is not None:
         return Reachability(budget.states, True, tuple(islice(budget.markings(), keep)))
     start: Marking = {**dict.fromkeys(net.places, 0), **net.initial_marking}
@@ -58,7 +58,7 @@ def reachable(net: SkillNet, *, limit: int = 10_000, keep: int = 100) -> Reachab
 
 
 @dataclass(frozen=True, slots=True)
-class _Budget:
+class Budget:
     """A budget net: a token moves from `idle` to `ready`, then those of `budget` are used one by one.
 
     What is used goes to `spent`, if there is such a place, and may come back all at once.
@@ -83,8 +83,17 @@ class _Budget:
             spent = {} if self.spent is None else {self.spent: used}
             yield {**empty, self.ready: 1, self.budget: self.tokens - used, **spent}
 
+    def no_worse(self, marking: Mapping[str, int], other: Mapping[str, int]) -> bool:
+        """Whether `marking` allows every sequence of calls that `other` allows."""
+        left, left_other = marking[self.budget], other[self.budget]
+        if any(marking[p] != other[p] for p in (self.idle, self.ready)) or left < left_other:
+            return False
+        if self.spent is None:
+            return True
+        return left + marking[self.spent] >= left_other + other[self.spent]
 
-def _budget(net: SkillNet) -> _Budget | None:
+
+def budget_of(net: SkillNet) -> Budget | None:
     """`net` as a budget net, judged by its structure alone; `None` if it is another kind of net."""
     match net.transitions:
         case (start, use):
@@ -110,4 +119,4 @@ def _budget(net: SkillNet) -> _Budget | None:
     tokens = net.initial_marking.get(budget, 0)
     if not fits or any(net.initial_marking.get(p, 0) != (p == idle) for p in places if p != budget):
         return None
-    return _Budget(idle, ready, budget, spent, tokens, net.places)
+    return Budget(idle, ready, budget, spent, tokens, net.places)

@@ -1,10 +1,11 @@
-"""Ready-made rules files, to use as they are or to start from."""
+"""Ready-made rules files, to use as they are or to start from; each has its tests beside it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 LIBRARY = Path(__file__).parent
+_TESTS = "_test"
 
 
 def library_rules(name: str) -> Path:
@@ -12,7 +13,8 @@ def library_rules(name: str) -> Path:
 
     Raises `ValueError` naming those that exist.
     """
-    available = {path.stem: path for path in sorted(LIBRARY.glob("*.rules"))}
+    files = sorted(path for path in LIBRARY.glob("*.rules") if not path.stem.endswith(_TESTS))
+    available = {path.stem: path for path in files}
     if name not in available:
         raise ValueError(f"no ready-made rules '{name}'. Available: {', '.join(available)}")
     return available[name]

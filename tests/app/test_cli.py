@@ -82,3 +82,25 @@ class TestBadInput:
         done = interlock("dmeo", cwd=tmp_path)
         assert done.returncode == 2
         assert "demo" in done.stderr
+
+
+class TestRuleTools:
+    RULES = "require test before deploy\n"
+
+    def test_scenarios_run(self, tmp_path: Path) -> None:
+        """`interlock test` finds the scenarios below the working directory and says how they went."""
+        (tmp_path / "a.rules").write_text(self.RULES)
+        scenario = 'use a.rules\nscenario "early"\n  call deploy\n  expect block\n'
+        (tmp_path / "a_test.rules").write_text(scenario)
+        done = interlock("test", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "early" in done.stdout
+        (tmp_path / "a_test.rules").write_text(scenario.replace("block", "allow"))
+        assert interlock("test", cwd=tmp_path).returncode == 1
+
+    def test_nets_are_drawn(self, tmp_path: Path) -> None:
+        """`interlock draw` prints Mermaid, or writes the file whose ending says how."""
+        (tmp_path / "a.rules").write_text(self.RULES)
+        assert interlock("draw", "a.rules", cwd=tmp_path).stdout.startswith("flowchart LR")
+        assert interlock("draw", "a.rules", "-o", "a.svg", cwd=tmp_path).returncode == 0
+        assert (tmp_path / "a.svg").read_text().startswith("<svg")

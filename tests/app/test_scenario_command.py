@@ -14,18 +14,16 @@ from interlock.rules.library import LIBRARY
 from interlock.rules.scenarios import parse_scenarios
 
 DEPLOY = """\
-require lint before deploy
 require test before deploy
+require lint before deploy
 require human-approval before deploy
 """
 EXAMPLE = """\
 use deploy.rules
 scenario "no deploy without tests"
   call deploy
-  expect block "requires a successful call to lint"
-  call lint
-  call deploy
   expect block "requires a successful call to test"
+  call lint
   call test fails
   call deploy
   expect block
@@ -58,7 +56,7 @@ ASK = "require human-approval before a"
 
 
 class TestRuns:
-    def test_as_written(self, tmp_path: Path) -> None:
+    def test_example(self, tmp_path: Path) -> None:
         """Calls, failures, questions and refusals go as a session of the real gate would."""
         (tmp_path / "deploy.rules").write_text(DEPLOY)
         (tmp_path / "deploy_test.rules").write_text(EXAMPLE)
@@ -184,12 +182,12 @@ class TestDivergence:
         assert out == (
             f"FAIL  {path}:2  wrong\n"
             f"      {path}:6:3: expected ask, got block "
-            f'"deploy requires a successful call to test first." ({tmp_path}/deploy.rules:2)\n'
+            f'"deploy requires a successful call to test first." ({tmp_path}/deploy.rules:1)\n'
             "            expect ask  # really\n"
             "            ^^^^^^^^^^\n"
             "      the nets at that moment:\n"
-            "          require-lint-before-deploy  gate:1\n"
             "          require-test-before-deploy  ready:1\n"
+            "          require-lint-before-deploy  gate:1\n"
             "          approve-before-deploy       ready:1  (inactive)\n"
             f"ok    {path}:8  right\n"
             "\n2 scenarios, 1 failed.\n"

@@ -1,17 +1,32 @@
-"""Gate round trips: one call and its successful result through all active nets."""
+"""Gate round trips: one call and its successful result through all active nets.
+
+Beside them, in the same run: the same through wrapped tools, and a decision of Cedar over as many
+policies, where cedarpy is installed. Rates are the best of many short turns, taken in turns, since
+whatever else the machine does only slows them.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
-from statistics import median
+from collections.abc import Callable, Iterator
+from math import nan
 
-from interlock.engine import GateContext, GateManager, ToolCall, ToolResult, create_gate_manager
+from interlock.engine import (
+    GateContext,
+    GateManager,
+    ToolCall,
+    ToolResult,
+    create_gate,
+    create_gate_manager,
+)
 from interlock.rules import compile_rules
 
 CYCLE = ("a0", "c0", "b0")
-ROUND_TRIPS = 6_000
+SIZES = (1, 10, 100, 1000)
+TURNS = 25
+ROUND_TRIPS = 1_500
+CEDAR_DECISIONS = 150
 
 
 def ruleset(count: int) -> str:
@@ -27,20 +42,45 @@ def ruleset(count: int) -> str:
     return "\n".join(lines[:count])
 
 
-def measure() -> Iterator[tuple[str, float, str]]:
-    """Rates at 1, 10, 100 and 1,000 rules, taken in turns so that noise meets all alike."""
-    managers = {n: create_gate_manager(compile_rules(ruleset(n)).nets) for n in (1, 10, 100, 1000)}
-    rates: dict[int, list[float]] = {n: [] for n in managers}
-    for _ in range(7):
-        for count, manager in managers.items():
-            rates[count].append(asyncio.run(_rate(manager)))
-    for count, seen in rates.items():
-        yield f"gate round trips at {count} rules", median(seen), "per s"
-    yield (
-        "gate at 1,000 rules / at 10 rules",
-        median(rates[1000]) / median(rates[10]),
-        "ratio (goal ≥ 0.9)",
+def policies(count: int) -> str:
+    """What `ruleset` says as Cedar policies, with the history of calls in the request's context."""
+    others = (
+        'forbid(principal, action == Action::"b{i}", resource)'
+        ' unless {{ context.done.contains("a{i}") }};',
+        'forbid(principal, action == Action::"l{i}", resource) when {{ context.calls >= 5 }};',
+        'forbid(principal, action == Action::"x{i}", resource);',
+        'forbid(principal, action == Action::"h{i}", resource) unless {{ context.approved }};',
     )
+    lines = [others[0].format(i=0), others[0].format(i=0).replace('"a0"', '"c0"')]
+    lines += [others[i % 4].format(i=i) for i in range(1, count)]
+    return "\n".join(["permit(principal, action, resource);", *lines[:count]])
+
+
+def measure() -> Iterator[tuple[str, float, str]]:
+    """Rates at 1, 10, 100 and 1,000 rules, then wrapped tools, then Cedar."""
+    rules = {n: compile_rules(ruleset(n)).nets for n in SIZES}
+    managers = {n: create_gate_manager(nets) for n, nets in rules.items()}
+    tools = create_gate(rules[10]).wrap_tools(dict.fromkeys(CYCLE, _tool)).tools
+    cedar = {n: decide for n in SIZES if (decide := _cedar(n)) is not None}
+    rates = dict.fromkeys(SIZES, 0.0)
+    policed = dict.fromkeys(cedar, 0.0)
+    wrapped = 0.0
+    for turn in range(TURNS):
+        for count, manager in managers.items():
+            rates[count] = max(rates[count], asyncio.run(_rate(manager)))
+        wrapped = max(wrapped, _wrapped_rate(tools))
+        for count, decide in cedar.items() if turn < 3 else ():
+            policed[count] = max(policed[count], _decision_rate(decide))
+    for count, rate in rates.items():
+        yield f"gate round trips at {count} rules", rate, "per s"
+    yield "gate at 1,000 rules / at 10 rules", rates[1000] / rates[10], "ratio (goal ≥ 0.9)"
+    yield "wrapped tool calls at 10 rules", wrapped, "per s (goal ≥ 150,000)"
+    for count, rate in policed.items():
+        yield f"Cedar decisions at {count} rules", rate, "per s"
+    if policed:
+        yield "gate / Cedar at 1,000 rules", rates[1000] / policed[1000], "ratio (goal ≥ 50)"
+    else:
+        yield "Cedar decisions", nan, "not installed: pip install cedarpy"
 
 
 async def _rate(manager: GateManager) -> float:
@@ -52,3 +92,47 @@ async def _rate(manager: GateManager) -> float:
         await manager.handle_tool_call(call, context)
         manager.handle_tool_result(ToolResult(call.tool_call_id, name))
     return ROUND_TRIPS / (time.perf_counter() - start)
+
+
+def _tool(path: str) -> str:
+    return path
+
+
+def _wrapped_rate(tools: dict[str, Callable[[str], str]]) -> float:
+    cycle = [tools[name] for name in CYCLE]
+    start = time.perf_counter()
+    for number in range(ROUND_TRIPS):
+        cycle[number % 3]("notes.txt")
+    return ROUND_TRIPS / (time.perf_counter() - start)
+
+
+def _cedar(count: int) -> Callable[[str], object] | None:
+    """A decision about a tool by name, over policies and entities parsed beforehand."""
+    try:
+        import cedarpy
+    except ImportError:
+        return None
+    parsed = cedarpy.PolicySet.from_str(policies(count))
+    entities = cedarpy.Entities.from_json_str("[]")
+    context = {"done": ["a0", "c0"], "calls": 0, "approved": False}
+
+    def decide(tool: str) -> object:
+        action = f'Action::"{tool}"'
+        request = {
+            "principal": 'Agent::"a"',
+            "action": action,
+            "resource": 'Session::"s"',
+            "context": context,
+        }
+        answer = cedarpy.is_authorized(request, parsed, entities)
+        assert answer.allowed, answer.diagnostics.errors
+        return answer
+
+    return decide
+
+
+def _decision_rate(decide: Callable[[str], object]) -> float:
+    start = time.perf_counter()
+    for number in range(CEDAR_DECISIONS):
+        decide(CYCLE[number % 3])
+    return CEDAR_DECISIONS / (time.perf_counter() - start)

@@ -23,6 +23,7 @@ QUIRKS: dict[str, str] = {
     "duplicate_approval_prompts": "G-43",
     "map_first_wins": "G-50",
     "mapped_name_hides_base": "G-50",
+    "shell_command_not_parsed": "G-51",
     "bareword_nonword_edge": "G-52",
     "regex_form_fallthrough": "G-52",
     "duplicate_tool_call_id": "G-53",
@@ -53,6 +54,7 @@ QUIRKS: dict[str, str] = {
 
 
 UNMARKED: dict[str, dict[str, int]] = {
+    "rules-01634": {"shell_command_not_parsed": 2},
     "single-0120": {"on_deferred_throw_aborts_fanout": 9},
     "single-0144": {"pairwise_conflict": -1},
 }

@@ -387,3 +387,32 @@ class TestSubscription:
         events = hub.subscribe()
         await hub.close()
         assert [e async for e in events] == []
+
+
+class TestUninspectable:
+    @pytest.mark.parametrize(
+        ("command", "clear"), [("deploy now", True), ("$(cat todo) && deploy now", False)]
+    )
+    async def test_operator_is_told(self, hub: Hub, command: str, clear: bool) -> None:
+        """G-51: a request whose command could not be read to its end says so, others do not."""
+
+        async def shell(command: str) -> str:
+            """Run."""
+            return command
+
+        rules = compile_rules(
+            "map sh.command deploy as deploy\nrequire human-approval before deploy"
+        ).registry
+        agent = Agent(
+            ScriptedModel([C(sh={"command": command}), T("ok")]),
+            name="bot",
+            tools=[tool(shell, name="sh")],
+        )
+        events = hub.subscribe()
+        session = await hub.open_session(agent, registry=rules)
+        await hub.send(session, "go")
+        await until(events, ApprovalRequested)
+        [request] = await hub.approvals()
+        assert (request.uninspectable is None) == clear
+        await hub.decide(request.id, approved=False, by="maria")
+        await hub.wait(session)

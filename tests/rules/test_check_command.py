@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json as json_text
 import unicodedata
 from pathlib import Path
 
@@ -12,9 +13,13 @@ from interlock.app.commands.check import run
 from interlock.rules import library_rules
 
 
-def check(*files: Path | str) -> tuple[int, str, str]:
+def check(
+    *files: Path | str, tools: str | None = None, json: bool = False, strict: bool = False
+) -> tuple[int, str, str]:
     out, err = io.StringIO(), io.StringIO()
-    return run([str(file) for file in files], out=out, err=err), out.getvalue(), err.getvalue()
+    names = [str(file) for file in files]
+    code = run(names, out=out, err=err, tools=tools, json=json, strict=strict)
+    return code, out.getvalue(), err.getvalue()
 
 
 class TestSound:
@@ -98,3 +103,125 @@ class TestFaulty:
     def test_needs_a_file(self) -> None:
         """Without a file there is nothing to check."""
         assert check() == (2, "", "interlock check: name at least one rules file\n")
+
+
+class TestTogether:
+    """The rules as a whole."""
+
+    def test_each_tool(self, tmp_path: Path) -> None:
+        """For every gated tool the shortest way to it and the most calls."""
+        path = tmp_path / "a.rules"
+        path.write_text(
+            "require lint before test\nrequire test before deploy\nblock rm\n"
+            "require human-approval before deploy\nlimit deploy to 2 per session\n"
+        )
+        code, out, _ = check(path)
+        assert code == 0
+        together = out.partition("All rules together")[2]
+        for line in (
+            "  deploy       lint → test → deploy (approval)\n               at most 2 calls a session\n",
+            "  test         lint → test\n               any number of calls a session\n",
+        ):
+            assert line in together
+        assert f"rm blocked by {path}:3" in " ".join(together.split())
+
+    def test_contradiction(self, tmp_path: Path) -> None:
+        """Rules that contradict each other are an error, with place and caret; exit code 1."""
+        path = tmp_path / "a.rules"
+        path.write_text("require a before b\nrequire b before a\n")
+        code, out, err = check(path)
+        assert (code, err) == (1, "")
+        assert out.startswith(f"{path}: 2 nets, 1 error\n")
+        assert f"error: {path}:1:1: 'b' and 'a' can never be called" in out
+        assert "\n    require a before b\n    ^^^^^^^^^^^^^^^^^^\n" in out
+        assert "can never be called\n" in out
+
+    def test_strict(self, tmp_path: Path) -> None:
+        """A warning fails the check only with `--strict`."""
+        path = tmp_path / "a.rules"
+        path.write_text("limit a to 3 per session\nlimit a to 2 per session\n")
+        assert check(path)[0] == 0
+        assert check(path, strict=True)[0] == 1
+
+    def test_json(self, tmp_path: Path) -> None:
+        """`--json` prints the same for programs."""
+        path = tmp_path / "a.rules"
+        path.write_text(
+            "require a before b\nrequire human-approval before b\nblock c\nrequire c before d"
+        )
+        code, out, _ = check(path, json=True)
+        found = json_text.loads(out)
+        assert code == 1
+        assert [net["key"] for net in found["nets"]][:2] == ["require-a-before-b", "approve-before-b"]
+        b, c, d = found["tools"]
+        assert b == {
+            "name": "b",
+            "blocked": None,
+            "reachable": "yes",
+            "way": [
+                {"tool": "a", "approval": False, "succeeds": True},
+                {"tool": "b", "approval": True, "succeeds": True},
+            ],
+            "shortest": True,
+            "most": {"least": 0, "most": None, "unlimited": True, "exact": True},
+        }
+        assert (c["reachable"], c["blocked"]) == ("never", f"{path}:3")
+        assert d["forbidden_by"] == ["block-c", "require-c-before-d"]
+        assert [(e["line"], e["column"]) for e in found["errors"]] == [(4, 1)]
+
+
+class TestTools:
+    """`--tools`."""
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            '["test", "deploy"]',
+            '[{"name": "test"}, {"type": "function", "function": {"name": "deploy"}}]',
+            '{"tools": [{"name": "test"}, {"name": "deploy"}]}',
+        ],
+    )
+    def test_of_a_file(self, tmp_path: Path, text: str) -> None:
+        """Names, or descriptions as a model or an MCP server gets them."""
+        path, tools = tmp_path / "a.rules", tmp_path / "tools.json"
+        path.write_text("require tset before deploy")
+        tools.write_text(text)
+        code, out, _ = check(path, tools=str(tools))
+        assert code == 1
+        assert "warning: " in out
+        assert "did you mean 'test'?" in out
+
+    def test_of_the_line(self, tmp_path: Path) -> None:
+        """`a,b,c`."""
+        path = tmp_path / "a.rules"
+        path.write_text("require test before deploy")
+        code, out, _ = check(path, tools="test, deploy")
+        assert code == 0
+        assert "warning" not in out
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ("{", "cannot read the tools in"),
+            ("[" * 100_000, "cannot read the tools in"),
+            ('"a"', "holds no list of tools"),
+            ("[1]", "lists 1, expected a tool's name"),
+            ("[{}]", "lists {}, expected a tool's name"),
+        ],
+    )
+    def test_faulty(self, tmp_path: Path, text: str, said: str) -> None:
+        """A file that is no list of tools is bad input, and said to be."""
+        path, tools = tmp_path / "a.rules", tmp_path / "tools.json"
+        path.write_text("block a")
+        tools.write_text(text)
+        code, out, err = check(path, tools=str(tools))
+        assert (code, out) == (2, "")
+        assert said in err
+
+    def test_missing(self, tmp_path: Path) -> None:
+        """A file that is not there."""
+        path = tmp_path / "a.rules"
+        path.write_text("block a")
+        code, _, err = check(path, tools=str(tmp_path / "none.json"))
+        assert code == 2
+        assert "No such file" in err

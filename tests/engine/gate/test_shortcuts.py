@@ -1,0 +1,202 @@
+"""Every shortcut of the gate does what the long way does."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+import threading
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from interlock.engine import (
+    GateManager,
+    NetError,
+    SkillNet,
+    Transition,
+    create_gate,
+    create_gate_manager,
+    define_skill_net,
+)
+from interlock.engine.gate.arguments import CallableInput
+from interlock.engine.net import auto_advance, fire, fire_and_advance, is_enabled
+
+from .helpers import call, everything, result
+
+PLACES = ("p", "q", "r")
+TOOLS = ("a", "b", "c")
+
+places = st.lists(st.sampled_from(PLACES), max_size=3)
+transfers = st.lists(st.tuples(st.sampled_from(PLACES), st.sampled_from(PLACES)), max_size=1)
+tokens = st.dictionaries(st.sampled_from(PLACES), st.integers(0, 3))
+
+
+@st.composite
+def nets(draw: st.DrawFn, name: str = "n") -> SkillNet:
+    """Any small net: deferred, structural and transferring transitions, free tools."""
+    transitions = [
+        Transition(
+            f"t{number}",
+            draw(places),
+            draw(places),
+            tools := tuple(draw(st.lists(st.sampled_from(TOOLS), max_size=2, unique=True))),
+            deferred=bool(tools) and draw(st.booleans()),
+            transfers=tuple(draw(transfers)),
+        )
+        for number in range(draw(st.integers(1, 4)))
+    ]
+    return define_skill_net(
+        name,
+        places=PLACES,
+        transitions=transitions,
+        initial_marking=draw(tokens),
+        free_tools=draw(st.lists(st.sampled_from(TOOLS), max_size=1)),
+    )
+
+
+def outcome(function: Any, *args: Any) -> Any:
+    """What a function returns, or the NetError it raises."""
+    try:
+        return function(*args)
+    except NetError as problem:
+        return str(problem)
+
+
+class TestFireAndAdvance:
+    """One piece in place of two."""
+
+    @patch("interlock.engine.net.MAX_STRUCTURAL_ROUNDS", 50)
+    @given(nets(), tokens)
+    @settings(max_examples=200, deadline=None)
+    def test_is_both(self, net: SkillNet, marking: dict[str, int]) -> None:
+        """G-4, G-61: it gives what firing and then auto-advancing give, or None when not enabled."""
+
+        def both(transition: Transition) -> Any:
+            if not is_enabled(marking, transition):
+                return None
+            return auto_advance(net, fire(marking, transition))
+
+        before = dict(marking)
+        for transition in net.transitions:
+            assert outcome(fire_and_advance, net, marking, transition) == outcome(both, transition)
+        assert marking == before
+
+
+class TestPassAtOnce:
+    """All phases in one look, for calls that need no person and no validator."""
+
+    @patch("interlock.engine.net.MAX_STRUCTURAL_ROUNDS", 50)
+    @given(
+        st.lists(nets(), min_size=1, max_size=3),
+        st.lists(
+            st.tuples(
+                st.sampled_from(["call", "result", "failure"]),
+                st.sampled_from([*TOOLS, "other"]),
+                st.integers(0, 3),
+            ),
+            max_size=15,
+        ),
+    )
+    @settings(max_examples=150, deadline=None)
+    def test_is_the_four_phases(self, made: list[SkillNet], history: list[Any]) -> None:
+        """G-10 … G-16: any history ends in the same decisions, markings and pending calls."""
+        try:
+            short = create_gate_manager(made)
+        except NetError:
+            return
+        long = create_gate_manager(made)
+        long._roster.lanes.clear()
+
+        async def happen(gate: GateManager, kind: str, tool: str, number: int) -> Any:
+            if kind == "call":
+                return await gate.handle_tool_call(call(tool, str(number)))
+            return gate.handle_tool_result(result(tool, str(number), is_error=kind == "failure"))
+
+        async def check() -> None:
+            for event in history:
+                assert await happen(short, *event) == await happen(long, *event)
+                assert everything(short) == everything(long)
+
+        asyncio.run(check())
+
+    async def test_threads_never_overspend(self) -> None:
+        """G-15: calls from several threads share one budget exactly."""
+        budget = define_skill_net(
+            "budget",
+            places=["left"],
+            transitions=[Transition("spend", ["left"], [], ["x"])],
+            initial_marking={"left": 500},
+        )
+        gate = create_gate_manager([budget])
+        allowed: list[int] = []
+
+        def spend(worker: int) -> None:
+            async def some() -> int:
+                made = [await gate.handle_tool_call(call("x", f"{worker}-{n}")) for n in range(300)]
+                return sum(not decision.block for decision in made)
+
+            allowed.append(asyncio.run(some()))
+
+        workers = [threading.Thread(target=spend, args=(n,)) for n in range(4)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        assert sum(allowed) == 500
+        assert gate.states["budget"].marking == {"left": 0}
+
+
+def two(a: object, b: object = 2) -> None: ...
+def by_keyword(a: object, *, b: object, c: object = 3) -> None: ...
+def by_position(a: object, /, b: object = 2) -> None: ...
+def anything(a: object, *rest: object, **more: object) -> None: ...
+def nothing() -> None: ...
+
+
+class TestNamedArguments:
+    """Reading a call's input without a `Signature`."""
+
+    @given(
+        st.sampled_from([two, by_keyword, by_position, anything, nothing]),
+        st.lists(st.integers(), max_size=3),
+        st.dictionaries(st.sampled_from(["a", "b", "c", "z"]), st.integers(), max_size=3),
+    )
+    @settings(max_examples=200, deadline=None)
+    def test_is_what_the_signature_says(
+        self, function: Any, args: list[int], kwargs: dict[str, int]
+    ) -> None:
+        """G-30: the gate sees the arguments the function would get, and refuses those it would refuse."""
+        reader = CallableInput("tool", function, whole=False)
+        given = (tuple(args), dict[str, object](kwargs))
+        try:
+            bound = inspect.signature(function).bind(*args, **kwargs)
+        except TypeError as misfit:
+            with pytest.raises(TypeError, match=f"^{re.escape(str(misfit))}$"):
+                reader.read(given)
+            return
+        bound.apply_defaults()
+        expected = {**bound.arguments, **bound.arguments.get("more", {})}
+        expected.pop("more", None)
+        if not expected.get("rest", True):
+            del expected["rest"]
+        seen = reader.read(given)
+        assert list(seen.items()) == list(expected.items())
+
+
+class TestMadeUpIds:
+    """Calls that bring no id."""
+
+    def test_no_two_are_alike(self) -> None:
+        """G-53: ids differ within a session and between sessions."""
+        seen: list[str] = []
+        gate = create_gate([], on_decision=lambda made, _: seen.append(made.tool_call_id))
+        for _ in range(3):
+            tool = gate.wrap_tools({"x": lambda: None}).tools["x"]
+            for _ in range(20):
+                tool()
+        assert len(set(seen)) == 60
+        assert all(call_id.startswith("call-") for call_id in seen)

@@ -1,0 +1,234 @@
+"""Rules judged together: what is wrong with them as a whole."""
+
+from __future__ import annotations
+
+from collections import deque
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from interlock.engine.net import SkillNet, auto_advance, fire, is_enabled
+from interlock.engine.verify import Most, Never, Way
+from interlock.rules import Problem, compile_rules, library_rules, load_rules
+from interlock.rules.findings import Findings, examine
+
+
+def findings(text: str, tools: list[str] | None = None) -> Findings:
+    return examine(compile_rules(text), tools)
+
+
+def lines(problems: tuple[Problem, ...]) -> list[tuple[int, str]]:
+    return [(problem.line, problem.message) for problem in problems]
+
+
+class TestUnreachable:
+    """Tools that no rule blocks and no session can call."""
+
+    def test_each_waits_for_the_other(self) -> None:
+        """One error for both, at a rule that gates the first, with the other rule beside it."""
+        found = findings("limit z to 2 per session\nrequire a before b\nrequire b before a\nblock x")
+        assert [str(e) for e in found.errors] == [
+            "<rules>:2:1: 'b' and 'a' can never be called, though no rule blocks them\n"
+            "    require a before b\n"
+            "    ^^^^^^^^^^^^^^^^^^\n"
+            "    forbidden together with line 3 (require b before a): change one of them"
+        ]
+        assert found.warnings == ()
+
+    def test_waits_for_what_is_blocked(self) -> None:
+        """A tool behind a blocked one is out of reach although it is not blocked itself."""
+        found = findings("block a\nrequire a before b")
+        assert lines(found.errors) == [(2, "'b' can never be called, though no rule blocks it")]
+        assert "line 1 (block a)" in found.errors[0].remedy
+
+    def test_blocked_is_meant(self) -> None:
+        """What a rule blocks is no error."""
+        found = findings("block a")
+        assert (found.errors, found.warnings) == ((), ())
+        assert found.tools[0].way == Never(("block-a",))
+
+    def test_behind_a_blocked_carrier(self) -> None:
+        """G-50: a name that only calls of a blocked tool can have is out of reach."""
+        found = findings(
+            "map bash.command ./deploy as deploy\nblock bash\nrequire human-approval before deploy"
+        )
+        (error,) = found.errors
+        assert error.message == "'deploy' can never be called, though no rule blocks it"
+        assert found.tools[1].way == Never(("block-bash",))
+
+
+class TestLimits:
+    """Limits that never count."""
+
+    def test_never_reached(self) -> None:
+        """Other rules let the tool be called less often; the count is pointed at."""
+        found = findings("limit a to 2 per session\nrequire a before b\nlimit b to 10 per session")
+        (problem,) = found.errors
+        assert (problem.line, problem.column, problem.length) == (3, 12, 2)
+        expected = "this limit can never be reached: other rules let 'b' be called at most 2 times"
+        assert problem.message == expected
+
+    def test_never_refilled(self) -> None:
+        """The tool that would restore the budget is out of reach."""
+        found = findings("block r\nlimit a to 3 per r")
+        assert lines(found.errors) == [(2, "this limit is never refilled: 'r' can never be called")]
+
+    def test_blocked_in_the_same_file(self) -> None:
+        """A rule about a blocked tool never meets a call."""
+        found = findings("block a\nlimit a to 3 per session")
+        assert lines(found.errors) == [(2, "no call can ever meet this rule: 'a' is blocked")]
+
+    def test_blocked_in_another_file(self, tmp_path: Path) -> None:
+        """A file that is switched on to block what another one regulates is no error."""
+        (tmp_path / "a.rules").write_text("limit a to 3 per session")
+        (tmp_path / "b.rules").write_text("block a")
+        found = examine(load_rules(tmp_path / "a.rules", tmp_path / "b.rules"))
+        assert found.errors == ()
+        assert lines(found.warnings) == [(1, "no call can ever meet this rule: 'a' is blocked")]
+
+    def test_a_smaller_one(self) -> None:
+        """Of two limits of a tool the larger is redundant."""
+        found = findings("limit a to 5 per session\nlimit a to 3 per session")
+        assert lines(found.warnings) == [(1, "this limit is redundant beside a smaller one")]
+
+    def test_just_as_many(self) -> None:
+        """A limit that other rules keep anyway is redundant."""
+        found = findings("limit a to 2 per session\nrequire a before b\nlimit b to 2 per session")
+        assert [line for line, _ in lines(found.warnings)] == [3]
+
+
+class TestRedundant:
+    """Rules that block nothing the others let pass."""
+
+    def test_through_a_third(self) -> None:
+        """With one deploy a session, what its prerequisite required need not be required again."""
+        text = "require a before b\nrequire b before c\nlimit c to 1 per session\nrequire a before c"
+        message = "this rule is redundant: the others already block all that it blocks"
+        assert lines(findings(text).warnings) == [(4, message)]
+
+    def test_not_when_called_again(self) -> None:
+        """Without the limit it is not: a, b, a, b, c, then b's use is spent and a's is not."""
+        text = "require a before b\nrequire b before c\nrequire a before c"
+        assert findings(text).warnings == ()
+
+    @given(
+        st.lists(
+            st.sampled_from(
+                [
+                    "require a before b",
+                    "require b before c",
+                    "require a before c",
+                    "require c before d",
+                    "require a before d",
+                    "limit a to 2 per session",
+                    "limit c to 1 per session",
+                    "limit b to 1 per a",
+                    "limit d to 2 per session",
+                    "limit d to 3 per b",
+                ]
+            ),
+            min_size=2,
+            max_size=5,
+            unique=True,
+        )
+    )
+    @settings(max_examples=60, deadline=None)
+    def test_law(self, text: list[str]) -> None:
+        """A require rule is reported exactly when it alone never blocks a call; a limit only then."""
+        rules = compile_rules(text)
+        found = examine(rules)
+        warned = {p.line for p in found.warnings if "rule is redundant" in p.message}
+        limits = {p.line for p in (*found.warnings, *found.errors) if p.message.startswith("this limit")}
+        for number, line in enumerate(text, start=1):
+            if line.startswith("require"):
+                assert (number in warned) == (not alone_blocks(rules.nets, number - 1)), line
+            elif number in limits:
+                assert not alone_blocks(rules.nets, number - 1), line
+
+
+def alone_blocks(nets: tuple[SkillNet, ...], one: int) -> bool:
+    """Whether some reachable state has a call that only net `one` blocks, by trying all."""
+    start = tuple(tuple(auto_advance(net, net.initial_marking).items()) for net in nets)
+    seen = {start}
+    waiting = deque([start])
+    while waiting:
+        state = waiting.popleft()
+        for tool in "abcd":
+            after = list(state)
+            blocking: set[int] = set()
+            for position, net in enumerate(nets):
+                covering = [t for t in net.transitions if tool in t.tools]
+                enabled = [t for t in covering if is_enabled(dict(state[position]), t)]
+                if enabled:
+                    after[position] = tuple(fire(dict(state[position]), enabled[0]).items())
+                elif covering:
+                    blocking.add(position)
+            if blocking == {one}:
+                return True
+            if not blocking and tuple(after) not in seen:
+                seen.add(tuple(after))
+                waiting.append(tuple(after))
+    return False
+
+
+class TestMaps:
+    """Maps that never count."""
+
+    def test_repeated(self) -> None:
+        """The same map twice."""
+        found = findings("map x.path /a/ as n\nmap x.path /a/ as n\nblock n")
+        assert lines(found.warnings) == [(2, "the same map as in line 1")]
+
+    def test_forestalled(self) -> None:
+        """G-51: in a shell command the first map wins, so a longer word behind it is never met."""
+        found = findings("map bash.command rm as a\nmap bash.command rm-rf as b\nblock a\nblock b")
+        assert [line for line, _ in lines(found.warnings)] == [2]
+
+    def test_other_fields_have_many_names(self) -> None:
+        """G-50: elsewhere every map counts."""
+        found = findings("map x.path rm as a\nmap x.path rm-rf as b\nblock a\nblock b")
+        assert found.warnings == ()
+
+
+class TestTools:
+    """With the list of tools that exist."""
+
+    def test_misspelt(self) -> None:
+        """A name that is neither mapped nor a tool is pointed at, and what it makes impossible."""
+        found = findings("require tset before deploy", ["test", "deploy"])
+        (warning,) = found.warnings
+        assert (warning.column, warning.remedy) == (9, "did you mean 'test'?")
+        assert lines(found.errors) == [(1, "'deploy' can never be called, though no rule blocks it")]
+        assert found.errors[0].remedy == "there is no call to 'tset'"
+
+    def test_known_names(self) -> None:
+        """Mapped and dotted names of existing tools are known."""
+        text = "map bash.command x as y\nblock y\nblock slack.send\nblock bash"
+        assert findings(text, ["bash", "slack"]).warnings == ()
+
+    def test_map_of_no_tool(self) -> None:
+        """A map of a tool that does not exist is pointed at."""
+        found = findings("map bsh.command x as y\nblock y", ["bash"])
+        assert found.warnings[0].message == "'bsh' is not among the tools"
+
+
+class TestReport:
+    """Every gated tool, its way and how often."""
+
+    def test_ready_made(self) -> None:
+        """The ready-made deploy rules: the way with its approval, and one call a session."""
+        found = examine(load_rules(library_rules("deploy")))
+        tools = {tool.name: tool for tool in found.tools}
+        assert isinstance(tools["deploy"].way, Way)
+        assert str(tools["deploy"].way) == "lint → test → deploy (approval)"
+        assert tools["deploy"].most == Most(1, 1)
+        assert tools["test"].most.unlimited
+        assert found.errors == ()
+
+    @pytest.mark.parametrize("count", [1, 3, 1_000_000])
+    def test_most_of_a_chain(self, count: int) -> None:
+        """G-56: the most calls follow through other tools, whatever the number."""
+        found = findings(f"limit a to {count} per session\nrequire a before b\nrequire b before c")
+        assert found.tools[-1].most == Most(count, count)
