@@ -189,10 +189,12 @@ class HostedSession:
             )
             return await answered
         except asyncio.CancelledError:
-            withdrawn = ApprovalWithdrawn(
-                approval_id=approval_id, call_id=call_id, reason="the agent was interrupted"
-            )
-            await self.record(withdrawn)
+            # Gone from here means that an answer is being recorded: it ends the request by itself.
+            if approval_id in self._waiting:
+                withdrawn = ApprovalWithdrawn(
+                    approval_id=approval_id, call_id=call_id, reason="the agent was interrupted"
+                )
+                await self.record(withdrawn)
             raise
         finally:
             self._waiting.pop(approval_id, None)
@@ -219,7 +221,8 @@ class HostedSession:
         try:
             await self.record(body)
         except JournalError:
-            self._waiting[approval_id] = waiting
+            if not waiting.done():
+                self._waiting[approval_id] = waiting
             raise
         if waiting.done():
             return False

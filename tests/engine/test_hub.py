@@ -202,6 +202,22 @@ class TestApproval:
         assert ("user", "not now", "maria") in texts
         assert ("tool", "Skipped: user sent a new message", None) in texts
 
+    async def test_interruption_while_the_answer_is_written(self, hub: Hub, shop: Shop) -> None:
+        """An answer under way ends the request; the interruption does not withdraw it a second time."""
+        events = hub.subscribe()
+        session = await start(hub, shop, C(test={}), C(deploy={}), T("all right"))
+        await until(events, ApprovalRequested)
+        request = (await hub.approvals())[0].id
+        deciding = asyncio.create_task(hub.decide(request, approved=True, by="maria"))
+        await asyncio.sleep(0)
+        await hub.send(session, "not now", by="ben")
+        assert not (await deciding).ok
+        await hub.wait(session)
+        assert shop.ran == ["test"]
+        assert bodies(hub, session, ApprovalWithdrawn) == []
+        assert [a.by for a in bodies(hub, session, ApprovalDecided)] == ["maria"]
+        assert fold(await hub.recorded(session)) == await hub.session(session)
+
     async def test_interruption_while_a_decision_is_written(self, hub: Hub, shop: Shop) -> None:
         """Whatever a message meets, an allowed call has a result and nothing stays pending."""
         events = hub.subscribe()
