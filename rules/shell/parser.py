@@ -15,6 +15,7 @@ MAX_MARKS = 800
 
 _MARK = re.compile(rb"[|&;<>(){}\[\]$`\"'\\#=!*?~%+^-]")
 _DOCUMENT = re.compile(rb"<<(-?)[ \t]*((['\"])(\w+)\3)[^\n'\"\\`$(]*\n")
+_PLAIN = bytes(range(128)) + b"," * 128
 
 
 class UnreadableError(Exception):
@@ -65,10 +66,15 @@ _local = _Local()
 
 
 def parse(source: Source) -> Node:
-    """The tree of a text; the caller bounds its length and its marks."""
+    """The tree of a text; the caller bounds its length and its marks.
+
+    The parser sees no character beyond ASCII: its scanner looks such up in C tables that end before
+    Unicode does, and `{` before U+10E3CF ended the process. To the shell they are letters of a word and
+    of no name, like the comma that stands in for each of their bytes, so that every offset stays.
+    """
     if _local.parser is None:
         import tree_sitter_bash
         from tree_sitter import Language, Parser
 
         _local.parser = Parser(Language(tree_sitter_bash.language()))
-    return _local.parser.parse(source).root_node
+    return _local.parser.parse(source.translate(_PLAIN)).root_node

@@ -249,6 +249,13 @@ class TestUninspectable:
         """Whatever is sent gives a reading."""
         assert isinstance(read(text).commands, tuple)
 
+    @pytest.mark.parametrize("character", ["\U0010e3cf", "\U0010ffff", "\u00e9", "\u2028"])
+    @pytest.mark.parametrize("before", ["{", "{1..", "$", "${", "<<", "[[ ", "((", "\\", "'", '"', ""])
+    def test_survives_every_character(self, before: str, character: str) -> None:
+        """The native parser once died of a character beyond its tables; what follows is still found."""
+        read(before + character)
+        assert "rm x" in [c.texts[0] for c in read(f"echo {character}; rm x").commands]
+
     @given(st.text(max_size=40))
     def test_takes_any_text(self, text: str) -> None:
         """Any Unicode, surrogates too, is read."""
