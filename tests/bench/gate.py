@@ -1,8 +1,8 @@
 """Gate round trips: one call and its successful result through all active nets.
 
 Beside them, in the same run: the same through wrapped tools, and a decision of Cedar over as many
-policies, where cedarpy is installed. Rates are the best of many short turns, taken in turns, since
-whatever else the machine does only slows them.
+policies, where cedarpy is installed. Rates are the median of many short turns, taken in turns; the best
+turn stands beside it, since whatever else the machine does only slows them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from math import nan
+from statistics import median
 
 from interlock.engine import (
     GateContext,
@@ -62,23 +63,30 @@ def measure() -> Iterator[tuple[str, float, str]]:
     managers = {n: create_gate_manager(nets) for n, nets in rules.items()}
     tools = create_gate(rules[10]).wrap_tools(dict.fromkeys(CYCLE, _tool)).tools
     cedar = {n: decide for n in SIZES if (decide := _cedar(n)) is not None}
-    rates = dict.fromkeys(SIZES, 0.0)
-    policed = dict.fromkeys(cedar, 0.0)
-    wrapped = 0.0
+    rates: dict[int, list[float]] = {n: [] for n in SIZES}
+    policed: dict[int, list[float]] = {n: [] for n in cedar}
+    wrapped: list[float] = []
     for turn in range(TURNS):
         for count, manager in managers.items():
-            rates[count] = max(rates[count], asyncio.run(_rate(manager)))
-        wrapped = max(wrapped, _wrapped_rate(tools))
+            rates[count].append(asyncio.run(_rate(manager)))
+        wrapped.append(_wrapped_rate(tools))
         for count, decide in cedar.items() if turn < 3 else ():
-            policed[count] = max(policed[count], _decision_rate(decide))
-    for count, rate in rates.items():
-        yield f"gate round trips at {count} rules", rate, "per s"
-    yield "gate at 1,000 rules / at 10 rules", rates[1000] / rates[10], "ratio (goal ≥ 0.9)"
-    yield "wrapped tool calls at 10 rules", wrapped, "per s (goal ≥ 150,000)"
-    for count, rate in policed.items():
-        yield f"Cedar decisions at {count} rules", rate, "per s"
+            policed[count].append(_decision_rate(decide))
+    for count, seen in rates.items():
+        yield f"gate round trips at {count} rules", median(seen), "per s"
+        yield f"gate round trips at {count} rules, best turn", max(seen), "per s"
+    yield (
+        "gate at 1,000 rules / at 10 rules",
+        median(rates[1000]) / median(rates[10]),
+        "ratio (goal ≥ 0.9)",
+    )
+    yield "wrapped tool calls at 10 rules", median(wrapped), "per s (goal ≥ 150,000)"
+    yield "wrapped tool calls at 10 rules, best turn", max(wrapped), "per s"
+    for count, seen in policed.items():
+        yield f"Cedar decisions at {count} rules", median(seen), "per s"
     if policed:
-        yield "gate / Cedar at 1,000 rules", rates[1000] / policed[1000], "ratio (goal ≥ 50)"
+        ratio = median(rates[1000]) / median(policed[1000])
+        yield "gate / Cedar at 1,000 rules", ratio, "ratio (goal ≥ 50)"
     else:
         yield "Cedar decisions", nan, "not installed: pip install cedarpy"
 
