@@ -51,6 +51,12 @@ def parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--mode", choices=("enforce", "shadow"), help="enforce (default) or shadow")
     run.add_argument(
+        "--explain-blocks",
+        action="store_true",
+        default=None,
+        help="tell the agent which calls lead to a blocked one",
+    )
+    run.add_argument(
         "--workdir", metavar="DIR", type=Path, help="where the agent's tools run (default: here)"
     )
     run.add_argument("--system-prompt", metavar="TEXT", help="the agent's instructions")
@@ -74,6 +80,18 @@ def parser() -> argparse.ArgumentParser:
     scenarios.add_argument(
         "paths", metavar="PATH", nargs="*", help="files or directories (default: here)"
     )
+
+    explain = _command(
+        commands, "explain", "say what rules do with a call, and the way to have it allowed"
+    )
+    explain.add_argument("files", metavar="FILE", nargs="+", help="rules files")
+    explain.add_argument(
+        "call", metavar="CALL", help="""deploy, or with its input: 'bash command "./deploy staging"'"""
+    )
+    explain.add_argument(
+        "--after", metavar="CALL", action="append", help="a call made before, approved; may be repeated"
+    )
+    explain.add_argument("--json", action="store_true", default=None, help="print it as JSON")
 
     draw = _command(commands, "draw", "draw the nets of a rules file")
     draw.add_argument("file", metavar="FILE", help="a rules file")

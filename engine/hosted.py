@@ -24,6 +24,7 @@ from .agents import (
     TurnEnd,
     UserMessage,
 )
+from .explained import ExplanationView
 from .gate import GateContext, GateManager, create_gate_manager
 from .gate.types import (
     ApprovalAnswer,
@@ -70,11 +71,16 @@ class HostedSession:
         registry: Mapping[str, SkillNet],
         active: Sequence[str] | None,
         mode: Mode,
+        explain_blocks: bool = False,
     ) -> None:
         self.id = session_id
         self.state: SessionState = new_state(session_id)
         self.manager: GateManager = create_gate_manager(
-            registry=registry, active=active, mode=mode, record=self._record_decision
+            registry=registry,
+            active=active,
+            mode=mode,
+            record=self._record_decision,
+            explain_blocks=explain_blocks,
         )
         self.session: Session | None = None
         self._journal = journal
@@ -236,6 +242,15 @@ class HostedSession:
             message = outcome.message
             await self._record_change(lambda: NetToggled(net=net, active=active, by=by, message=message))
         return outcome
+
+    def explain(self, call_id: str) -> ExplanationView:
+        """What the nets say of a call as things stand now; may be called from another thread.
+
+        Raises `LookupError` for a call that was not made here.
+        """
+        if call_id not in self.state.calls:
+            raise LookupError(f"Session '{self.id}' has made no call '{call_id}'")
+        return ExplanationView.of(self.manager.explain(self._call(call_id)))
 
     async def set_mode(self, mode: Mode, by: str) -> None:
         """Enforce or shadow from the next call on."""

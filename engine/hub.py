@@ -16,6 +16,7 @@ from uuid import uuid4
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from .agents import Agent, ErrorEvent, Session, TextDelta, ToolProgress
+from .explained import ExplanationView
 from .gate.types import ApprovalAnswer, Mode
 from .history.events import JournalEvent, SessionStatus
 from .history.journal import Journal, JournalError
@@ -162,14 +163,22 @@ class Hub:
         mode: Mode = "enforce",
         by: str | None = None,
         session_id: str | None = None,
+        explain_blocks: bool = False,
     ) -> str:
         """Host a session of `agent` under the nets of `registry`; `active` defaults to all. Its id.
 
-        Raises `NetError` for unknown names in `active`, `JournalError` when it cannot be recorded.
+        With `explain_blocks` the agent is also told which calls would lead to a blocked one. Raises
+        `NetError` for unknown names in `active`, `JournalError` when it cannot be recorded.
         """
         session_id = session_id or f"{agent.name}-{uuid4().hex[:6]}"
         hosted = HostedSession(
-            session_id, self._journal, self._publish, registry=registry, active=active, mode=mode
+            session_id,
+            self._journal,
+            self._publish,
+            registry=registry,
+            active=active,
+            mode=mode,
+            explain_blocks=explain_blocks,
         )
         await hosted.record(hosted.opened(agent, by))
         session = await agent.create_session(
@@ -243,6 +252,14 @@ class Hub:
         if decider is not None:
             return Outcome(ok=False, message=f"Already decided by {decider}")
         return Outcome(ok=False, message="This request is no longer open")
+
+    async def explain(self, session_id: str, call_id: str) -> ExplanationView:
+        """What a live session's nets say of one of its calls as things stand now.
+
+        Raises `UnknownSessionError`, and `LookupError` for a call the session has not made.
+        """
+        hosted, _ = self._live(session_id)
+        return await asyncio.to_thread(hosted.explain, call_id)
 
     async def toggle_net(self, session_id: str, net: str, active: bool, *, by: str) -> Outcome:
         """Switch a net of a session on or off."""

@@ -147,6 +147,23 @@ def parse_scenarios(text: str, *, file: str = "<scenarios>") -> ScenarioFile:
     return reader.finish()
 
 
+def parse_call(text: str, *, source: str = "<call>") -> Call:
+    """One call in a scenario's words: `deploy`, `bash command "./deploy staging"`, `test fails`.
+
+    Raises `RuleError`, which names `source` and shows the call as a scenario's line.
+    """
+    line = f"call {text}"
+    lines = grammar(GRAMMAR)
+    reading = lines.read(line)
+    wrong = scenario_faults(reading, lines)
+    if not wrong and reading.statement is not None:
+        words = [child for child in reading.statement.children if isinstance(child, Token)]
+        step = _step("call", words, Spot(source, 1, 1, len(line), line), wrong)
+        if isinstance(step, Call) and not wrong:
+            return step
+    raise RuleError([Problem(source, 1, f.start + 1, f.length, line, f.message, f.remedy) for f in wrong])
+
+
 @dataclass(slots=True)
 class _Open:
     """A scenario whose end has not been read; a broken one has a line that could not be."""

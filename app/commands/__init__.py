@@ -26,6 +26,17 @@ def dispatch(args: argparse.Namespace) -> int:
             from .test import run as test
 
             return test(args.paths, out=sys.stdout, err=sys.stderr)
+        case "explain":
+            from .explain import run as explain
+
+            return explain(
+                args.files,
+                args.call,
+                out=sys.stdout,
+                err=sys.stderr,
+                after=args.after or (),
+                json=bool(args.json),
+            )
         case "draw":
             from .draw import run as draw
 

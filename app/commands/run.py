@@ -39,7 +39,12 @@ def run(args: argparse.Namespace, database: Path, operator: str) -> int:
 
     async def start(hub: Hub) -> str:
         session = await hub.open_session(
-            agent, registry=registry, active=active, mode=args.mode or "enforce", by=operator
+            agent,
+            registry=registry,
+            active=active,
+            mode=args.mode or "enforce",
+            by=operator,
+            explain_blocks=bool(args.explain_blocks),
         )
         await hub.send(session, args.task, by=operator)
         return session

@@ -32,6 +32,7 @@ from ..text import age, clip, seconds_between, shown
 from ..widgets.bars import KeyBar
 from ..widgets.blocks import GUTTER, Block, BlockList
 from ..widgets.request import request_text
+from .detail import Detail
 from .panel import Panel
 
 ASLEEP = 0.4
@@ -51,6 +52,13 @@ class ApprovalScreen(Panel[Outcome | None]):
         Binding("a", "approve", "approve once", id="approval.approve", tooltip="Let this one call run"),
         Binding(
             "d", "deny", "deny", id="approval.deny", tooltip="Refuse the call, with a reason if you like"
+        ),
+        Binding(
+            "x",
+            "explain",
+            "explain",
+            id="approval.explain",
+            tooltip="What every net says of this call, and what leads to it",
         ),
         Binding("space", "fold", "show all", id="approval.fold", tooltip="Show or fold the long lines"),
         Binding(
@@ -325,6 +333,17 @@ class ApprovalScreen(Panel[Outcome | None]):
         self._over = message.outcome.ok or self._over
         self._tick()
         self.refresh_bindings()
+
+    def action_explain(self) -> None:
+        """Every net's verdict on this call, on top of the dialog."""
+        request = self.request
+        self.app.push_screen(
+            Detail(
+                f"Explain: {request.tool}",
+                [],
+                explain=lambda: self._hub.explain(request.session, request.call_id),
+            )
+        )
 
     def action_fold(self) -> None:
         """Show every line of the input, or fold it again."""

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
 
+from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
+from textual.message import Message
 
+from ...engine.explained import ExplanationView
 from ...engine.history.state import CallState, TranscriptEntry
 from ..symbols import call_look
 from ..text import duration, shown, shown_lines, wrap
 from ..widgets.blocks import Block, BlockList
+from ..widgets.explanation import explanation_blocks
 from ..widgets.inputs import input_rows
 from .panel import Panel
 
@@ -19,13 +25,23 @@ PIECE = 200
 """Lines of a long text per block: only those on screen are ever made into strips."""
 
 
-class Detail(Panel[None]):
-    """Shows blocks to read and scroll."""
+Explain: TypeAlias = Callable[[], Awaitable[ExplanationView]]
 
-    def __init__(self, title: str, blocks: Sequence[Block]) -> None:
+
+class Detail(Panel[None]):
+    """Shows blocks to read and scroll; below them, once it is there, what `explain` has to say."""
+
+    @dataclass
+    class Explained(Message):
+        """The nets have been asked: an explanation, or why there is none."""
+
+        answer: ExplanationView | str
+
+    def __init__(self, title: str, blocks: Sequence[Block], *, explain: Explain | None = None) -> None:
         super().__init__()
         self._title = title
         self._blocks = blocks
+        self._explain = explain
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="frame") as frame:
@@ -35,8 +51,32 @@ class Detail(Panel[None]):
 
     def on_mount(self) -> None:
         body = self.query_one(BlockList)
-        body.show(self._blocks)
         body.focus()
+        if self._explain is None:
+            body.show(self._blocks)
+            return
+        body.show([*self._blocks, *self._below([_fact("", "asking the nets…", "$foreground 60%")])])
+        self.run_worker(self._ask(self._explain), exit_on_error=False)
+
+    async def _ask(self, explain: Explain) -> None:
+        try:
+            answer: ExplanationView | str = await explain()
+        except Exception as error:
+            answer = str(error) or type(error).__name__
+        self.post_message(self.Explained(answer))
+
+    @on(Explained)
+    def show_explanation(self, message: Explained) -> None:
+        """Put the explanation under what is shown."""
+        match message.answer:
+            case ExplanationView() as view:
+                found = explanation_blocks(view)
+            case problem:
+                found = [_fact("", f"cannot be explained: {problem}", "$text-error")]
+        self.query_one(BlockList).show([*self._blocks, *self._below(found)])
+
+    def _below(self, blocks: Sequence[Block]) -> list[Block]:
+        return [_heading("as things stand now", first=not self._blocks), *blocks]
 
 
 def text_blocks(key: str, text: str, *, bar: str = "", style: str = "") -> list[Block]:
@@ -56,15 +96,15 @@ def text_blocks(key: str, text: str, *, bar: str = "", style: str = "") -> list[
     return [Block(f"{key}{i}", i, piece(i)) for i in range(0, len(rows), PIECE)]
 
 
-def entry_detail(entry: TranscriptEntry, agent: str) -> Detail:
-    """The panel for an entry of the transcript."""
+def entry_detail(entry: TranscriptEntry, agent: str, *, explain: Explain | None = None) -> Detail:
+    """The panel for an entry of the transcript; `explain` is asked about a call that was blocked."""
     if entry.call is not None:
-        return call_detail(entry.call)
+        return call_detail(entry.call, explain if entry.call.status == "blocked" else None)
     who = entry.by or ("user" if entry.kind == "user" else agent or entry.kind)
     return Detail(f"{who} · {entry.at:%H:%M:%S}", text_blocks("text", entry.text or ""))
 
 
-def call_detail(call: CallState) -> Detail:
+def call_detail(call: CallState, explain: Explain | None = None) -> Detail:
     """The panel for a call."""
     look = call_look(call)
     name = call.names[0] if call.names else call.tool
@@ -84,7 +124,7 @@ def call_detail(call: CallState) -> Detail:
     if call.approved_by:
         facts.append(("approved by", ", ".join(call.approved_by), ""))
     facts.append(("call", f"{call.call_id} · proposed {call.at:%H:%M:%S}", "$foreground 60%"))
-    blocks = [_heading("call")]
+    blocks = [_heading("call", first=True)]
     blocks += [_fact(label, value, style) for label, value, style in facts]
     blocks.append(_heading("input"))
     blocks.append(Block("input", 0, lambda width: input_rows(call.input, width)))
@@ -95,11 +135,11 @@ def call_detail(call: CallState) -> Detail:
         )
     else:
         blocks += text_blocks("output", call.output, bar="│ ")
-    return Detail(f"Call: {name}", blocks)
+    return Detail(f"Call: {name}", blocks, explain=explain)
 
 
-def _heading(word: str) -> Block:
-    blank = [] if word == "call" else [Content("")]
+def _heading(word: str, *, first: bool = False) -> Block:
+    blank = [] if first else [Content("")]
     return Block(f"# {word}", 0, lambda _: [*blank, Content.styled(word.upper(), "bold $text-primary")])
 
 

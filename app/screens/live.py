@@ -20,7 +20,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from ...engine.history.events import ApprovalDecided, ApprovalRequested, ApprovalWithdrawn, JournalEvent
-from ...engine.history.state import ApprovalState, SessionState
+from ...engine.history.state import ApprovalState, SessionState, TranscriptEntry
 from ...engine.hub import Hub, HubEvent, Outcome
 from ..flow import Flow
 from ..messages import ActionDone, HubMoved, ReplayChosen, RequestChosen
@@ -218,7 +218,12 @@ class LiveScreen(Screen[None], inherit_bindings=False):
             if asking:
                 self.post_message(RequestChosen(asking[0]))
                 return
-        self.app.push_screen(entry_detail(entry, state.agent))
+        self._show_entry(entry, state)
+
+    def _show_entry(self, entry: TranscriptEntry, state: SessionState) -> None:
+        call = entry.call
+        explain = None if call is None else lambda: self._hub.explain(state.id, call.call_id)
+        self.app.push_screen(entry_detail(entry, state.agent, explain=explain))
 
     @on(BlockList.Opened, "#nets")
     def open_net(self, event: BlockList.Opened) -> None:
@@ -234,7 +239,7 @@ class LiveScreen(Screen[None], inherit_bindings=False):
             return
         entry = next((e for e in state.transcript if e.call and e.call.call_id == call_id), None)
         if entry is not None:
-            self.app.push_screen(entry_detail(entry, state.agent))
+            self._show_entry(entry, state)
 
     @on(PaneTabs.Chosen)
     def choose_tab(self, event: PaneTabs.Chosen) -> None:

@@ -6,30 +6,37 @@ the way to it is proved for all active nets together, from where they stand now.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..net import SkillNet, ToolCall
+from ..net import BlockRule, Rule, SkillNet, ToolCall
 from .classify import Roster, names_of
 from .member import Member
-from .types import NetVerdict, Outcome
+from .types import GateDecision, NetVerdict, Outcome
 
 if TYPE_CHECKING:
     from ..verify import Answer
 
+log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class NetExplanation:
-    """One active net: its verdict on the call, its marking, and where its rule stands.
+    """One active net: its verdict on the call, its marking, and the rule it was made of, if any.
 
-    `where` is `file:line`, or `None` for a net that no rule made. `asks` says that it asks a person.
+    `where` is the rule's `file:line`. `asks` says that the net asks a person.
     """
 
     net: str
     verdict: NetVerdict
     marking: Mapping[str, int]
-    where: str | None
+    rule: Rule | None
+
+    @property
+    def where(self) -> str | None:
+        return None if self.rule is None or self.rule.source is None else self.rule.source.where
 
     @property
     def asks(self) -> bool:
@@ -73,9 +80,7 @@ def look(roster: Roster, call: ToolCall) -> Sight:
 
 
 def _explained(member: Member, verdict: NetVerdict) -> NetExplanation:
-    source = None if member.net.rule is None else member.net.rule.source
-    where = None if source is None else source.where
-    return NetExplanation(member.key, verdict, dict(member.state.marking), where)
+    return NetExplanation(member.key, verdict, dict(member.state.marking), member.net.rule)
 
 
 def explain(seen: Sight) -> Explanation:
@@ -107,3 +112,37 @@ def _way(seen: Sight) -> Answer:
         extra=[Action(seen.names, by_net=names)],
     )
     return together.way_to_extra()
+
+
+def with_way(roster: Roster, decision: GateDecision) -> GateDecision:
+    """A net's block with the way out of it in its reason; any other decision as it is.
+
+    What cannot be explained stays blocked, for the reason it has.
+    """
+    if not decision.block or decision.net is None:
+        return decision
+    try:
+        sentence = _in_words(explain(look(roster, decision.call)))
+    except Exception:
+        log.exception("Call '%s' could not be explained", decision.call.tool_call_id)
+        return decision
+    return decision if sentence is None else replace(decision, reason=f"{decision.reason} {sentence}")
+
+
+def _in_words(explained: Explanation) -> str | None:
+    """How a blocked call comes to be allowed, for the model; `None` where that would add nothing.
+
+    A `block` rule's reason already says that nothing helps.
+    """
+    from ..verify import Never, Way
+
+    if explained.outcome != "block":
+        return None
+    match explained.way:
+        case Way(calls):
+            return f"To get there: {' → '.join(map(str, calls))}."
+        case Never(nets):
+            said = any(isinstance(n.rule, BlockRule) for n in explained.nets if n.net in nets)
+            return None if said or not nets else f"No sequence of calls leads there ({', '.join(nets)})."
+        case _:
+            return None

@@ -18,7 +18,7 @@ from . import phases, reasons, status
 from .approve import Asking, ask
 from .classify import Roster, unique_keys
 from .commit import NOTHING, PendingIndex
-from .explain import Explanation, explain, look
+from .explain import Explanation, explain, look, with_way
 from .member import Member
 from .recording import Recorder
 from .replay import replay_entry
@@ -56,7 +56,8 @@ class GateManager:
 
     `on_decision` is called, not awaited, once for every decision; what it raises is logged (G-59).
     `record` is awaited before a decision is given out; after one that could not be recorded the manager
-    refuses every call, until `restore` has put it back to what the record says.
+    refuses every call, until `restore` has put it back to what the record says. With `explain_blocks`
+    the reason of a blocked call goes on to say which calls would lead there (see `explain`).
 
     Calls may come from several threads; each phase that touches a net is atomic.
 
@@ -72,6 +73,7 @@ class GateManager:
         mode: Mode = "enforce",
         on_decision: OnDecision | None = None,
         record: RecordDecision | None = None,
+        explain_blocks: bool = False,
     ) -> None:
         self.is_dynamic = isinstance(nets, Mapping)
         if not self.is_dynamic and active is not None:
@@ -83,6 +85,7 @@ class GateManager:
         self._lock = RLock()
         self._on_decision = on_decision
         self._recorder = None if record is None else Recorder(record)
+        self._explain_blocks = explain_blocks
         self.mode = mode
         self._activate(self._members if active is None else active)
 
@@ -135,6 +138,8 @@ class GateManager:
         self._lock.acquire()
         try:
             reached = self._advance(call, ctx.confirm)
+            if self._explain_blocks and isinstance(reached, GateDecision):
+                reached = with_way(self._roster, reached)
             decision = reached if type(reached) is GateDecision and self._recorder is None else None
             claimed = decision is None and self._claim(call)
         finally:
@@ -199,7 +204,10 @@ class GateManager:
         if not answer.approved:
             return phases.refused(asked, reasons.rejected(asked.step.tool, answer.reason))
         with self._lock:
-            return self._advance(asking.call, asked.confirm, asking)
+            reached = self._advance(asking.call, asked.confirm, asking)
+            if self._explain_blocks and isinstance(reached, GateDecision):
+                reached = with_way(self._roster, reached)
+            return reached
 
     def _announce(self, decision: GateDecision, on_decision: OnDecision) -> None:
         try:
@@ -363,6 +371,7 @@ def create_gate_manager(
     mode: Mode = "enforce",
     on_decision: OnDecision | None = None,
     record: RecordDecision | None = None,
+    explain_blocks: bool = False,
 ) -> GateManager:
     """A gate over a list of nets, or over a `registry` from key to net of which `active` start active.
 
@@ -373,4 +382,11 @@ def create_gate_manager(
         raise NetError("Give either a list of nets or a registry")
     chosen = registry if nets is None else nets
     assert chosen is not None
-    return GateManager(chosen, active=active, mode=mode, on_decision=on_decision, record=record)
+    return GateManager(
+        chosen,
+        active=active,
+        mode=mode,
+        on_decision=on_decision,
+        record=record,
+        explain_blocks=explain_blocks,
+    )

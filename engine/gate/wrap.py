@@ -158,18 +158,24 @@ def create_gate(
     on_decision: OnDecision | None = None,
     is_tool_result_error: ResultClassifier | None = None,
     transform_block_reason: ReasonTransform | None = None,
+    explain_blocks: bool = False,
 ) -> Gate:
     """A gate over nets, or over a registry of which `active` start active.
 
     State begins with each `wrap_tools`. `confirm` asks a person and may be async; without it manual
     transitions block. `is_tool_result_error` says of a tool's name and value whether it failed although
-    it returned. `transform_block_reason` words block reasons for the model. Raises as
-    `create_gate_manager` does.
+    it returned. `transform_block_reason` words block reasons for the model; `explain_blocks` has them say
+    which calls would lead to the blocked one. Raises as `create_gate_manager` does.
     """
 
     def new_manager() -> GateManager:
         return create_gate_manager(
-            nets, registry=registry, active=active, mode=mode, on_decision=on_decision
+            nets,
+            registry=registry,
+            active=active,
+            mode=mode,
+            on_decision=on_decision,
+            explain_blocks=explain_blocks,
         )
 
     # Once now, so that faulty nets are the author's error and not the first call's.

@@ -73,6 +73,23 @@ class TestOverHttp:
         assert told["role"] == "tool"
         assert ("rejected by human review" in told["content"]) != written
 
+    @pytest.mark.parametrize("asked_for", [True, False])
+    def test_a_block_is_explained_on_request(self, tmp_path: Path, asked_for: bool) -> None:
+        """With --explain-blocks the model also reads which calls lead to a blocked one."""
+        (tmp_path / "a.rules").write_text("require look before bash")
+        call = [begins_call(0, "call_1", "bash", '{"command": "true"}'), *ends("tool_calls")]
+        option = ["--explain-blocks"] if asked_for else []
+        with OpenAIServer([call, says("I see.")]) as server:
+            done = run(
+                tmp_path,
+                *("--model", "openai/test-model", "--api-base", server.base_url),
+                *("--rules", "a.rules", *option, "go"),
+            )
+        assert done.returncode == 0, done.stderr
+        told = server.requests[1].body["messages"][-1]["content"]
+        way = " To get there: look → bash." if asked_for else ""
+        assert told == f"bash requires a successful call to look first.{way}"
+
     def test_server_that_fails_is_the_sessions_error(self, tmp_path: Path, rules: Path) -> None:
         """A model that breaks ends the session as failed: exit 1, the reason in the journal."""
         with OpenAIServer([]) as server:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from datetime import datetime
 from pathlib import Path
 
+from interlock.engine.explained import ExplanationView
 from interlock.engine.history.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -15,7 +16,7 @@ from interlock.engine.history.events import (
     JournalEvent,
 )
 from interlock.engine.history.state import ApprovalState, SessionState, SessionSummary
-from interlock.engine.hub import HubEvent, Outcome, Streaming
+from interlock.engine.hub import HubEvent, Outcome, Streaming, UnknownSessionError
 
 
 class FakeSubscription:
@@ -44,6 +45,7 @@ class FakeHub:
         self.asked: list[tuple[object, ...]] = []
         self.refuse: str | None = None
         self.held: asyncio.Event | None = None
+        self.explanation: ExplanationView | None = None
         self.spawn: object = None
         self.database = Path("deploy.db")
         self.journal: list[JournalEvent] = []
@@ -75,6 +77,12 @@ class FakeHub:
             ),
         )
         return Outcome(ok=True, message=f"{request.tool} {'approved' if approved else 'denied'} by {by}")
+
+    async def explain(self, session_id: str, call_id: str) -> ExplanationView:
+        self.asked.append(("explain", session_id, call_id))
+        if self.explanation is None:
+            raise UnknownSessionError(f"No live session '{session_id}'")
+        return self.explanation
 
     async def send(
         self, session_id: str, text: str, *, by: str | None = None, mode: str = "steer"

@@ -1,0 +1,207 @@
+"""`interlock explain`, and the explanation in the approval dialog and under blocked calls."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from interlock.app.commands.explain import run
+from interlock.app.screens.approval import ApprovalScreen
+from interlock.app.screens.detail import Detail
+from interlock.engine.explained import ExplanationView
+from interlock.engine.gate import create_gate_manager
+from interlock.engine.net import ToolCall
+from interlock.rules import compile_rules
+from tests.app.stage import Stage, stage
+
+RULES = """\
+map bash.command ./deploy as deploy
+map bash.command rm as rm
+require lint before test
+require test before deploy
+require human-approval before deploy
+block rm
+limit push to 1 per session
+"""
+
+
+@pytest.fixture
+def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    Path("deploy.rules").write_text(RULES)
+    return "deploy.rules"
+
+
+def explain(
+    *files: str, call: str, after: tuple[str, ...] = (), as_json: bool = False
+) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    code = run(list(files), call, out=out, err=err, after=after, json=as_json)
+    return code, out.getvalue(), err.getvalue()
+
+
+class TestCommand:
+    def test_a_blocked_call(self, rules: str) -> None:
+        """Reason, rule, the way to it, and each net that knows the call."""
+        assert explain(rules, call="deploy") == (
+            0,
+            "now     ■ blocked: deploy requires a successful call to test first.\n"
+            "rule    deploy.rules:4  require test before deploy\n"
+            "way     lint → test → deploy (approval)\n"
+            "nets    ■ require-test-before-deploy  blocks it\n"
+            "          ready:1   deploy.rules:4\n"
+            "        ◐ approve-before-deploy  asks a person\n"
+            "          ready:1   deploy.rules:5\n"
+            "        3 other nets do not know it\n",
+            "",
+        )
+
+    def test_after_other_calls(self, rules: str) -> None:
+        """`--after` makes calls first, approved; what is left of the way is shown."""
+        code, out, _ = explain(rules, call='bash command "./deploy staging"', after=("lint", "test"))
+        assert code == 0
+        assert "now     ◐ asks a person\n" in out
+        assert "way     deploy (approval): nothing is missing but a person's answer\n" in out
+        assert "names   deploy, bash\n" in out
+
+    def test_a_failing_call_before(self, rules: str) -> None:
+        """A call of `--after` that fails leaves its nets where they are."""
+        _, out, _ = explain(rules, call="test", after=("lint fails",))
+        assert "way     lint → test\n" in out
+
+    def test_what_can_never_be(self, rules: str) -> None:
+        """A block, and a budget that is spent, are named as what forbids the call."""
+        _, out, _ = explain(rules, call='bash command "rm -rf /"')
+        assert "way     none: block-rm forbids it for good\n" in out
+        _, out, _ = explain(rules, call="push", after=("push",))
+        assert "way     none: limit-push-1 forbids it for good\n" in out
+
+    def test_an_allowed_call(self, rules: str) -> None:
+        """No way is needed; that no net knows the call is said."""
+        assert explain(rules, call="look") == (
+            0,
+            "now     ▸ allowed\nnets    5 nets do not know it\n",
+            "",
+        )
+
+    def test_as_json(self, rules: str) -> None:
+        """The same for programs, in the shape that consoles get."""
+        code, out, _ = explain(rules, call="test", as_json=True)
+        view = ExplanationView.model_validate(json.loads(out))
+        assert (code, view.outcome, str(view.way)) == (0, "block", "lint → test")
+
+    @pytest.mark.parametrize(
+        ("call", "after", "message"),
+        [
+            ("", (), "call:1:5: expected a word at position 2"),
+            ("deploy now", (), "call:1:"),
+            ('bash command "x', (), "end it with"),
+            ("deploy", ("test",), "--after: call 1, test, is blocked itself: test requires"),
+            ("deploy", ("lint", "rm"), "--after: call 2, rm, is blocked itself"),
+            ("deploy", ('"',), "--after:1:6"),
+        ],
+    )
+    def test_bad_input(self, rules: str, call: str, after: tuple[str, ...], message: str) -> None:
+        """A call that cannot be read, or made, is answered with place and remedy."""
+        code, out, err = explain(rules, call=call, after=after)
+        assert (code, out) == (2, "")
+        assert message in err
+
+    def test_bad_rules(self, rules: str) -> None:
+        """A missing or faulty rules file is answered as `check` answers it."""
+        code, _, err = explain("missing.rules", call="deploy")
+        assert (code, "no such rules file" in err) == (2, True)
+
+    def test_hostile_text_is_visible(self, tmp_path: Path) -> None:
+        """What a rules file holds cannot drive the terminal."""
+        path = tmp_path / "a.rules"
+        path.write_text("block a\x1b[31m\u202e")
+        _, out, _ = explain(str(path), call="a\x1b[31m\u202e")
+        assert "\x1b" not in out
+        assert "\u202e" not in out
+        assert "is blocked" in out
+
+
+def explained(rules: str, tool: str) -> ExplanationView:
+    gate = create_gate_manager(registry=compile_rules(rules, file="deploy.rules").registry)
+    return ExplanationView.of(gate.explain(ToolCall("c1", tool, {})))
+
+
+async def open_blocked(on: Stage) -> None:
+    """Open the blocked call of release-bot's transcript."""
+    await on.press("2", "g")
+    for _ in range(20):
+        await on.press("enter")
+        await on.settle()
+        if isinstance(on.app.screen, Detail):
+            if "■ blocked" in on.painted():
+                return
+            await on.press("escape")
+        await on.press("j")
+    raise AssertionError(on.painted())
+
+
+class TestConsole:
+    @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 24)])
+    async def test_x_explains_a_request(self, size: tuple[int, int]) -> None:
+        """The dialog's `x` shows every net's verdict; closing it leaves the request undecided."""
+        async with stage(size=size) as on:
+            on.hub.explanation = explained(RULES, "deploy")
+            await on.open_dialog()
+            await on.press("x")
+            await on.until("AS THINGS STAND NOW")
+            await on.until("lint → test → deploy (approval)")
+            shown = on.painted()
+            assert "Explain: deploy" in shown
+            assert "■ require-test-before-deploy  blocks it" in shown
+            assert "◐ approve-before-deploy  asks a person" in shown
+            await on.press("a", "d", "escape")
+            await on.settle()
+            assert isinstance(on.app.screen, ApprovalScreen)
+            assert on.decisions() == []
+            assert [a for a in on.hub.asked if a[0] == "explain"] == [
+                ("explain", "release-bot-1f3a", "c9")
+            ]
+
+    async def test_keys_sleep_again_after_an_explanation(self) -> None:
+        """Coming back to the dialog is seeing it anew: a key typed at once decides nothing."""
+        async with stage() as on:
+            on.hub.explanation = explained(RULES, "deploy")
+            await on.open_dialog()
+            await on.press("x")
+            await on.until("AS THINGS STAND NOW")
+            await on.press("escape")
+            await on.settle()
+            await on.press("a")
+            await on.settle()
+            assert on.decisions() == []
+            await on.wake()
+            await on.press("a")
+            await on.settle()
+            assert len(on.decisions()) == 1
+
+    async def test_a_blocked_call_is_explained_where_it_is_read(self) -> None:
+        """Below a blocked call stands what leads to it now."""
+        async with stage() as on:
+            on.hub.explanation = explained(RULES, "deploy")
+            await open_blocked(on)
+            await on.until("lint → test → deploy (approval)")
+
+    async def test_a_hub_that_cannot_explain_says_why(self) -> None:
+        """The rest of the panel stays."""
+        async with stage() as on:
+            await open_blocked(on)
+            await on.until("cannot be explained: No live session")
+            assert "deploy requires a successful call to test first." in on.painted()
+
+    async def test_nothing_a_rule_says_is_markup(self) -> None:
+        """Names with brackets and control characters are text."""
+        async with stage() as on:
+            on.hub.explanation = explained("block [red]x[/red]\x1b[7m", "[red]x[/red]\x1b[7m")
+            await on.open_dialog()
+            await on.press("x")
+            await on.until("block-[red]x[/red]")
+            assert "\x1b" not in on.painted()

@@ -1,0 +1,134 @@
+"""Reasons that go on to say what leads to the blocked call, for those who ask for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.engine import (
+    GateContext,
+    GateManager,
+    Rejection,
+    ToolCallBlockedError,
+    ToolResult,
+    create_gate,
+    create_gate_manager,
+)
+from interlock.rules import compile_rules
+
+from .helpers import Operator, call, net, tool
+
+RULES = (
+    "require lint before test\nrequire test before deploy\nrequire human-approval before deploy\n"
+    "limit push to 1 per session\nblock rm"
+)
+
+
+def explaining(rules: str = RULES) -> GateManager:
+    return create_gate_manager(registry=compile_rules(rules).registry, explain_blocks=True)
+
+
+class TestReason:
+    async def test_names_the_way(self) -> None:
+        """G-18: the exact reason comes first, then the calls that lead there, approvals marked."""
+        decision = await explaining().handle_tool_call(call("deploy"))
+        assert decision.reason == (
+            "deploy requires a successful call to test first. "
+            "To get there: lint → test → deploy (approval)."
+        )
+
+    async def test_says_when_there_is_none(self) -> None:
+        """A limit that is spent for good is named as what forbids the call."""
+        gate = explaining()
+        assert not (await gate.handle_tool_call(call("push"))).block
+        decision = await gate.handle_tool_call(call("push", "2"))
+        assert decision.reason == (
+            "push has reached its limit of 1 calls per session. "
+            "No sequence of calls leads there (limit-push-1)."
+        )
+
+    async def test_adds_nothing_to_a_block_rule(self) -> None:
+        """G-18: `rm is blocked and cannot be called.` already says that nothing helps."""
+        decision = await explaining().handle_tool_call(call("rm"))
+        assert decision.reason == "rm is blocked and cannot be called."
+
+    async def test_adds_nothing_to_a_persons_no(self) -> None:
+        """G-13: where no net blocks, the person's words stand alone."""
+        gate = explaining("require human-approval before deploy")
+        refused = await gate.handle_tool_call(call("deploy"), Operator(False).context)
+        assert refused.reason == "deploy was rejected by human review."
+        unasked = await gate.handle_tool_call(call("deploy", "2"))
+        assert unasked.reason == "deploy requires human approval."
+
+    async def test_adds_nothing_to_a_validator(self) -> None:
+        """G-14: a validator's reason stays as it is."""
+        gate = create_gate_manager(
+            [net("n", tool("x"), validate_tool_call=lambda *_: Rejection("not today"))],
+            explain_blocks=True,
+        )
+        assert (await gate.handle_tool_call(call("x"))).reason == "not today"
+
+    async def test_holds_after_an_answer_too(self) -> None:
+        """G-58: a net that came to block while a person was thinking is explained like any other."""
+        gate = explaining("require human-approval before deploy\nrequire test before deploy")
+        gate.remove_net("require-test-before-deploy")
+
+        def confirm(_: object) -> bool:
+            gate.add_net("require-test-before-deploy")
+            return True
+
+        decision = await gate.handle_tool_call(call("deploy"), GateContext(confirm=confirm))
+        assert decision.reason is not None
+        assert decision.reason.endswith("To get there: test → deploy (approval).")
+
+    async def test_what_breaks_the_explanation_leaves_the_block(self) -> None:
+        """G-59: a net that cannot be explained still blocks, for the reason it has."""
+        calls = 0
+
+        def mapper(_: object) -> str:
+            nonlocal calls
+            calls += 1
+            if calls > 1:
+                raise RuntimeError("only once")
+            return "x"
+
+        gate = create_gate_manager(
+            [net("n", tool("x"), marking={"p": 0}, tool_mapper=mapper)], explain_blocks=True
+        )
+        decision = await gate.handle_tool_call(call("x"))
+        assert decision.block
+        assert decision.reason == "Tool 'x' is not available in the current state."
+
+    async def test_is_what_is_recorded(self) -> None:
+        """G-60: the record has the words that the model read."""
+        recorded: list[str | None] = []
+
+        async def record(_: object, decision: object) -> None:
+            recorded.append(getattr(decision, "reason", None))
+
+        gate = create_gate_manager(
+            registry=compile_rules(RULES).registry, explain_blocks=True, record=record
+        )
+        decision = await gate.handle_tool_call(call("test"))
+        assert recorded == [decision.reason]
+        assert str(decision.reason).endswith("To get there: lint → test.")
+
+    async def test_changes_nothing_else(self) -> None:
+        """Explaining moves no net: the way that was named is open afterwards."""
+        gate = explaining()
+        await gate.handle_tool_call(call("deploy"))
+        for name in ("lint", "test"):
+            assert not (await gate.handle_tool_call(call(name, name))).block
+            gate.handle_tool_result(ToolResult(name, name))
+        assert not (await gate.handle_tool_call(call("deploy"), Operator(True).context)).block
+
+
+class TestWrapped:
+    def test_a_wrapped_tools_error_carries_it(self) -> None:
+        """G-30: the error of a blocked tool says what leads to it."""
+        gate = create_gate(compile_rules(RULES).nets, explain_blocks=True)
+        session = gate.wrap_tools({"test": lambda: "ok"})
+        with pytest.raises(ToolCallBlockedError) as caught:
+            session.tools["test"]()
+        assert caught.value.reason == (
+            "test requires a successful call to lint first. To get there: lint → test."
+        )
