@@ -13,6 +13,7 @@ from math import inf
 from ..engine.net import BlockRule, LimitRule, Rule, RuleSource, SequenceRule
 from ..engine.verify import Answer, Effort, Most, Never, Together, vocabulary
 from .advice import at_word
+from .mentions import mentions
 from .names import SHELL_FIELDS, tools_named
 from .problems import Problem, quote
 from .ruleset import RuleSet
@@ -76,7 +77,12 @@ def examine(rules: RuleSet, tools: Collection[str] | None = None) -> Findings:
         for name in names
     }
     errors = [*_unreachable(found, placed)]
-    warnings = [*rules.warnings, *_hidden(maps), *_unknown(placed, maps, tools)]
+    warnings = [
+        *rules.warnings,
+        *_hidden(maps),
+        *mentions((p.rule for p in placed), maps),
+        *_unknown(placed, maps, tools),
+    ]
     effort = Effort(REDUNDANCY_EFFORT)
     duplicates = _repeated(placed)
     for one in placed:
