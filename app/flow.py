@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import islice
 
 from ..engine.history.events import CallResult, JournalEvent, MessageAdded, SessionStatus
 from ..engine.hub import HubEvent, Streaming
@@ -41,6 +42,7 @@ class Flow:
             case _:
                 pass
 
-    def last_line(self, call_id: str) -> str:
-        """The last line with something on it that a running tool printed."""
-        return next((ln for ln in reversed(self.outputs.get(call_id, "").splitlines()) if ln.strip()), "")
+    def last_lines(self, call_id: str, number: int) -> tuple[str, ...]:
+        """The last lines with something on them that a running tool printed, at most `number`."""
+        printed = (ln for ln in reversed(self.outputs.get(call_id, "").splitlines()) if ln.strip())
+        return tuple(reversed([*islice(printed, number)]))

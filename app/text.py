@@ -151,6 +151,14 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def amount(number: int) -> str:
+    """A count of tokens in few cells: `940`, `1.2k`, `34k`, `1.2M`."""
+    for size, unit in ((1_000_000, "M"), (1_000, "k")):
+        if number >= size:
+            return f"{number / size:.1f}{unit}" if number < 10 * size else f"{number // size}{unit}"
+    return str(number)
+
+
 def glance(values: dict[str, JsonValue], limit: int = 400) -> str:
     """A call's input on one line: a lone string as it is, anything else as JSON."""
     if len(values) == 1:

@@ -25,7 +25,7 @@ from ...engine.hub import Hub, HubEvent, Outcome
 from ..flow import Flow
 from ..messages import ActionDone, HubMoved, ReplayChosen, RequestChosen
 from ..symbols import session_look
-from ..text import clip, shown
+from ..text import amount, clip, shown
 from ..widgets.bars import KeyBar, PaneTabs, TitleBar
 from ..widgets.blocks import BlockList
 from ..widgets.markings import NetList
@@ -156,7 +156,7 @@ class LiveScreen(Screen[None], inherit_bindings=False):
         transcript.border_title = Content.assemble(
             (clip(name, 40), "bold"), "  ", (f"{look.symbol} {look.word}", look.style), f"  {state.mode}"
         )
-        transcript.border_subtitle = Content(clip(shown(state.model), 30))
+        transcript.border_subtitle = Content(f"{clip(shown(state.model), 30)}{_tokens(state)}")
 
     def _size_lower(self) -> None:
         """The lower panes are as high as the nets need, up to two fifths of the screen."""
@@ -298,11 +298,12 @@ class LiveScreen(Screen[None], inherit_bindings=False):
 
     @on(SayLine.Said)
     def say(self, event: SayLine.Said) -> None:
-        self._do(self._send(event.session, event.text))
+        self._do(self._send(event))
 
-    async def _send(self, session: str, text: str) -> Outcome:
-        await self._hub.send(session, text, by=self._operator, mode="steer")
-        return Outcome(ok=True, message=f"Told {session}")
+    async def _send(self, said: SayLine.Said) -> Outcome:
+        await self._hub.send(said.session, said.text, by=self._operator, mode=said.mode)
+        later = "" if said.mode == "steer" else ", after its turn"
+        return Outcome(ok=True, message=f"Told {said.session}{later}")
 
     @on(SayLine.Closed)
     def stop_saying(self) -> None:
@@ -375,6 +376,12 @@ def _changes_queue(event: HubEvent) -> bool:
     return isinstance(event, JournalEvent) and isinstance(
         event.body, ApprovalRequested | ApprovalDecided | ApprovalWithdrawn
     )
+
+
+def _tokens(state: SessionState) -> str:
+    """What the model has read and written so far, once it has."""
+    read, written = state.input_tokens, state.output_tokens
+    return f" · {amount(read)} in {amount(written)} out" if read or written else ""
 
 
 def _entitle(widget: Widget, title: str) -> None:

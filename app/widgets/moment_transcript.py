@@ -26,7 +26,7 @@ class MomentTranscript(Transcript):
             entry_block(str(at), entry, state.agent, still, event.at)
             for at, entry in enumerate(state.transcript[first:], first)
         ]
-        tail = tail_blocks(state, still)
+        tail = tail_blocks(state, still, event.at)
         self.show([*blocks, *tail])
         if tail:
             self.select(tail[-1].key)

@@ -1,9 +1,9 @@
-"""The line in which an operator speaks to an agent."""
+"""The line in which an operator speaks to an agent: at once, or when it has finished its turn."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from textual import on
 from textual.app import ComposeResult
@@ -23,6 +23,14 @@ class SayLine(Horizontal):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", "cancel", id="say.cancel", tooltip="Close the line, send nothing"),
+        Binding(
+            "tab",
+            "turn",
+            "now or later",
+            priority=True,
+            id="say.turn",
+            tooltip="Interrupt the agent, or have it read this after its turn",
+        ),
     ]
 
     DEFAULT_CSS = """
@@ -42,6 +50,7 @@ class SayLine(Horizontal):
 
         session: str
         text: str
+        mode: Literal["steer", "queue"]
 
     class Closed(Message):
         """The line went away, with or without a message."""
@@ -49,11 +58,15 @@ class SayLine(Horizontal):
     def __init__(self) -> None:
         super().__init__()
         self._session: str | None = None
+        self._name = ""
+        self._mode: Literal["steer", "queue"] = "steer"
 
     def compose(self) -> ComposeResult:
         yield Static("", id="say-to")
         yield Input(placeholder="what it should know or do instead", id="say")
-        yield Static(Content.styled(" enter sends · esc cancels", MUTED), id="say-keys")
+        yield Static(
+            Content.styled(" enter sends · tab now or later · esc cancels", MUTED), id="say-keys"
+        )
 
     @property
     def is_open(self) -> bool:
@@ -61,21 +74,34 @@ class SayLine(Horizontal):
 
     def open(self, session: str, name: str) -> None:
         """Take a message for `session`, called `name` on screen."""
-        self._session = session
-        who = clip(shown(name), max(6, self.app.size.width // 3))
-        label = Content.assemble(("To ", MUTED), (who, "bold $text-warning"), " ▸ ")
-        self.query_one("#say-to", Static).update(label)
+        self._session, self._name, self._mode = session, name, "steer"
+        self._label()
         self.query_one("#say-keys").display = self.app.size.width >= 80
         # Both at once: what is typed next must not reach the keys of the screen.
         self.display = True
         self.screen.set_focus(self.query_one(Input))
+
+    def _label(self) -> None:
+        who = clip(shown(self._name), max(6, self.app.size.width // 3))
+        when = "To " if self._mode == "steer" else "After its turn, to "
+        label = Content.assemble((when, MUTED), (who, "bold $text-warning"), " ▸ ")
+        self.query_one("#say-to", Static).update(label)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Tab is the screen's own while the line is closed."""
+        return self.is_open if action == "turn" else True
+
+    def action_turn(self) -> None:
+        """Send at once, or queue for the end of the turn."""
+        self._mode = "queue" if self._mode == "steer" else "steer"
+        self._label()
 
     @on(Input.Submitted)
     def submitted(self, event: Input.Submitted) -> None:
         event.stop()
         text = event.value.strip()
         if self._session is not None and text:
-            self.post_message(self.Said(self._session, text))
+            self.post_message(self.Said(self._session, text, self._mode))
         self.action_cancel()
 
     def action_cancel(self) -> None:

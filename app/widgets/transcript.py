@@ -5,6 +5,7 @@ Only entries that can still change are built again; those before them keep their
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from textual.content import Content
@@ -32,6 +33,10 @@ SETTLED = {"done", "failed", "blocked", "skipped", "unknown"}
 LABELS = (8, 18)
 """The least and the most cells for who speaks."""
 HEAD_LINES = 3
+TAIL_LINES = 3
+"""Lines of a running tool's output that are shown, the newest ones."""
+LONG_WAIT = 2.0
+"""Seconds after which it is said that the model is being waited for."""
 LONG_MESSAGE = 200
 """Lines of one message that the transcript shows; `enter` shows the rest."""
 USER = "bold $text-primary"
@@ -62,7 +67,7 @@ class Transcript(BlockList):
             entry_block(f"{index}", entry, state.agent, flow, now)
             for index, entry in enumerate(state.transcript[kept:], kept)
         ]
-        fresh += tail_blocks(state, flow)
+        fresh += tail_blocks(state, flow, now)
         self.show(fresh, keep=kept)
         self._settled = _first_unsettled(state.transcript, kept)
 
@@ -81,9 +86,13 @@ def label_column(agent: str) -> int:
     return max(least, min(most, width_of(shown(agent)) + 2))
 
 
-def tail_blocks(state: SessionState, flow: Flow) -> list[Block]:
-    """What follows the last entry: words being written, and how the session failed."""
+def tail_blocks(state: SessionState, flow: Flow, now: datetime) -> list[Block]:
+    """What follows the last entry: words being written, a wait for the model, and how it failed."""
     blocks: list[Block] = []
+    thinking = seconds_between(state.updated, now) if _awaits_model(state, flow) else 0.0
+    if thinking >= LONG_WAIT:
+        waited = age(thinking)
+        blocks.append(Block("thinking", waited, lambda width: _thinking(state.model, waited, width)))
     if flow.said:
         said, column = flow.said, label_column(state.agent)
         agent = state.agent or "assistant"
@@ -96,6 +105,18 @@ def tail_blocks(state: SessionState, flow: Flow) -> list[Block]:
     if error:
         blocks.append(Block("error", error, lambda width: _failure(error, width)))
     return blocks
+
+
+def _awaits_model(state: SessionState, flow: Flow) -> bool:
+    """Whether the next thing that happens is up to the model."""
+    if state.status != "running" or flow.said:
+        return False
+    return all(call.status in SETTLED for call in state.calls.values())
+
+
+def _thinking(model: str, waited: str, width: int) -> list[Content]:
+    line = Content.styled(f"· waiting for {shown(model) or 'the model'}", MUTED)
+    return [Content(""), spread(line, Content.styled(waited, MUTED), width)]
 
 
 def entry_block(key: str, entry: TranscriptEntry, agent: str, flow: Flow, now: datetime) -> Block:
@@ -151,7 +172,7 @@ def _failure(error: str, width: int) -> list[Content]:
 
 def call_block(key: str, call: CallState, flow: Flow, now: datetime) -> Block:
     """A call: what it was, how it stands, and the head of what it gave."""
-    last = flow.last_line(call.call_id) if call.status == "running" else ""
+    last = flow.last_lines(call.call_id, TAIL_LINES) if call.status == "running" else ()
     waited = age(seconds_between(call.at, now)) if call.status in ("waiting", "running") else ""
     heard = flow.heard.get(call.call_id)
     quiet = age(seconds_between(heard, now)) if last and heard is not None else ""
@@ -160,9 +181,12 @@ def call_block(key: str, call: CallState, flow: Flow, now: datetime) -> Block:
 
 
 def call_lines(
-    call: CallState, width: int, *, waited: str = "", last: str = "", quiet: str = ""
+    call: CallState, width: int, *, waited: str = "", last: Sequence[str] = (), quiet: str = ""
 ) -> list[Content]:
-    """The lines of one call: a head with its state, then reason, output's head or last line."""
+    """The lines of one call: a head with its state, then reason, output's head or last lines.
+
+    `quiet` is how long ago a running tool printed the `last` of them.
+    """
     look = call_look(call)
     name = shown(call.names[0]) if call.names else shown(call.tool)
     called = f"  {shown(call.tool)}" if name != shown(call.tool) else ""
@@ -178,9 +202,10 @@ def call_lines(
         lines += _reason(call, width, "S", "would block: " if call.outcome == "block" else "would ask: ")
     elif call.status == "blocked":
         lines += _reason(call, width, "", "")
-    if last:
-        tail = Content.styled(f"{quiet} ago" if quiet not in ("", "0:00") else "", MUTED)
-        lines.append(spread(Content.styled(f"  │ {shown(last)}", MUTED), tail, width))
+    for line in last:
+        newest = line is last[-1] and quiet not in ("", "0:00")
+        tail = Content.styled(f"{quiet} ago" if newest else "", MUTED)
+        lines.append(spread(Content.styled(f"  │ {shown(line)}", MUTED), tail, width))
     if call.output and call.status in ("done", "failed"):
         lines += _output_head(call.output, width, failed=call.status == "failed")
     return lines

@@ -12,7 +12,7 @@ from interlock.app.screens.switch_nets import SwitchNets
 from interlock.app.widgets.transcript import Transcript
 from interlock.engine.history.events import MessageAdded, SessionStatus
 from interlock.engine.hub import Streaming
-from tests.app.scenes import NOW, deploy_request, docs_writer, entry, release_bot
+from tests.app.scenes import NOW, before, deploy_request, docs_writer, entry, release_bot
 from tests.app.stage import stage
 
 
@@ -145,15 +145,48 @@ class TestStreaming:
             await on.until("Thinking of something else.")
             assert "▍" not in on.painted()
 
-    async def test_a_running_tool_shows_its_last_line(self) -> None:
-        """The last line a running tool printed is shown with the call's age."""
+    async def test_a_running_tool_shows_its_last_lines(self) -> None:
+        """The last three lines a running tool printed are shown with the call's age."""
         state = docs_writer()
         async with stage(state) as on:
-            on.hub.stream(
-                Streaming(session=state.id, kind="output", text="one\ntwo of 9\n", call_id="d4")
-            )
-            await on.until("│ two of 9")
-            assert "running 0:08" in on.painted()
+            printed = "one of 9\n\ntwo of 9\nthree of 9\nfour of 9\n"
+            on.hub.stream(Streaming(session=state.id, kind="output", text=printed, call_id="d4"))
+            await on.until("│ four of 9")
+            shown = on.painted()
+            assert "│ two of 9" in shown
+            assert "│ three of 9" in shown
+            assert "one of 9" not in shown
+            assert "running 0:08" in shown
+
+    async def test_a_long_wait_for_the_model_shows(self) -> None:
+        """While nothing but the model's answer is missing, the wait and its age are on screen."""
+        state = release_bot(waiting=False)
+        for call in state.calls.values():
+            call.status = "done"
+        state.status, state.updated = "running", before(12)
+        async with stage(state) as on:
+            await on.until("· waiting for scripted")
+            assert "0:12" in on.painted()
+            on.hub.stream(Streaming(session=state.id, kind="text", text="Let me"))
+            await on.until("Let me▍")
+            assert "waiting for scripted" not in on.painted()
+
+    async def test_a_short_wait_does_not(self) -> None:
+        """Nothing flickers between a result and the next word."""
+        state = release_bot(waiting=False)
+        for call in state.calls.values():
+            call.status = "done"
+        state.status, state.updated = "running", before(1)
+        async with stage(state) as on:
+            await on.settle()
+            assert "waiting for" not in on.painted()
+
+    async def test_tokens_used_are_shown(self) -> None:
+        """What the model read and wrote stands beside its name."""
+        state = release_bot()
+        state.input_tokens, state.output_tokens = 12_345, 678
+        async with stage(state) as on:
+            assert "scripted · 12k in 678 out" in on.painted()
 
     async def test_the_end_stays_in_view_unless_scrolled_up(self) -> None:
         """New entries are followed at the end; who scrolled up keeps reading."""
@@ -260,6 +293,19 @@ class TestActing:
             await on.settle()
             assert on.hub.asked == [("send", "release-bot-1f3a", "wait, a moment", "maria", "steer")]
             assert "To release-bot" not in on.painted()
+
+    async def test_tab_queues_instead_of_interrupting(self) -> None:
+        """What is queued is read after the agent's turn; the line says which it will be."""
+        async with stage() as on:
+            await on.press("i", *"later", "tab")
+            await on.settle()
+            assert "After its turn, to release-bot ▸" in on.painted()
+            await on.press("enter")
+            await on.settle()
+            await on.press("i", *"now", "tab", "tab", "enter")
+            await on.settle()
+        assert [asked[-1] for asked in on.hub.asked] == ["queue", "steer"]
+        assert [asked[2] for asked in on.hub.asked] == ["later", "now"]
 
     async def test_escape_sends_nothing(self) -> None:
         """Leaving the line drops what was typed and gives the focus back."""
