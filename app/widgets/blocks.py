@@ -194,7 +194,9 @@ class BlockList(ScrollView, can_focus=True, inherit_bindings=False):
         total = self._ends[-1] if self._ends else 0
         self.virtual_size = Size(self._width + GUTTER, total)
         if self._following:
-            self.scroll_to(y=max(0, total - self.scrollable_content_region.height), animate=False)
+            end = max(0, total - self.scrollable_content_region.height)
+            # Forced: a list that was shorter than its pane has no scrollbar yet.
+            self.scroll_to(y=end, animate=False, force=True)
         self.refresh()
 
     def _on_resize(self, event: events.Resize) -> None:

@@ -12,7 +12,7 @@ from interlock.app.screens.switch_nets import SwitchNets
 from interlock.app.widgets.transcript import Transcript
 from interlock.engine.history.events import MessageAdded, SessionStatus
 from interlock.engine.hub import Streaming
-from tests.app.scenes import NOW, before, deploy_request, docs_writer, entry, release_bot
+from tests.app.scenes import NOW, before, deploy_request, docs_writer, entry, nightly_sync, release_bot
 from tests.app.stage import stage
 
 
@@ -205,6 +205,15 @@ class TestStreaming:
             await on.pilot.pause(0.3)
             assert "Line 0." in on.painted()
             assert "Even newer." not in on.painted()
+
+    async def test_another_session_is_shown_from_its_end(self) -> None:
+        """A long transcript that follows a short one comes up where it is going on."""
+        state = docs_writer()
+        state.transcript[:0] = [entry("assistant", f"Line {n}.", 90) for n in range(60)]
+        async with stage(nightly_sync(), state) as on:
+            await on.press("1", "j")
+            await on.until("make check")
+            assert "Line 0." not in on.painted()
 
     async def test_a_failing_hub_is_told_and_nothing_lost(self) -> None:
         """When the hub stops answering the screen says so and keeps what it shows."""

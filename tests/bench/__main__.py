@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-MEASUREMENTS = ("startup", "dialog", "gate", "shell", "verify")
+MEASUREMENTS = ("startup", "dialog", "gate", "shell", "verify", "agents")
 
 
 def main(names: list[str]) -> int:
