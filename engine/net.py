@@ -110,12 +110,14 @@ class Transition:
 
     def __post_init__(self) -> None:
         for name in ("inputs", "outputs", "tools", "transfers"):
-            object.__setattr__(
-                self, name, _listed(f"transition '{self.name}': {name}", getattr(self, name))
-            )
-        pairs = tuple(_pair(f"transition '{self.name}': transfers", pair) for pair in self.transfers)
-        object.__setattr__(self, "transfers", pairs)
-        object.__setattr__(self, "needs", tuple(Counter(self.inputs).items()))
+            value = getattr(self, name)
+            if type(value) is not tuple:
+                object.__setattr__(self, name, _listed(f"transition '{self.name}': {name}", value))
+        if self.transfers:
+            pairs = tuple(_pair(f"transition '{self.name}': transfers", pair) for pair in self.transfers)
+            object.__setattr__(self, "transfers", pairs)
+        counted = [(place, self.inputs.count(place)) for place in dict.fromkeys(self.inputs)]
+        object.__setattr__(self, "needs", tuple(counted))
 
     @property
     def structural(self) -> bool:
@@ -252,12 +254,11 @@ def _check(net: SkillNet) -> None:
     def fail(problem: str) -> None:
         raise NetError(f"net '{net.name}': {problem}")
 
-    for place, count in Counter(net.places).items():
-        if count > 1:
-            fail(f"place '{place}' is listed {count} times")
-    for name, count in Counter(t.name for t in net.transitions).items():
-        if count > 1:
-            fail(f"transition '{name}' is defined {count} times")
+    named = [t.name for t in net.transitions]
+    for kind, listed, names in (("place", "listed", net.places), ("transition", "defined", named)):
+        if len(set(names)) < len(names):
+            name, count = next(pair for pair in Counter(names).items() if pair[1] > 1)
+            fail(f"{kind} '{name}' is {listed} {count} times")
     known = set(net.places)
     for place, tokens in net.initial_marking.items():
         if place not in known:
@@ -272,7 +273,7 @@ def _check(net: SkillNet) -> None:
             fail(
                 f"transition '{transition.name}' is of type {transition.type!r}; it is 'auto' or 'manual'"
             )
-        transferred = (place for pair in transition.transfers for place in pair)
+        transferred = [place for pair in transition.transfers for place in pair]
         for place in (*transition.inputs, *transition.outputs, *transferred):
             if place not in known:
                 fail(f"transition '{transition.name}' names unknown place '{place}'")

@@ -51,6 +51,11 @@ class Reading:
     fits: bool = True
     misfit: Unexpected | None = None
 
+    @property
+    def clean(self) -> bool:
+        """Whether the grammar has nothing against the line."""
+        return self.fits and not self.unexpected
+
 
 class Grammar:
     """A grammar of lines: its start is `line`, `WORD` is any word, and `STRING` one in quotes, if any."""

@@ -25,7 +25,7 @@ def parse(text: str, file: str) -> tuple[list[Statement], list[Problem]]:
     for number, line in enumerate(text.split("\n"), 1):
         shown = line.rstrip("\r")
         reading = rules.read(shown)
-        wrong = faults(shown, reading, rules)
+        wrong = [] if reading.clean else faults(shown, reading, rules)
         if reading.statement is not None and reading.fits:
             source = RuleSource(file, number, start(reading.words[0]) + 1, shown)
             statement = _statement(reading.statement, source, wrong)
@@ -42,11 +42,12 @@ def _statement(tree: Tree[Token], source: RuleSource, wrong: list[Fault]) -> Sta
 
     A word that is not what the grammar expected has been complained of, and is not looked at again.
     """
-    match tree.data, tree.children:
+    # A plain `str` compares at once; lark's tokens compare in Python.
+    match str(tree.data), tree.children:
         case "map" | "shell_map", [Token() as field, Token() as word, Token() as name]:
             pattern = _pattern(word, wrong)
             tool, _, key = field.partition(".")
-            return pattern and Map(tool, key, pattern, str(name), source, tree.data == "shell_map")
+            return pattern and Map(tool, key, pattern, str(name), source, str(tree.data) == "shell_map")
         case "sequence", [Token() as first, Token() as then]:
             return SequenceRule(str(first), str(then), source)
         case "approval", [Token() as tool]:

@@ -6,12 +6,12 @@ session, which never rests where a structural transition is enabled.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from ..net import Marking, SkillNet, fire, is_enabled
+from ..net import Marking, SkillNet
+from .packed import Move, pack
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,26 +35,27 @@ def reachable(net: SkillNet, *, limit: int = 10_000, keep: int = 100) -> Reachab
     budget = budget_of(net)
     if budget is not None:
         return Reachability(budget.states, True, tuple(islice(budget.markings(), keep)))
-    start: Marking = {**dict.fromkeys(net.places, 0), **net.initial_marking}
-    seen = {tuple(start.values())}
-    states = [start][:keep]
-    waiting = deque([start])
-    while waiting:
-        marking = waiting.popleft()
-        for transition in net.transitions:
-            if not is_enabled(marking, transition):
+    packed = pack(net, firings=max(limit, 1))
+    found = [packed.start]
+    seen = {packed.start}
+    complete = _explore(packed.moves, found, seen, limit)
+    return Reachability(len(found), complete, tuple(map(packed.unpack, islice(found, keep))))
+
+
+def _explore(moves: Sequence[Move], found: list[int], seen: set[int], limit: int) -> bool:
+    """Append to `found` what its markings lead to, up to `limit`; whether that is all."""
+    for marking in found:
+        for offer, guards, change, transferred in moves:
+            if (marking + offer) & guards != guards:
                 continue
-            after = fire(marking, transition)
-            key = tuple(after.values())
-            if key in seen:
+            after = marking + change if transferred is None else transferred(marking)
+            if after in seen:
                 continue
-            if len(seen) >= limit:
-                return Reachability(len(seen), False, tuple(states))
-            seen.add(key)
-            waiting.append(after)
-            if len(states) < keep:
-                states.append(after)
-    return Reachability(len(seen), True, tuple(states))
+            if len(found) >= limit:
+                return False
+            seen.add(after)
+            found.append(after)
+    return True
 
 
 @dataclass(frozen=True, slots=True)

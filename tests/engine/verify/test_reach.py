@@ -5,17 +5,24 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from interlock.engine.net import Marking, SkillNet, Transition, define_skill_net
-from interlock.engine.verify import reachable
+from interlock.engine.net import Marking, NetError, SkillNet, Transition, define_skill_net
+from interlock.engine.verify import Reachability, reachable
+from interlock.engine.verify.reach import budget_of
 from interlock.rules import compile_rules
 
+PLACES = ("p", "q", "r", "s")
+TOKENS = st.one_of(st.integers(0, 4), st.sampled_from([10**6, 2**30 - 1, 2**30, 2**60 + 1, 10**40]))
+ARCS = st.lists(st.sampled_from(PLACES), max_size=4)
+TRANSFERS = st.lists(st.tuples(st.sampled_from(PLACES), st.sampled_from(PLACES)), max_size=2)
 
-def walk(net: SkillNet) -> list[Marking]:
-    """Every reachable marking, in breadth-first order, the slow and plain way."""
+
+def plain_search(net: SkillNet, limit: int) -> tuple[list[Marking], bool]:
+    """Up to `limit` reachable markings in breadth-first order, the slow and plain way; whether all."""
     found: list[Marking] = [{p: net.initial_marking.get(p, 0) for p in net.places}]
+    seen = {tuple(found[0].values())}
     for marking in found:
         for t in net.transitions:
             if any(marking[p] < need for p, need in Counter(t.inputs).items()):
@@ -26,9 +33,47 @@ def walk(net: SkillNet) -> list[Marking]:
                 moved, after[source] = after[source], 0
                 after[target] += moved
             after.update(t.outputs)
-            if dict(after) not in found:
-                found.append(dict(after))
+            key = tuple(after[p] for p in net.places)
+            if key in seen:
+                continue
+            if len(found) == limit:
+                return found, False
+            seen.add(key)
+            found.append({p: after[p] for p in net.places})
+    return found, True
+
+
+def walk(net: SkillNet) -> list[Marking]:
+    """Every reachable marking, in breadth-first order."""
+    found, complete = plain_search(net, 100_000)
+    assert complete
     return found
+
+
+def net_of(marking: dict[str, int], *transitions: Transition) -> SkillNet:
+    """A net with the places of `marking`."""
+    return define_skill_net(
+        "any", places=tuple(marking), transitions=transitions, initial_marking=marking
+    )
+
+
+def counters(count: int, tokens: int) -> SkillNet:
+    """Places that are emptied one token at a time, independently of each other."""
+    places = [f"c{i}" for i in range(count)]
+    takes = [Transition(f"take-{place}", (place,), (), (place,)) for place in places]
+    return net_of(dict.fromkeys(places, tokens), *takes)
+
+
+@st.composite
+def nets(draw: st.DrawFn) -> SkillNet:
+    """Nets of all kinds: weighted arcs, transfers in a row, tokens from nothing, many or no tokens."""
+    transitions = [
+        Transition(f"t{number}", draw(ARCS), draw(ARCS), transfers=draw(TRANSFERS))
+        for number in range(draw(st.integers(0, 4)))
+    ]
+    net = net_of({place: draw(TOKENS) for place in PLACES}, *transitions)
+    assume(budget_of(net) is None)
+    return net
 
 
 def budget_net(**changes: object) -> SkillNet:
@@ -118,24 +163,48 @@ class TestStates:
         assert list(found.states) == expected
         assert found.count == len(expected)
 
-    @given(st.data())
-    def test_of_any_small_net(self, data: st.DataObject) -> None:
-        """Whatever the net, the search finds what the plain one does."""
-        places = ("p", "q", "r")
-        arcs = st.lists(st.sampled_from(places), min_size=1, max_size=2)
-        transitions = []
-        for number in range(data.draw(st.integers(1, 4))):
-            inputs = data.draw(arcs)
-            outputs = data.draw(st.lists(st.sampled_from(places), max_size=len(inputs)))
-            transfers = data.draw(
-                st.lists(st.tuples(st.sampled_from(places), st.sampled_from(places)), max_size=1)
-            )
-            transitions.append(
-                Transition(f"t{number}", tuple(inputs), tuple(outputs), transfers=tuple(transfers))
-            )
-        marking = {p: data.draw(st.integers(0, 2)) for p in places}
-        net = define_skill_net("any", places=places, transitions=transitions, initial_marking=marking)
-        assert list(reachable(net).states) == walk(net)
+    @settings(max_examples=500)
+    @given(nets(), st.integers(1, 60), st.integers(0, 70))
+    @example(net_of(dict.fromkeys(PLACES, 0)), 1, 1)
+    @example(net_of({"p": 0, "q": 0}, Transition("make", (), ("p",))), 30, 30)
+    @example(net_of({"p": 1}, Transition("double", ("p",), ("p", "p"))), 60, 70)
+    def test_of_any_net(self, net: SkillNet, limit: int, keep: int) -> None:
+        """Whatever the net and wherever it is cut short, the search finds what the plain one does."""
+        found, complete = plain_search(net, limit)
+        assert reachable(net, limit=limit, keep=keep) == Reachability(
+            len(found), complete, tuple(found[:keep])
+        )
+
+    def test_of_independent_counters(self) -> None:
+        """All combinations are found, the last of them the one where every place is empty."""
+        net = counters(4, 5)
+        found = reachable(net, keep=2_000)
+        assert list(found.states) == walk(net)
+        assert found.count == 6**4
+        assert set(found.states[-1].values()) == {0}
+
+    @pytest.mark.parametrize("tokens", [*range(10), 2**30 - 1, 2**30, 10**6, 10**40])
+    @pytest.mark.parametrize("more", [-1, 0, 1])
+    def test_where_a_transfer_makes_just_enough(self, tokens: int, more: int) -> None:
+        """What a transfer brings enables a transition from the very token it needs, and no earlier."""
+        gather = Transition("gather", (), (), ("gather",), transfers=(("left", "here"),))
+        use = Transition("use", ("here",) * 5, ("used",), ("use",))
+        net = net_of({"left": tokens, "here": max(0, 5 - tokens + more), "used": 0}, gather, use)
+        found, complete = plain_search(net, 20)
+        assert reachable(net, limit=20) == Reachability(len(found), complete, tuple(found))
+
+    @pytest.mark.parametrize("tokens", range(20))
+    def test_where_a_weight_is_around_what_is_there(self, tokens: int) -> None:
+        """A transition that needs many tokens is enabled with as many, not with one less."""
+        for need in range(1, 20):
+            use = Transition("use", ("p",) * need, (), ("use",))
+            assert reachable(net_of({"o": 3, "p": tokens, "q": 3}, use)).count == 1 + tokens // need
+
+    def test_of_less_than_no_tokens_are_refused(self) -> None:
+        """A net made past `define_skill_net` with a debt is named, not counted wrongly."""
+        net = SkillNet("indebted", ("p",), (), {"p": -1})
+        with pytest.raises(NetError, match="net 'indebted': place 'p' starts with -1"):
+            reachable(net)
 
 
 class TestLimit:
@@ -154,6 +223,16 @@ class TestLimit:
         (net,) = compile_rules("require a before b")
         assert reachable(net, limit=3) == reachable(net)
         assert not reachable(net, limit=2).complete
+
+    @given(nets())
+    def test_of_exactly_the_states_is_complete(self, net: SkillNet) -> None:
+        """One state less makes the answer incomplete, one more changes nothing."""
+        whole = reachable(net, limit=40)
+        assume(whole.complete)
+        assert reachable(net, limit=whole.count) == reachable(net, limit=whole.count + 1) == whole
+        if whole.count > 1:
+            less = whole.count - 1
+            assert reachable(net, limit=less) == Reachability(less, False, whole.states[:less])
 
     def test_keeping_none_still_counts(self) -> None:
         """The number can be had without the states."""
