@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ from .problems import Problem, quote
 from .statements import HUMAN, SESSION, Map, Statement
 
 _STRAY_ENDS = ",;:'\""
+_QUOTED = re.compile(r"""(["']).+\1""")
 
 
 def advise(statements: Sequence[Statement]) -> list[Problem]:
@@ -23,6 +25,8 @@ def advise(statements: Sequence[Statement]) -> list[Problem]:
         if isinstance(statement, Map):
             if statement.name not in used:
                 warnings.append(_unused(statement))
+            if _QUOTED.fullmatch(statement.pattern.text):
+                warnings.append(_quoted(statement))
         elif statement.source is not None:
             warnings += _about_rule(statement, statement.source, seen)
     return warnings
@@ -31,6 +35,15 @@ def advise(statements: Sequence[Statement]) -> list[Problem]:
 def _unused(m: Map) -> Problem:
     message = f"no rule names {quote(m.name)}, so this map has no effect"
     return at_word(m.source, m.name, message, "add a rule for it, or remove the map")
+
+
+def _quoted(m: Map) -> Problem:
+    pattern = m.pattern.text
+    message = f"the map looks for {pattern} with the quotes around it"
+    field = f"{m.tool}.{m.field}"
+    at = m.source.text.index(pattern, m.source.text.index(field) + len(field))
+    remedy = "leave them out unless the text has them"
+    return Problem(m.source.file, m.source.line, at + 1, len(pattern), m.source.text, message, remedy)
 
 
 def _about_rule(rule: Rule, source: RuleSource, seen: dict[Rule, RuleSource]) -> list[Problem]:

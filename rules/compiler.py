@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from .ruleset import RuleSet, Verification
 from .statements import Map, Statement
 
 MAX_FILE_BYTES = 1_000_000
+_NO_WAIT: int = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 def compile_rules(text: str | Sequence[str], *, file: str = "<rules>") -> RuleSet:
@@ -87,7 +89,12 @@ def read_text(name: str) -> str | Problem:
         return Problem(name, 0, 0, 0, "", message, remedy)
 
     try:
-        with Path(name).open("rb") as file:
+        # Without waiting: a pipe that nobody writes to would never open.
+        with open(os.open(name, os.O_RDONLY | _NO_WAIT), "rb") as file:
+            kind = os.fstat(file.fileno()).st_mode
+            if not stat.S_ISREG(kind):
+                message = "is a pipe or a device, expected a rules file"
+                return whole(message, "copy what it holds into a .rules file")
             data = file.read(MAX_FILE_BYTES + 1)
     except IsADirectoryError:
         return whole("is a directory, expected a rules file", "name the .rules file inside it")
@@ -108,7 +115,8 @@ def read_text(name: str) -> str | Problem:
         return _in_text(name, before, rest, message, "save the file as UTF-8")
     if "\0" in text:
         before, _, rest = text.partition("\0")
-        return _in_text(name, before, "\0" + rest.partition("\n")[0], "a NUL character", "remove it")
+        remedy = "remove it; if there are many, save the file as UTF-8"
+        return _in_text(name, before, "\0" + rest.partition("\n")[0], "a NUL character", remedy)
     return text
 
 

@@ -12,7 +12,7 @@ from lark import Token
 
 from .grammar import Grammar, Reading, Unexpected
 from .patterns import PatternError, no_pattern
-from .problems import quote
+from .problems import cut, quote
 from .statements import MAX_LIMIT
 
 WHOLE_NUMBER = f"write a whole number from 1 to {MAX_LIMIT:,}"
@@ -20,12 +20,18 @@ WHOLE_NUMBER = f"write a whole number from 1 to {MAX_LIMIT:,}"
 _MEANT = {
     "allow": "what no rule restricts is allowed: leave the line out",
     "permit": "what no rule restricts is allowed: leave the line out",
+    "free": "what no rule restricts is allowed: leave the line out",
+    "never": "did you mean 'block'?",
     "deny": "did you mean 'block'?",
     "forbid": "did you mean 'block'?",
     "disallow": "did you mean 'block'?",
     "ask": "did you mean '{approval}'?",
     "approve": "did you mean '{approval}'?",
     "confirm": "did you mean '{approval}'?",
+    "human-approval": "did you mean '{approval}'?",
+    "shell": "did you mean 'map shell'?",
+    "use": "scenarios stand in a file of their own",
+    "scenario": "scenarios stand in a file of their own",
 }
 
 _PLACES = {"FIELD": "<tool>.<field>", "COUNT": "<N>"}
@@ -61,7 +67,7 @@ def faults(line: str, reading: Reading, grammar: Grammar) -> list[Fault]:
         return [_unknown(unexpected, grammar) for unexpected in reading.unexpected]
     shape = _shape(reading.statement.data, grammar)
     if not reading.fits:
-        return [_wrong_count(line, reading.words, shape)]
+        return [_wrong_count(line, reading.words, shape, grammar)]
     return [_misplaced(unexpected, shape, grammar) for unexpected in reading.unexpected]
 
 
@@ -76,11 +82,11 @@ def _unknown(unexpected: Unexpected, grammar: Grammar) -> Fault:
     return Fault.at(word, message, remedy)
 
 
-def _wrong_count(line: str, words: Sequence[Token], shape: Sequence[str]) -> Fault:
+def _wrong_count(line: str, words: Sequence[Token], shape: Sequence[str], grammar: Grammar) -> Fault:
     end = start(words[-1]) + len(words[-1])
     begin = start(words[len(shape)]) if len(words) > len(shape) else end
     message = f"'{' '.join(shape)}' expects {len(shape)} tokens, got {len(words)}"
-    remedy = _write(shape)
+    remedy = _write(_almost(words, grammar) or shape)
     pairs = zip(shape, words, strict=False)
     in_regex = any(part == "<pattern>" and word.startswith("/") for part, word in pairs)
     if in_regex and len(words) > len(shape):
@@ -88,6 +94,18 @@ def _wrong_count(line: str, words: Sequence[Token], shape: Sequence[str]) -> Fau
     elif in_regex and "#" in line:
         remedy = r"'#' starts a comment everywhere: write \x23 for it in a pattern"
     return Fault(begin, max(1, end - begin), message, remedy)
+
+
+def _almost(words: Sequence[Token], grammar: Grammar) -> list[str] | None:
+    """The statement whose second word is there, but misspelt or in two."""
+    second = [word.lower() for word in words[1:3]]
+    if second == ["human", "approval"]:
+        return _shape("approval", grammar)
+    shell = _shape("shell_map", grammar)
+    misspelt = (
+        len(words) == len(shell) and words[0] == shell[0] and second[0] in {"shell", "shells", "sh"}
+    )
+    return shell if misspelt else None
 
 
 def _misplaced(unexpected: Unexpected, shape: Sequence[str], grammar: Grammar) -> Fault:
@@ -105,7 +123,7 @@ def _no_field(word: Token, shape: Sequence[str]) -> Fault:
     if "." in word:
         return Fault.at(word, f"tool and field must be non-empty in {quote(word)}", _write(shape))
     message = f"expected <tool>.<field> (e.g., bash.command), got {quote(word)}"
-    return Fault.at(word, message, f"name the tool's field to look in: {word}.<field>")
+    return Fault.at(word, message, f"name the tool's field to look in: {cut(word)}.<field>")
 
 
 def _no_count(word: Token, shape: Sequence[str]) -> Fault:

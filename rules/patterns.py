@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from typing import Protocol, cast
 
-from .problems import quote
+from .problems import cut, quote
 
 SURROGATE = re.compile("[\ud800-\udfff]")
 _LETTERS = r"\p{L}\p{M}\p{N}_"
@@ -111,11 +112,12 @@ def no_pattern(word: str) -> PatternError:
     end = word.rfind("/")
     if not word.startswith("/") or end == 0:
         message = f"a regex stands between two slashes, got {quote(word)}"
-        return PatternError(message, 0, len(word), f"write /{word.strip('/')}/ to search for it")
+        return PatternError(message, 0, len(word), f"write /{cut(word.strip('/'))}/ to search for it")
     body, flags = word[1:end], word[end + 1 :]
     message = f"unknown regex flag {quote(flags)}, expected 'i' or nothing after the last '/'"
     flags_of_others = set(flags) <= set("dgimsuvy")
-    instead = f"/{body}/ or /{body}/i" if flags_of_others else f"{word}/ to search for all of it"
+    body = cut(body)
+    instead = f"/{body}/ or /{body}/i" if flags_of_others else f"{cut(word)}/ to search for all of it"
     return PatternError(message, end + 1, len(flags), f"write {instead}")
 
 
@@ -127,20 +129,54 @@ def _check_unicode(word: str) -> None:
         )
 
 
-def _regex_error(error: Exception, body: str) -> PatternError:
-    said = error.args[0] if error.args else b""
-    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
-    culprit = text.partition(": ")[2]
-    offset = body.find(culprit) if culprit else -1
-    lookaround = culprit.startswith(("(?", r"\k")) or re.fullmatch(r"\\[1-9]", culprit)
+def _regex_error(error: Exception, body: str, options: _Options) -> PatternError:
+    text = _said(error)
+    kind, _, culprit = text.partition(": ")
+    if kind == "unexpected )":
+        # Of these two RE2 names the whole pattern.
+        text, culprit = kind, ")"
+    elif kind == "trailing \\":
+        culprit = "\\"
+    offset = _place(body, culprit, text, options) if culprit else -1
+    remedy = r"patterns are RE2; a \ before a character takes it literally"
+    if re.match(r"\(\?(<?[=!]|>|P$)|\\k|\\[1-9]$", culprit):
+        remedy = "patterns are RE2: no look-around, no back-references"
+    elif "too large" in text:
+        remedy = "write a shorter pattern, or several maps"
     return PatternError(
-        f"unsupported or malformed regex: {text or type(error).__name__}",
+        f"unsupported or malformed regex: {cut(text) or type(error).__name__}",
         1 + max(0, offset),
         len(culprit) if offset >= 0 else len(body),
-        "patterns are RE2: no look-around, no back-references"
-        if lookaround
-        else "patterns are RE2; a \\ before a character takes it literally",
+        remedy,
     )
+
+
+def _said(error: Exception) -> str:
+    said = error.args[0] if error.args else b""
+    return said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+
+
+def _place(body: str, culprit: str, text: str, options: _Options) -> int:
+    """Where in `body` RE2 met the `culprit` of which it says `text`; the same may stand before it, and
+    be right there. RE2 reads from left to right, so the first part that ends in the culprit and is
+    refused in the same words ends in the one that was meant."""
+    places = [body.find(culprit)]
+    while (again := body.find(culprit, places[-1] + 1)) >= 0 <= places[-1]:
+        places.append(again)
+    if len(places) == 1:
+        return places[0]
+
+    def refused(part: str) -> bool:
+        try:
+            re2().compile(part, options)
+        except re2().error as error:
+            return _said(error).startswith(text)
+        return False
+
+    if body.endswith(culprit) and not refused(body[:-1]):
+        return places[-1]
+    at = bisect_left(places, True, key=lambda place: refused(body[: place + len(culprit)]))
+    return places[min(at, len(places) - 1)]
 
 
 def _searcher(expression: str, ignore_case: bool) -> Callable[[str], bool]:
@@ -151,7 +187,7 @@ def _searcher(expression: str, ignore_case: bool) -> Callable[[str], bool]:
     try:
         regex = library.compile(expression, options)
     except library.error as error:
-        raise _regex_error(error, expression) from error
+        raise _regex_error(error, expression, options) from error
 
     def search(text: str) -> bool:
         try:

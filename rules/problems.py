@@ -68,4 +68,9 @@ class RuleError(Exception):
 
 def quote(word: str) -> str:
     """`word` as a message shows it: in quotes, and cut when it is long."""
-    return f"'{word}'" if len(word) <= _QUOTED else f"'{word[:_QUOTED]}…'"
+    return f"'{cut(word)}'"
+
+
+def cut(text: str) -> str:
+    """`text`, or its beginning when it is long."""
+    return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…"

@@ -213,7 +213,11 @@ class _Reader:
                     self._complain(spot, "'use' stands above the first scenario", "move the line there")
                 self._uses += [Use(_text(word, wrong), spot) for word in words]
             case "scenario":
-                self._open(_text(words[0], wrong), spot)
+                name = _text(words[0], wrong)
+                if wrong:
+                    self._scenarios.append(_Open("", spot, broken=True))
+                else:
+                    self._open(name, spot)
             case _:
                 self._step(_step(tree.data, words, spot, wrong), spot)
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.engine.net import (
+    BlockRule,
     NetError,
     SkillNet,
     Transition,
@@ -18,6 +19,7 @@ from interlock.engine.net import (
     format_marking,
     is_enabled,
 )
+from interlock.engine.verify import Together
 
 
 def net(*transitions: Transition, **marking: int) -> SkillNet:
@@ -43,6 +45,35 @@ class TestDefining:
         assert made.terminal_places == ("ready",)
         assert made.free_tools == ("ls",)
         assert made.tool_mapper is made.validate_tool_call is made.on_deferred_result is made.rule is None
+
+    def test_callbacks_and_rule_are_kept(self) -> None:
+        """G-1: mapper, names, validator, hook and rule come back as they were given."""
+
+        def callback(*_: object) -> None:
+            raise AssertionError("nothing is called when a net is made")
+
+        rule = BlockRule("x")
+        made = define_skill_net(
+            "n",
+            places=[],
+            transitions=[],
+            initial_marking={},
+            tool_mapper=callback,
+            call_names=callback,
+            validate_tool_call=callback,
+            on_deferred_result=callback,
+            rule=rule,
+        )
+        parts = (made.tool_mapper, made.call_names, made.validate_tool_call, made.on_deferred_result)
+        assert parts == (callback,) * 4
+        assert made.rule is rule
+
+    def test_a_transition_by_default(self) -> None:
+        """G-2: auto, not deferred, no tools, no transfers; without tools it is structural."""
+        plain = Transition("t", ["a"], ["b"])
+        assert (plain.type, plain.deferred, plain.tools, plain.transfers) == ("auto", False, (), ())
+        assert plain.structural
+        assert not Transition("t", ["a"], ["b"], ["x"]).structural
 
     def test_lists_become_tuples(self) -> None:
         """G-2: arcs, tools and transfers may be given as lists."""
@@ -113,6 +144,55 @@ class TestFiring:
         assert fire({"r": 1, "spent": 3, "budget": 1}, refill) == {"r": 1, "spent": 0, "budget": 4}
         assert fire({"r": 1, "spent": 0, "budget": 4}, refill) == {"r": 1, "spent": 0, "budget": 4}
 
+    @pytest.mark.parametrize(
+        ("transfers", "after"),
+        [
+            ([("a", "b")], {"a": 1, "b": 3}),
+            ([("b", "a")], {"a": 4, "b": 0}),
+            ([("a", "a")], {"a": 3, "b": 1}),
+            ([("a", "b"), ("b", "a")], {"a": 4, "b": 0}),
+        ],
+    )
+    def test_transfer_comes_between(self, transfers: list[tuple[str, str]], after: object) -> None:
+        """G-2: first inputs are taken, then places move whole, pair by pair, then outputs are given."""
+        moving = Transition("t", ["a"], ["a"], ["x"], transfers=transfers)
+        assert fire({"a": 3, "b": 1}, moving) == after
+
+    @given(
+        st.lists(st.sampled_from("abc"), max_size=3),
+        st.lists(st.sampled_from("abc"), max_size=3),
+        st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("abc")), max_size=2),
+        st.fixed_dictionaries({place: st.integers(0, 4) for place in "abc"}),
+        st.fixed_dictionaries({place: st.integers(0, 4) for place in "abc"}),
+    )
+    def test_more_tokens_never_do_less(
+        self,
+        inputs: list[str],
+        outputs: list[str],
+        transfers: list[tuple[str, str]],
+        fewer: dict[str, int],
+        extra: dict[str, int],
+    ) -> None:
+        """G-2: nets with transfers stay monotone: what fires here fires with more tokens, to no fewer."""
+        transition = Transition("t", inputs, outputs, ["x"], transfers=transfers)
+        more = {place: fewer[place] + extra[place] for place in fewer}
+        if is_enabled(fewer, transition):
+            least, most = fire(fewer, transition), fire(more, transition)
+            assert all(least[place] <= most[place] for place in fewer)
+
+    def test_coverability_answers(self) -> None:
+        """G-2: in a net whose tokens grow for ever and are moved whole, the way to a call is found."""
+        growing = net(
+            Transition("earn", ["on"], ["on", "won"], ["earn"]),
+            Transition("bank", ["on"], ["on"], ["bank"], transfers=[("won", "saved")]),
+            Transition("spend", ["saved"] * 3, [], ["spend"]),
+            on=1,
+            won=0,
+            saved=0,
+        )
+        together = Together({"n": growing})
+        assert str(together.way("spend")) == "earn → earn → earn → bank → spend"
+
     def test_not_enabled(self) -> None:
         """Firing what is not enabled is an error and not a negative marking."""
         with pytest.raises(NetError, match="'t' is not enabled"):
@@ -178,6 +258,38 @@ class TestAutoAdvance:
         )
         assert auto_advance(made, made.initial_marking) == {"a": 1, "b": 0, "c": 1}
 
+    def test_enabling_is_checked_again_within_a_round(self) -> None:
+        """G-4: what another of the same round has emptied does not fire."""
+        made = net(
+            Transition("move", ["go"], [], transfers=[("a", "b")]),
+            Transition("use", ["a"], ["c"]),
+            go=1,
+            a=1,
+            b=0,
+            c=0,
+        )
+        assert auto_advance(made, made.initial_marking) == {"go": 0, "a": 0, "b": 1, "c": 0}
+
+    def test_rounds_are_of_all_that_is_enabled(self) -> None:
+        """G-4: what a round enables waits for the next round, so both of a pair fire first."""
+        made = net(
+            Transition("1", ["a"], ["s"]),
+            Transition("2", ["s"], ["x"]),
+            Transition("3", ["b"], ["s"]),
+            Transition("4", ["s", "s"], ["y"]),
+            a=1,
+            b=1,
+            s=0,
+            x=0,
+            y=0,
+        )
+        assert auto_advance(made, made.initial_marking) == {"a": 0, "b": 0, "s": 2, "x": 0, "y": 0}
+
+    def test_only_structural_ones_fire(self) -> None:
+        """G-4: what waits for a call is not fired, though it is enabled."""
+        made = net(Transition("x", ["a"], ["b"], ["x"]), Transition("s", ["b"], ["a"]), a=1, b=0)
+        assert auto_advance(made, made.initial_marking) == {"a": 1, "b": 0}
+
     def test_circle_ends(self) -> None:
         """G-4: a marking that comes back ends it."""
         made = net(Transition("1", ["a"], ["b"]), Transition("2", ["b"], ["a"]), a=1, b=0)
@@ -186,8 +298,21 @@ class TestAutoAdvance:
     def test_token_factory(self) -> None:
         """G-61: a loop that makes tokens for ever is an error naming the net."""
         made = net(Transition("grow", ["a"], ["a", "b"]), a=1, b=0)
-        with pytest.raises(NetError, match="net 'n': structural transitions do not come to rest"):
+        with pytest.raises(NetError, match=r"net 'n': .* do not come to rest within 10000 rounds"):
             auto_advance(made, made.initial_marking)
+
+    def test_nearly_for_ever(self) -> None:
+        """G-61: a net that rests after fewer than ten thousand rounds is no loop; at more it is."""
+        made = net(Transition("burn", ["a"], []), a=9_999)
+        assert auto_advance(made, {"a": 9_999}) == {"a": 0}
+        with pytest.raises(NetError, match="net 'n'"):
+            auto_advance(made, {"a": 10_001})
+
+    def test_more_rivals_for_several_tokens(self) -> None:
+        """G-61: what competitors need is added up with their arc weights, not counted by heads."""
+        made = net(Transition("one", ["s"], ["a"]), Transition("two", ["s", "s"], ["b"]), s=2, a=0, b=0)
+        assert auto_advance(made, {"s": 2, "a": 0, "b": 0}) == {"s": 2, "a": 0, "b": 0}
+        assert auto_advance(made, {"s": 3, "a": 0, "b": 0}) == {"s": 0, "a": 1, "b": 1}
 
 
 class TestShowing:

@@ -9,109 +9,26 @@ import pytest
 
 from interlock.rules import Problem, RuleError, compile_rules
 
-KEYWORDS = "Expected 'map', 'require', 'limit', or 'block'"
-REQUIRE = "'require <tool> before <tool>' expects 4 tokens, got"
-APPROVAL = "'require human-approval before <tool>' expects 4 tokens, got"
-LIMIT = "'limit <tool> to <N> per <scope>' expects 6 tokens, got"
-BLOCK = "'block <tool>' expects 2 tokens, got"
-MAP = "'map <tool>.<field> <pattern> as <name>' expects 5 tokens, got"
-COUNT = "limit count must be a positive integer, got"
-FIELD = "expected <tool>.<field> (e.g., bash.command), got"
-REGEX = "unsupported or malformed regex:"
+from . import faulty_files, faulty_maps, faulty_rules
+from .messages import (
+    BLOCK,
+    LIMIT,
+    MAP,
+    expected,
+    itself,
+    no_field,
+    no_flag,
+    no_regex,
+    re2,
+    too_many,
+    unknown,
+)
 
-# The characters at fault stand between « and ».
-FAULTS = [
-    ("«allow» x", f"unknown keyword 'allow'. {KEYWORDS}"),
-    ("«foo»", f"unknown keyword 'foo'. {KEYWORDS}"),
-    ("«REQUIRE» a before b", f"unknown keyword 'REQUIRE'. {KEYWORDS}"),
-    ("«before» a require b", f"unknown keyword 'before'. {KEYWORDS}"),
-    ("«human-approval» before deploy", f"unknown keyword 'human-approval'. {KEYWORDS}"),
-    ("«require.» human-approval before x", f"unknown keyword 'require.'. {KEYWORDS}"),
-    ("«-2» bash.command rm as x", f"unknown keyword '-2'. {KEYWORDS}"),
-    ("«/»", f"unknown keyword '/'. {KEYWORDS}"),
-    ("   «blocks» rm", f"unknown keyword 'blocks'. {KEYWORDS}"),
-    ("\t«deny» rm # why", f"unknown keyword 'deny'. {KEYWORDS}"),
-    ("\n\n\n«foo»", f"unknown keyword 'foo'. {KEYWORDS}"),
-    ("block ok\r\n\r\n# note\r\n«foo» x\r\n", f"unknown keyword 'foo'. {KEYWORDS}"),
-    ("«工具» x", f"unknown keyword '工具'. {KEYWORDS}"),
-    ("require«»", f"{REQUIRE} 1"),
-    ("require a«»", f"{REQUIRE} 2"),
-    ("require a before«»", f"{REQUIRE} 3"),
-    ("require a before b «c»", f"{REQUIRE} 5"),
-    ("require a before b «c d  e»  # f", f"{REQUIRE} 7"),
-    ("require as human-approval before «deploy»", f"{REQUIRE} 5"),
-    ("require a and b «before c»", f"{REQUIRE} 6"),
-    ("require human-approval«»", f"{APPROVAL} 2"),
-    ("require human-approval before«»   ", f"{APPROVAL} 3"),
-    ("require human-approval before deploy «please»", f"{APPROVAL} 5"),
-    ("limit«»", f"{LIMIT} 1"),
-    ("limit a to 3«»\nblock b", f"{LIMIT} 4"),
-    ("limit a to 3 per«»", f"{LIMIT} 5"),
-    ("limit a to 3 per session «long»", f"{LIMIT} 7"),
-    ("limit a 3 per session«»", f"{LIMIT} 5"),
-    ("block«» # nothing", f"{BLOCK} 1"),
-    ("block to «rm»", f"{BLOCK} 3"),
-    ("block a «block b»", f"{BLOCK} 4"),
-    ("block rm «-rf /»", f"{BLOCK} 4"),
-    ("map«»", f"{MAP} 1"),
-    ("map bash.command as delete«»", f"{MAP} 4"),
-    ("map bash.command rm 3 as «delete»", f"{MAP} 6"),
-    ("map bash.command /git push/ as «push»", f"{MAP} 6"),
-    ("map bash.command /«»#/ as x", f"{MAP} 3"),
-    ("require a «after» b", "expected 'before' at position 3, got 'after'"),
-    ("require a «Before» b", "expected 'before' at position 3, got 'Before'"),
-    ("require a «before:» b", "expected 'before' at position 3, got 'before:'"),
-    ("require before «a» b", "expected 'before' at position 3, got 'a'"),
-    ("require human-approval «for» b", "expected 'before' at position 3, got 'for'"),
-    ("limit a «To» 3 per session", "expected 'to' at position 3, got 'To'"),
-    ("limit a «=» 3 per session", "expected 'to' at position 3, got '='"),
-    ("limit a to 3 «PER» session", "expected 'per' at position 5, got 'PER'"),
-    ("limit a to 3 «every» session", "expected 'per' at position 5, got 'every'"),
-    ("map bash.command rm «to» delete", "expected 'as' at position 4, got 'to'"),
-    ("map bash.command rm «->» x", "expected 'as' at position 4, got '->'"),
-    ("limit a to «0» per session", f"{COUNT} '0'"),
-    ("limit a to «00» per session", f"{COUNT} '00'"),
-    ("limit a to «-1» per session", f"{COUNT} '-1'"),
-    ("limit a to «+3» per session", f"{COUNT} '+3'"),
-    ("limit a to «3x» per session", f"{COUNT} '3x'"),
-    ("limit a to «3.5» per session", f"{COUNT} '3.5'"),
-    ("limit a to «1e3» per session", f"{COUNT} '1e3'"),
-    ("limit a to «3_000» per session", f"{COUNT} '3_000'"),
-    ("limit a to «three» per session", f"{COUNT} 'three'"),
-    ("limit a to «３» per session", f"{COUNT} '３'"),
-    ("limit a to «1000001» per x", "limit count must be at most 1000000, got '1000001'"),
-    (
-        "limit a to «99999999999999999999» per x",
-        "limit count must be at most 1000000, got '99999999999999999999'",
-    ),
-    ("limit a to 3 per «a»", "'a' cannot restore its own budget: it would never be limited"),
-    ("map «bash» rm as x", f"{FIELD} 'bash'"),
-    ("map «bash/command» rm as x", f"{FIELD} 'bash/command'"),
-    ("map «.command» rm as x", "tool and field must be non-empty in '.command'"),
-    ("map «bash.» rm as x", "tool and field must be non-empty in 'bash.'"),
-    ("map «.» rm as x", "tool and field must be non-empty in '.'"),
-    ("map bash.command «//» as x", "empty regex pattern"),
-    ("map bash.command «//i» as x", "empty regex pattern"),
-    ("map bash.command «/» as x", "empty regex pattern"),
-    ("map bash.command «/rm» as x", "a regex stands between two slashes, got '/rm'"),
-    ("map bash.command «rm/» as x", "a regex stands between two slashes, got 'rm/'"),
-    ("map bash.command /rm/«g» as x", "unknown regex flag 'g', expected 'i' or nothing"),
-    ("map bash.command /rm/«ii» as x", "unknown regex flag 'ii', expected 'i' or nothing"),
-    ("map bash.command /rm/«I» as x", "unknown regex flag 'I', expected 'i' or nothing"),
-    ("map bash.command /usr/«bin» as x", "unknown regex flag 'bin', expected 'i' or nothing"),
-    ("map bash.command /«(»/ as x", f"{REGEX} missing )"),
-    ("map bash.command /«a)»/ as x", f"{REGEX} unexpected )"),
-    ("map bash.command /x«[a-»/ as x", f"{REGEX} missing ]"),
-    ("map bash.command /rm«(?!»x)/ as x", f"{REGEX} invalid perl operator"),
-    ("map bash.command /«(?<!»no-)rm/ as x", f"{REGEX} invalid perl operator"),
-    (r"map bash.command /(rm)«\1»/ as x", f"{REGEX} invalid escape sequence"),
-    (r"map bash.command /(?<n>rm)«\k»<n>/ as x", f"{REGEX} invalid escape sequence"),
-    ("map bash.command /a«**»/ as x", f"{REGEX} bad repetition operator"),
-    ("map bash.command /a«{2000}»/ as x", f"{REGEX} invalid repetition size"),
-    ("map bash.command /«a\\»/ as x", f"{REGEX} trailing"),
-    ("map bash.command a«\ud800»b as x", "the pattern is not valid Unicode"),
-    ("map bash.command /a«\udfff»/ as x", "the pattern is not valid Unicode"),
-]
+FAULTS = [*faulty_rules.FAULTS, *faulty_maps.FAULTS, *faulty_files.FAULTS]
+
+
+def map_of(body: str) -> str:
+    return f"map a.b /{body}/ as x"
 
 
 def problems_of(text: str) -> tuple[Problem, ...]:
@@ -120,12 +37,16 @@ def problems_of(text: str) -> tuple[Problem, ...]:
     return caught.value.problems
 
 
-def marked(text: str) -> tuple[str, int, int, int]:
-    """The rules without the marks, and line, column and length of what they enclose."""
-    before, _, rest = text.partition("«")
-    culprit = rest.partition("»")[0]
-    line, column = before.count("\n") + 1, len(before.rpartition("\n")[2]) + 1
-    return before + rest.replace("»", "", 1), line, column, max(1, len(culprit))
+def marked(text: str) -> tuple[str, list[tuple[int, int, int]]]:
+    """The rules without the marks, and line, column and length of what each pair of them encloses."""
+    plain, *rest = text.split("«")
+    places: list[tuple[int, int, int]] = []
+    for piece in rest:
+        culprit, _, after = piece.partition("»")
+        start = plain.rpartition("\n")[2]
+        places.append((plain.count("\n") + 1, len(start) + 1, max(1, len(culprit))))
+        plain += culprit + after
+    return plain, places
 
 
 def screen_width(text: str) -> int:
@@ -133,14 +54,44 @@ def screen_width(text: str) -> int:
 
 
 class TestPlaceAndMessage:
-    @pytest.mark.parametrize(("faulty", "message"), FAULTS)
-    def test_is_exact(self, faulty: str, message: str) -> None:
+    @pytest.mark.parametrize(("faulty", "messages"), [(text, said) for text, *said in FAULTS])
+    def test_is_exact(self, faulty: str, messages: list[str]) -> None:
         """G-40, G-41, G-42, G-52, G-55: the message has the reference's words and the place is exact."""
-        text, line, column, length = marked(faulty)
-        problem = problems_of(text)[0]
-        assert (problem.line, problem.column, problem.length) == (line, column, length)
-        assert problem.message.startswith(message)
-        assert problem.text == text.split("\n")[line - 1].rstrip("\r")
+        text, places = marked(faulty)
+        problems = problems_of(text)
+        assert [(p.line, p.column, p.length) for p in problems] == places
+        assert [p.message for p in problems] == messages
+        assert [p.text for p in problems] == [text.split("\n")[p.line - 1].rstrip("\r") for p in problems]
+
+    def test_is_looked_for_widely(self) -> None:
+        """G-40: more than three hundred faults are held, each of them once."""
+        assert len({text for text, *_ in FAULTS}) == len(FAULTS) > 300
+
+    @pytest.mark.parametrize(
+        ("faulty", "column", "length", "message"),
+        [
+            ("x" * 100_000, 1, 100_000, unknown("x" * 120 + "…")),
+            (f"block {'x' * 100_000} y", 100_008, 1, BLOCK(3)),
+            (f"require {'a' * 50_000} after b", 50_010, 5, expected("before", 3, "after")),
+            (f"limit a to {'9' * 100_000} per b", 12, 100_000, too_many("9" * 120 + "…")),
+            (f"limit {'a' * 50_000} to 3 per {'a' * 50_000}", 50_017, 50_000, itself("a" * 120 + "…")),
+            (f"limit a to 3 per b {'c ' * 50_000}", 20, 99_999, LIMIT(50_006)),
+            (f"map {'x' * 50_000} rm as y", 5, 50_000, no_field("x" * 120 + "…")),
+            (f"map a.b c as d {'e ' * 50_000}", 16, 99_999, MAP(50_005)),
+            (map_of("(" * 50_000), 10, 50_000, re2("missing ): " + "(" * 109 + "…")),
+            (map_of(r"\pL" * 9000), 10, 27_000, re2("pattern too large - compile failed")),
+            (map_of(r"\**" * 9000 + "**"), 27_009, 2, re2("bad repetition operator: **")),
+            (f"map a.b /{'x' * 50_000} as y", 9, 50_001, no_regex("/" + "x" * 119 + "…")),
+            (f"map a.b /{'x' * 50_000}/g as y", 50_011, 1, no_flag("g")),
+            (f"map a.b /x/{'k' * 50_000} as y", 12, 50_000, no_flag("k" * 120 + "…")),
+        ],
+        ids=range(14),
+    )
+    def test_of_very_long_words(self, faulty: str, column: int, length: int, message: str) -> None:
+        """G-40: words of many thousand characters are placed as exactly, and quoted in part."""
+        (problem,) = problems_of(faulty)
+        assert (problem.column, problem.length, problem.message) == (column, length, message)
+        assert len(str(problem)) < 600
 
     @pytest.mark.parametrize(
         ("faulty", "remedy"),
@@ -154,6 +105,16 @@ class TestPlaceAndMessage:
             ("require a befor b", "did you mean 'before'?"),
             ("require a then b", "write: require <tool> before <tool>"),
             ("block", "write: block <tool>"),
+            ("never x", "did you mean 'block'?"),
+            ("free ls", "what no rule restricts is allowed: leave the line out"),
+            ("shell a.b c as d", "did you mean 'map shell'?"),
+            ("use x.rules", "scenarios stand in a file of their own"),
+            ("map Shell a.b c as d", "write: map shell <tool>.<field> <pattern> as <name>"),
+            ("require human approval before x", "write: require human-approval before <tool>"),
+            ("require a before b c", "write: require <tool> before <tool>"),
+            ("map a.b /(a/ as x", r"patterns are RE2; a \ before a character takes it literally"),
+            (r"map a.b /(a)\1/ as x", "patterns are RE2: no look-around, no back-references"),
+            (map_of(r"\pL" * 9000), "write a shorter pattern, or several maps"),
             ("map bash.command /a b/ as x", r"a pattern holds no blanks: write \s for one"),
             ("map bash.command /a#b/ as x", r"'#' starts a comment everywhere: write \x23 for it"),
             ("map bash rm as x", "name the tool's field to look in: bash.<field>"),
@@ -224,7 +185,7 @@ class TestCaret:
     )
     def test_is_not_misplaced(self, faulty: str) -> None:
         """G-40: tabs, wide, combining, invisible and very many characters leave the caret in place."""
-        text, _, column, length = marked(faulty)
+        text, [(_, column, length)] = marked(faulty)
         (problem,) = problems_of(text)
         line, caret = problem.caret.split("\n")
         culprit = text[column - 1 : column - 1 + length]

@@ -8,6 +8,7 @@ from typing import Any
 from interlock.engine import (
     ApprovalAnswer,
     ApprovalRequest,
+    Gate,
     GateContext,
     GateManager,
     GateState,
@@ -15,6 +16,7 @@ from interlock.engine import (
     ToolCall,
     ToolResult,
     Transition,
+    create_gate,
     create_gate_manager,
     define_skill_net,
 )
@@ -105,3 +107,22 @@ def counting(key: str, maximum: int = 99) -> Callable[..., Any]:
         return Rejection(f"{tool}: {key} exceeded {maximum}") if count > maximum else None
 
     return validate
+
+
+def gate(rules: str, **options: Any) -> Gate:
+    """A gate for tools, over a rules text."""
+    return create_gate(compile_rules(rules).nets, **options)
+
+
+class Spy:
+    """A tool that keeps what it was given."""
+
+    def __init__(self, value: object = "done") -> None:
+        self.ran: list[dict[str, object]] = []
+        self._value = value
+
+    def bash(self, command: str = "ls", *, cwd: str = ".") -> object:
+        self.ran.append({"command": command, "cwd": cwd})
+        if isinstance(self._value, Exception):
+            raise self._value
+        return self._value

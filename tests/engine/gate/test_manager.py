@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from interlock.engine import (
-    GateContext,
-    GateDecision,
-    GateManager,
+    ApprovalAnswer,
     NetError,
     ToolCall,
     Transition,
@@ -104,6 +100,9 @@ class TestRegistry:
             (gate.add_net, "block-x", True, "Activated 'block-x'"),
             (gate.remove_net, "z", False, "'z' is not active. Active: block-y, block-x"),
             (gate.add_net, "z", False, "Unknown net 'z'. Available: block-x, block-y"),
+            (gate.remove_net, "block-x", True, "Deactivated 'block-x' (state preserved)"),
+            (gate.remove_net, "block-y", True, "Deactivated 'block-y' (state preserved)"),
+            (gate.remove_net, "block-y", False, "'block-y' is not active. Active: "),
         ]
         for change, name, ok, message in changes:
             toggled = change(name)
@@ -156,6 +155,27 @@ class TestPrompt:
             "### none\nAvailable gated tools: none\nFree tools: \nState: p:1"
         )
 
+    async def test_follows_the_session(self) -> None:
+        """G-24: active nets in order of activation, with what is enabled now and the marking now."""
+        gate = registry("require lint before test\nlimit test to 2 per session\nblock rm")
+        await succeed(gate, "lint")
+        gate.remove_net("block-rm")
+        gate.remove_net("require-lint-before-test")
+        gate.add_net("require-lint-before-test")
+        assert gate.format_system_prompt() == (
+            "## Active Petri Nets (composed)\n"
+            "### limit-test-2\nAvailable gated tools: test\nFree tools: \nState: ready:1, budget:2\n"
+            "\n"
+            "### require-lint-before-test\nAvailable gated tools: lint, test\nFree tools: \n"
+            "State: gate:1"
+        )
+
+    def test_names_nets_as_they_are_called(self) -> None:
+        """G-24, G-43: the second net of a name is shown under the same name; no net leaves the title."""
+        shown = manager("block x\nblock x").format_system_prompt()
+        assert shown.count("### block-x\n") == 2
+        assert create_gate_manager([]).format_system_prompt() == "## Active Petri Nets (composed)\n"
+
 
 class TestOnDecision:
     """G-23: hearing every decision."""
@@ -178,6 +198,30 @@ class TestOnDecision:
             ("2", "block", "Tool call id '2' is already in use."),
             ("3", "block", "x is blocked and cannot be called."),
         ]
+
+    async def test_once_however_long_it_takes(self) -> None:
+        """G-23: one call that asks twice and is edited is announced once, when it is decided."""
+        heard: list[tuple[dict[str, object], str]] = []
+        operator = Operator(ApprovalAnswer(approved=True, input={"n": 2}), True)
+        operator.before_answering = lambda: heard.append(({}, "asked"))
+        gate = create_gate_manager(
+            [net("a", tool("x", type="manual")), net("b", tool("x", type="manual"))],
+            on_decision=lambda c, d: heard.append((dict(c.input), d.outcome)),
+        )
+        await gate.handle_tool_call(call("x", n=1), operator.context)
+        assert heard == [({}, "asked"), ({}, "asked"), ({"n": 2}, "allow")]
+
+    async def test_results_and_switches_are_no_decisions(self) -> None:
+        """G-23: only calls are announced; in shadow mode as what enforce would have done, `ask` too."""
+        heard: list[str] = []
+        rules = "require human-approval before x\nrequire y before z"
+        gate = registry(rules, on_decision=lambda _, d: heard.append(d.outcome))
+        gate.mode = "shadow"
+        await gate.handle_tool_call(call("x"), Operator().context)
+        await succeed(gate, "y")
+        gate.remove_net("approve-before-x")
+        gate.replay(["y"])
+        assert heard == ["ask", "allow"]
 
 
 class TestShadow:
@@ -293,101 +337,3 @@ class TestRestore:
         with pytest.raises(NetError, match=message):
             gate.restore(**{**rest, **wrong})
         assert (everything(gate), gate.active, gate.mode) == before
-
-
-class Journal:
-    """A record that can fail, or be held up."""
-
-    def __init__(self) -> None:
-        self.kept: list[tuple[str, str]] = []
-        self.problem: Exception | None = None
-        self.written = asyncio.Event()
-        self.written.set()
-        self.writing = asyncio.Event()
-
-    async def __call__(self, called: ToolCall, decision: GateDecision) -> None:
-        self.writing.set()
-        await self.written.wait()
-        if self.problem is not None:
-            raise self.problem
-        self.kept.append((called.tool_call_id, decision.outcome))
-
-
-class TestRecording:
-    """No decision is given out that is not recorded."""
-
-    async def test_every_decision(self) -> None:
-        """Allowed, blocked, refused and failed calls are all recorded, after they are committed."""
-        journal = Journal()
-        gate = manager("block x\nrequire human-approval before y", record=journal)
-
-        def explode(_request: object) -> bool:
-            raise OSError
-
-        await reason(gate, "free", "1")
-        await reason(gate, "x", "2")
-        await gate.handle_tool_call(call("y", "3"), Operator(False).context)
-        await gate.handle_tool_call(call("y", "4"), GateContext(explode))
-        assert journal.kept == [("1", "allow"), ("2", "block"), ("3", "block"), ("4", "block")]
-
-    async def test_unrecorded_blocks(self, caplog: pytest.LogCaptureFixture) -> None:
-        """A decision that could not be recorded blocks, and so does every later call until restored."""
-        journal = Journal()
-        heard: list[str] = []
-        gate: GateManager = manager(
-            "limit x to 2 per session", record=journal, on_decision=lambda _, d: heard.append(d.outcome)
-        )
-        journal.problem = OSError("disk full")
-        expected = "decision could not be recorded: disk full"
-        with caplog.at_level(logging.CRITICAL):
-            assert await reason(gate, "x", "1") == expected
-            journal.problem = None
-            assert await reason(gate, "free", "2") == expected
-        assert (journal.kept, heard) == ([], ["block", "block"])
-        gate.restore(markings={"limit-x-2": {"ready": 1, "budget": 2}}, pending=[])
-        assert await reason(gate, "x", "1") is None
-        assert journal.kept == [("1", "allow")]
-
-    async def test_shadow_too(self) -> None:
-        """What is not recorded does not run in shadow mode either."""
-        journal = Journal()
-        journal.problem = OSError("disk full")
-        gate = manager("block x", record=journal, mode="shadow")
-        assert (await gate.handle_tool_call(call("free"))).block
-
-    async def test_also_an_id_in_use(self) -> None:
-        """G-53: shadow mode lets a repeated id pass, but not once a decision could not be recorded."""
-        journal = Journal()
-        gate = manager("require x before y", record=journal, mode="shadow")
-        assert not (await gate.handle_tool_call(call("x", "1"))).block
-        assert not (await gate.handle_tool_call(call("x", "1"))).block
-        journal.problem = OSError("disk full")
-        assert (await gate.handle_tool_call(call("free", "2"))).block
-        assert (await gate.handle_tool_call(call("x", "1"))).block
-
-    async def test_waits_for_the_record(self) -> None:
-        """The decision is given out only once it is recorded; its id is in use till then."""
-        journal = Journal()
-        journal.written.clear()
-        gate = manager("block x", record=journal)
-        deciding = asyncio.create_task(gate.handle_tool_call(call("free")))
-        await journal.writing.wait()
-        assert not deciding.done()
-        second = asyncio.create_task(gate.handle_tool_call(call("free")))
-        journal.written.set()
-        assert (await deciding).outcome == "allow"
-        assert (await second).reason == "Tool call id '1' is already in use."
-
-    async def test_cancelled_while_recording(self) -> None:
-        """A decision that is being recorded stands: the nets have moved, so it is given out."""
-        journal = Journal()
-        journal.written.clear()
-        gate = manager("limit x to 2 per session", record=journal)
-        deciding = asyncio.create_task(gate.handle_tool_call(call("x")))
-        await journal.writing.wait()
-        deciding.cancel()
-        asyncio.get_running_loop().call_soon(journal.written.set)
-        assert (await deciding).outcome == "allow"
-        assert journal.kept == [("1", "allow")]
-        assert markings(gate)["limit-x-2"]["budget"] == 1
-        assert await reason(gate, "x", "1") is None

@@ -181,3 +181,17 @@ class TestInitialState:
         messages = [asked(("1", "lint", "{}")), answered("1")]
         tools = {"deploy": lambda: "deployed"}
         assert gate.wrap_tools(tools, messages=messages).tools["deploy"]() == "deployed"
+
+    def test_failures_cost_nothing(self) -> None:
+        """G-63, G-25: bare messages do not say what a failed call spent, so it is not counted."""
+        gate = create_gate(
+            compile_rules("limit push to 2 per session").nets,
+            is_tool_result_error=lambda _, value: value == "failed",
+        )
+        messages = [
+            asked(("1", "push", "{}"), ("2", "push", "{}")),
+            answered("1", "failed"),
+            answered("2"),
+        ]
+        (state,) = gate.new_manager(messages).states.values()
+        assert state.marking["budget"] == 1

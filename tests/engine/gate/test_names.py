@@ -29,6 +29,13 @@ class TestManyNames:
         expected = "delete is blocked and cannot be called."
         assert await reason(gate, "bash", command="cp a b && rm b") == expected
 
+    async def test_most_specific_block_speaks(self) -> None:
+        """G-50: in one net that blocks several of a call's names, the most specific is the one named."""
+        shut = Transition("never", ["q"], [], ["rm", "bash"])
+        made = net("n", shut, marking={"q": 0}, call_names=named("rm", "bash"))
+        expected = "Tool 'rm' is not available in the current state."
+        assert await reason(create_gate_manager([made]), "bash") == expected
+
     async def test_each_net_and_name_is_pending(self) -> None:
         """G-50: pending entries are made once a net and name."""
         gate = manager(

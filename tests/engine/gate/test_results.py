@@ -57,6 +57,38 @@ class TestResults:
         assert len(gate.handle_tool_result(result("a", "1")).dropped) == 1
         assert markings(gate)["require-a-before-b"] == {"idle": 0, "ready": 0, "gate": 1}
 
+    async def test_hook_comes_between(self) -> None:
+        """G-16: first the token moves, then the hook is called, then structural transitions run."""
+        seen: list[dict[str, int]] = []
+        gate = create_gate_manager(
+            [
+                net(
+                    "n",
+                    Transition("t", ["p"], ["q"], ["x"], deferred=True),
+                    Transition("s", ["q"], ["r"]),
+                    marking={"p": 1, "q": 0, "r": 0},
+                    on_deferred_result=lambda _c, _n, _t, state: seen.append(dict(state.marking)),
+                )
+            ]
+        )
+        await reason(gate, "x")
+        gate.handle_tool_result(result("x"))
+        assert seen == [{"p": 0, "q": 1, "r": 0}]
+        assert markings(gate)["n"] == {"p": 0, "q": 0, "r": 1}
+
+    async def test_hook_only_for_what_fires(self) -> None:
+        """G-16: no hook is called for a failed call or for what cannot fire any more."""
+        seen: list[str] = []
+        once = Transition("t", ["p"], [], ["x"], deferred=True)
+        gate = create_gate_manager(
+            [net("n", once, on_deferred_result=lambda c, *_: seen.append(c.tool_call_id))]
+        )
+        for number in ("1", "2", "3"):
+            await reason(gate, "x", number)
+        for number in ("1", "2", "3"):
+            gate.handle_tool_result(result("x", number, is_error=number == "1"))
+        assert seen == ["2"]
+
     async def test_inactive_nets_learn(self) -> None:
         """G-17: a net that was switched off while the call ran still learns its outcome."""
         gate = registry("require a before b")
@@ -128,6 +160,50 @@ class TestReplay:
         gate.replay(["a", "b", "a"])
         assert markings(gate)["require-a-before-b"]["gate"] == 1
         assert markings(gate)["limit-b-2"]["budget"] == 1
+
+    def test_order_counts(self) -> None:
+        """G-25: entries are taken one after the other, so what came too early does nothing."""
+        gate = manager("require a before b\nrequire b before c")
+        gate.replay(["b", "a"])
+        assert markings(gate)["require-b-before-c"]["gate"] == 1
+        assert markings(gate)["require-a-before-b"]["gate"] == 1
+        gate.replay(["b"])
+        assert markings(gate)["require-a-before-b"]["gate"] == 0
+
+    def test_first_enabled_fires_and_the_net_advances(self) -> None:
+        """G-25: the first enabled transition in definition order fires, then structural ones, once."""
+        made = net(
+            "n",
+            Transition("shut", ["q"], ["r"], ["x"]),
+            Transition("first", ["p"], ["q"], ["x", "y"]),
+            Transition("second", ["p"], ["r"], ["x"]),
+            Transition("rest", ["q", "q"], ["s"]),
+            marking={"p": 2, "q": 0, "r": 0, "s": 0},
+        )
+        gate = create_gate_manager([made])
+        gate.replay(["y"])
+        assert markings(gate)["n"] == {"p": 1, "q": 1, "r": 0, "s": 0}
+        gate.replay(["y"])
+        assert markings(gate)["n"] == {"p": 0, "q": 0, "r": 0, "s": 1}
+
+    def test_validators_are_not_asked(self) -> None:
+        """G-25: what happened was accepted then; a validator has no say in it."""
+        gate = create_gate_manager(
+            [net("n", Transition("t", ["p"], [], ["x"]), validate_tool_call=lambda *_: 1 // 0)]
+        )
+        gate.replay(["x"])
+        assert markings(gate) == {"n": {"p": 0}}
+
+    def test_each_active_net_by_its_own_name(self) -> None:
+        """G-25: a hand-written mapper gives the name by which its net is moved."""
+        spend = Transition("t", ["p"], [], ["rm"])
+        nets = [
+            net("mapped", spend, tool_mapper=lambda c: str(c.input.get("command", "none"))),
+            net("plain", Transition("t", ["p"], [], ["bash"])),
+        ]
+        gate = create_gate_manager(nets)
+        gate.replay([ReplayEntry("bash", {"command": "ls"}), ReplayEntry("bash", {"command": "rm"})])
+        assert markings(gate) == {"mapped": {"p": 0}, "plain": {"p": 0}}
 
     def test_failures_are_skipped(self) -> None:
         """G-25: failed calls move nothing."""
