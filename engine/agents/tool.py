@@ -56,8 +56,9 @@ class ToolContext:
 class Tool(Protocol):
     """A tool; any object with these attributes is one (A-129).
 
-    Two more are used where they exist: `validate(args)`, which raises `ToolInputError`, and
-    `needs_approval`, a bool or a function of the arguments, which listeners are shown as a hint.
+    Three more are used where they exist: `validate(args)`, which raises `ToolInputError`;
+    `needs_approval`, a bool or a function of the arguments, which listeners are shown as a hint; and
+    `preview_of(args, runtime)`, which tells whoever decides what the call would change.
     """
 
     @property
@@ -74,18 +75,23 @@ _metadata: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
 
 NeedsApproval = bool | Callable[[Mapping[str, JsonValue]], bool]
 Execute = Callable[[BaseModel, ToolContext], Awaitable[object]]
+Preview = Callable[[BaseModel, Runtime], Awaitable[str]]
 M = TypeVar("M", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelTool:
-    """A tool whose input is a pydantic model; made by `tool` and `define_tool`."""
+    """A tool whose input is a pydantic model; made by `tool` and `define_tool`.
+
+    `preview` says what a call would change, for whoever decides about it; it changes nothing itself.
+    """
 
     name: str
     description: str
     input_model: type[BaseModel]
     run: Execute
     needs_approval: NeedsApproval = False
+    preview: Preview | None = None
 
     @property
     def parameters(self) -> dict[str, JsonValue]:
@@ -106,6 +112,10 @@ class ModelTool:
         """Run on checked arguments. Raises `ToolInputError`, or what the tool itself raises."""
         return as_output(await self.run(self._parse(args), ctx))
 
+    async def preview_of(self, args: Mapping[str, JsonValue], runtime: Runtime) -> str | None:
+        """What a call would change, or `None` where the tool cannot say. Raises what `preview` raises."""
+        return None if self.preview is None else await self.preview(self._parse(args), runtime)
+
     def _parse(self, args: Mapping[str, JsonValue]) -> BaseModel:
         try:
             return self.input_model.model_validate(dict(args))
@@ -124,9 +134,11 @@ def define_tool(
     execute: Callable[[M, ToolContext], Awaitable[str | ToolOutput]],
     *,
     needs_approval: NeedsApproval = False,
+    preview: Callable[[M, Runtime], Awaitable[str]] | None = None,
 ) -> ModelTool:
     """A tool from a pydantic model of its input and a function that takes it (A-128)."""
-    return ModelTool(name, description, schema, cast("Execute", execute), needs_approval)
+    shown = cast("Preview | None", preview)
+    return ModelTool(name, description, schema, cast("Execute", execute), needs_approval, shown)
 
 
 @overload

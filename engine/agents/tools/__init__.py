@@ -1,6 +1,24 @@
 """Ready-made tools."""
 
+from .addresses import private_addresses_refused
 from .bash import BashTool
+from .edit import EditTool
+from .glob import GlobTool
+from .grep import GrepTool
+from .preview import preview_of
+from .read import ReadTool
 from .web_fetch import WebFetchTool, create_web_fetch_tool
+from .write import WriteTool
 
-__all__ = ["BashTool", "WebFetchTool", "create_web_fetch_tool"]
+__all__ = [
+    "BashTool",
+    "EditTool",
+    "GlobTool",
+    "GrepTool",
+    "ReadTool",
+    "WebFetchTool",
+    "WriteTool",
+    "create_web_fetch_tool",
+    "preview_of",
+    "private_addresses_refused",
+]

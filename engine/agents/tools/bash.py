@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import codecs
+import re
+import secrets
+from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from ..errors import describe
 from ..runtime.base import ExecResult
 from ..tool import ToolContext, ToolOutput, define_tool
+from .cutting import encoded, kilobytes, last_bytes
+from .shell import quote
+
+MAX_LINES = 2_000
+MAX_BYTES = 51_200
+FULL_OUTPUT = "/tmp/interlock-{call}-{token}.log"
+PREPARE_SECONDS = 5.0
 
 
 class BashInput(BaseModel):
@@ -30,9 +41,15 @@ async def _run(given: BashInput, ctx: ToolContext) -> ToolOutput:
         abort=ctx.abort,
         on_data=lambda data: ctx.progress(decoder.decode(data)),
     )
-    return ToolOutput(
-        render(result), metadata={"exit_code": result.exit_code, "truncated": result.truncated}
-    )
+    metadata: dict[str, JsonValue] = {"exit_code": result.exit_code, "truncated": result.truncated}
+    text = render(result)
+    tail = _tail(text)
+    if tail is not None:
+        where, lost = await _kept(text, ctx)
+        metadata["full_output"] = where
+        kept = f"Full output: {where}" if where else f"The rest is lost: {lost}"
+        text = f"{tail.text}\n\n[Showing lines {tail.lines}. {kept}]"
+    return ToolOutput(text, metadata=metadata)
 
 
 def render(result: ExecResult) -> str:
@@ -43,6 +60,51 @@ def render(result: ExecResult) -> str:
         f"[exit code: {result.exit_code}]" if result.exit_code else "",
     ]
     return "\n".join(part for part in parts if part) or "(no output)"
+
+
+@dataclass(frozen=True, slots=True)
+class _Tail:
+    """The end of a long text, and which of its lines that is."""
+
+    text: str
+    lines: str
+
+
+def _tail(text: str) -> _Tail | None:
+    """The end of a text that is longer than a model is shown, or `None` for one that is not."""
+    lines = text.removesuffix("\n").split("\n")
+    size = len(encoded(text))
+    if len(lines) <= MAX_LINES and size <= MAX_BYTES:
+        return None
+    left, first = MAX_BYTES + 1, len(lines)
+    while first > 0 and len(lines) - first < MAX_LINES:
+        left -= len(encoded(lines[first - 1])) + 1
+        if left < 0:
+            break
+        first -= 1
+    total = len(lines)
+    if first == total:
+        return _Tail(
+            last_bytes(lines[-1], MAX_BYTES),
+            f"{total}-{total} of {total}, cut to the last {kilobytes(MAX_BYTES)}",
+        )
+    return _Tail("\n".join(lines[first:]), f"{first + 1}-{total} of {total}")
+
+
+async def _kept(text: str, ctx: ToolContext) -> tuple[str | None, str]:
+    """The file in the runtime that `text` was written to, or `None` and why it could not be."""
+    # A model's endpoint chooses call ids, and others may write to /tmp: the name is a plain one that
+    # nobody can know before, and the file is readable by its owner alone.
+    call = re.sub(r"[^A-Za-z0-9_-]", "_", ctx.call_id)[:64] or "call"
+    path = FULL_OUTPUT.format(call=call, token=secrets.token_hex(8))
+    try:
+        await ctx.runtime.exec(
+            f"umask 077; set -C; : > {quote(path)}", timeout=PREPARE_SECONDS, abort=ctx.abort
+        )
+        await ctx.runtime.write_file(path, text)
+    except Exception as error:
+        return None, describe(error)
+    return path, ""
 
 
 BashTool = define_tool("bash", "Execute a shell command and return the output.", BashInput, _run)

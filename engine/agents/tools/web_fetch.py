@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ..errors import ToolError
+from ..errors import ToolError, describe
 from ..tool import ModelTool, ToolContext, ToolOutput, define_tool
+from .cutting import kilobytes, whole_characters
 
 if TYPE_CHECKING:
     import httpx
@@ -78,7 +79,9 @@ async def _fetch(given: WebFetchInput, check_url: CheckUrl | None, max_bytes: in
     except httpx.InvalidURL as error:
         raise ToolError(f"Invalid URL {given.url!r}: {error}") from error
     except httpx.HTTPError as error:
-        raise ToolError(f"Request failed: {str(error) or type(error).__name__}") from error
+        raise ToolError(f"Request failed: {describe(error)}") from error
+    except UnicodeError as error:
+        raise ToolError(f"The request holds a character that HTTP cannot send: {error}") from error
     raise ToolError(f"More than {MAX_REDIRECTS} redirects: {given.url}")
 
 
@@ -121,8 +124,8 @@ async def _output(response: httpx.Response, max_bytes: int) -> ToolOutput:
             break
     text = bytes(body[:max_bytes])
     if len(body) > max_bytes:
-        shown = _whole_characters(text).decode(errors="replace")
-        shown += f"\n\n[Output truncated at {max_bytes / 1024:.1f}KB.]"
+        shown = whole_characters(text).decode(errors="replace")
+        shown += f"\n\n[Output truncated at {kilobytes(max_bytes)}.]"
     else:
         shown = text.decode(errors="replace")
     status = f"{response.status_code} {response.reason_phrase}".rstrip()
@@ -131,17 +134,6 @@ async def _output(response: httpx.Response, max_bytes: int) -> ToolOutput:
         f"Status: {status}\nContent-Type: {content_type}\n\n{shown}",
         metadata={"status": response.status_code, "url": str(response.url)},
     )
-
-
-def _whole_characters(data: bytes) -> bytes:
-    """`data` without a character that is cut in half at its end."""
-    for back in range(1, min(4, len(data)) + 1):
-        byte = data[-back]
-        if byte & 0b1100_0000 == 0b1000_0000:
-            continue
-        needs = 4 if byte >= 0xF0 else 3 if byte >= 0xE0 else 2 if byte >= 0xC0 else 1
-        return data[:-back] if needs > back else data
-    return data
 
 
 WebFetchTool = create_web_fetch_tool()

@@ -1,0 +1,98 @@
+"""The `glob` tool: the files whose paths fit a pattern."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ..errors import ToolError
+from ..tool import ToolContext, ToolOutput, define_tool
+from .patterns import alternatives, as_find_path, components, is_plain, matches
+from .shell import operand, quote
+
+MAX_FILES = 500
+SEARCH_SECONDS = 30.0
+
+_NO_DIRECTORY = 3
+
+
+class GlobInput(BaseModel):
+    """Which paths, and where."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    pattern: Annotated[
+        str, Field(description="A glob pattern such as **/*.py; ** stands for any number of directories.")
+    ]
+    path: Annotated[str | None, Field(description="The directory to search.")] = None
+
+
+async def _run(given: GlobInput, ctx: ToolContext) -> ToolOutput:
+    quote(given.pattern, "pattern")
+    patterns = [components(each) for each in alternatives(given.pattern)]
+    path, below, patterns = _place(given, patterns)
+    command = f"cd {operand(path)} || exit {_NO_DIRECTORY}\n"
+    if below:
+        command += f"cd {operand(below)} 2>/dev/null || exit 0\n"
+    command += _find(patterns)
+    result = await ctx.runtime.exec(command, timeout=SEARCH_SECONDS, abort=ctx.abort)
+    problem = result.stderr.strip()
+    # Names end with NUL where find can do that; the last piece is empty, or a name that was cut.
+    paths = result.stdout.split("\0" if "\0" in result.stdout else "\n")[:-1]
+    found = sorted(
+        posixpath.join(path if given.path or path == "/" else "", below, each)
+        for each in (name.removeprefix("./") for name in paths)
+        if any(matches(each.split("/"), pattern) for pattern in patterns)
+    )
+    if result.exit_code == _NO_DIRECTORY and not paths:
+        raise ToolError(f"No directory to search at {path}{f' ({problem})' if problem else ''}")
+    if result.exit_code and not paths:
+        raise ToolError(f"The search failed: {problem or f'find ended with {result.exit_code}'}")
+    # A newline in a file's name would look like two files.
+    shown = "\n".join(each.replace("\n", "\\n") for each in found[:MAX_FILES]) or "No files found."
+    notices: list[str] = []
+    if len(found) > MAX_FILES:
+        notices.append(f"[Showing {MAX_FILES} of {len(found)} files. Narrow the pattern or the path.]")
+    if result.truncated:
+        notices.append("[There were too many files to list them all. Narrow the pattern or the path.]")
+    if problem:
+        notices.append(f"[Not everything could be searched: {problem.splitlines()[0][:300]}]")
+    return ToolOutput(
+        "\n".join([f"{shown}\n", *notices]) if notices else shown,
+        metadata={"files": len(found), "truncated": len(found) > MAX_FILES or result.truncated},
+    )
+
+
+def _place(given: GlobInput, patterns: list[list[str]]) -> tuple[str, str, list[list[str]]]:
+    """The directory to search, the one below it that the pattern begins with, and what is left of it."""
+    path = "/" if given.pattern.startswith("/") else "." if given.path is None else given.path
+    if len(patterns) > 1:
+        return path, "", patterns
+    [pattern] = patterns
+    if not pattern:
+        raise ToolError("The pattern is empty; give one such as **/*.py")
+    start = 0
+    while start < len(pattern) - 1 and is_plain(pattern[start]):
+        start += 1
+    return path, "/".join(pattern[:start]), [pattern[start:]]
+
+
+def _find(patterns: Sequence[Sequence[str]]) -> str:
+    """Everything but `.git` that may fit; no predicate here is missing in small versions of find."""
+    depth = "" if any("**" in pattern for pattern in patterns) else max(map(len, patterns))
+    alternatives = " -o ".join(f"-path {quote(as_find_path(pattern))}" for pattern in patterns)
+    return (
+        f"find .{f' -maxdepth {depth}' if depth else ''} ! -type d ! -name .git ! -path '*/.git/*' "
+        f"'(' {alternatives} ')' -print0"
+    )
+
+
+GlobTool = define_tool(
+    "glob",
+    f"List the files that fit a glob pattern, sorted by path, {MAX_FILES} at most; .git is left out.",
+    GlobInput,
+    _run,
+)

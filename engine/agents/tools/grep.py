@@ -1,0 +1,107 @@
+"""The `grep` tool: the lines of files that fit a regular expression."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ..errors import ToolError
+from ..runtime.base import ExecResult
+from ..tool import ToolContext, ToolOutput, define_tool
+from .cutting import encoded, kilobytes
+from .patterns import alternatives
+from .shell import operand, quote
+
+MAX_BYTES = 51_200
+MAX_LINE = 500
+SEARCH_SECONDS = 30.0
+
+_BELOW_HERE = re.compile(r"^(?:\./)+")
+
+
+class GrepInput(BaseModel):
+    """What to look for, and where."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    pattern: Annotated[str, Field(min_length=1, description="An extended regular expression.")]
+    path: Annotated[str, Field(description="The file or directory to search.")] = "."
+    include: Annotated[
+        str | None, Field(description="A glob pattern for the names of files, such as *.py.")
+    ] = None
+
+
+async def _run(given: GrepInput, ctx: ToolContext) -> ToolOutput:
+    result = await _search(given, ctx)
+    problem = result.stderr.strip()
+    if not result.stdout:
+        if result.exit_code == 1 and not problem:
+            return ToolOutput("No matches found.", metadata={"matches": 0, "truncated": False})
+        if result.exit_code:
+            raise ToolError(problem[:1000] or f"grep ended with {result.exit_code}")
+    lines = [line for line in result.stdout.removesuffix("\n").split("\n") if not _in_git(line)]
+    if not lines:
+        return ToolOutput("No matches found.", metadata={"matches": 0, "truncated": False})
+    shown = _that_fit([_shortened(_BELOW_HERE.sub("", line.removesuffix("\r"))) for line in lines])
+    truncated = result.truncated or len(shown) < len(lines)
+    notices: list[str] = []
+    if truncated:
+        notices.append(
+            f"[Showing the first {len(shown)} matches, {kilobytes(MAX_BYTES)} at most. "
+            "Narrow the pattern, the path or include.]"
+        )
+    if problem:
+        notices.append(f"[Not everything could be searched: {problem.splitlines()[0][:300]}]")
+    text = "\n".join(shown)
+    return ToolOutput(
+        "\n".join([f"{text}\n", *notices]) if notices else text,
+        metadata={"matches": len(shown), "truncated": truncated},
+    )
+
+
+async def _search(given: GrepInput, ctx: ToolContext) -> ExecResult:
+    included = ""
+    if given.include is not None:
+        if "/" in given.include:
+            raise ToolError(
+                f"include fits the names of files, without directories, got '{given.include[:200]}'. "
+                "Give the directory as path."
+            )
+        included = "".join(f" {quote(f'--include={each}')}" for each in alternatives(given.include))
+    wanted = f"{included} -e {quote(given.pattern, 'pattern')} -- {operand(given.path)}"
+    result = await ctx.runtime.exec(
+        f"grep -rnHIE --exclude-dir=.git{wanted}", timeout=SEARCH_SECONDS, abort=ctx.abort
+    )
+    if result.exit_code == 2 and not result.stdout and "option" in result.stderr:
+        # Small versions of grep know neither binary files nor directories to leave out.
+        result = await ctx.runtime.exec(f"grep -rnHE{wanted}", timeout=SEARCH_SECONDS, abort=ctx.abort)
+    return result
+
+
+def _in_git(line: str) -> bool:
+    return "/.git/" in line.partition(":")[0]
+
+
+def _shortened(line: str) -> str:
+    more = len(line) - MAX_LINE
+    return line if more <= 0 else f"{line[:MAX_LINE]} [… {more} more characters]"
+
+
+def _that_fit(lines: list[str]) -> list[str]:
+    left = MAX_BYTES + 1
+    for number, line in enumerate(lines):
+        left -= len(encoded(line)) + 1
+        if left < 0:
+            return lines[:number]
+    return lines
+
+
+GrepTool = define_tool(
+    "grep",
+    "Search files for an extended regular expression; gives file:line:text. "
+    ".git and binary files are left out.",
+    GrepInput,
+    _run,
+)

@@ -1,0 +1,218 @@
+"""Finding the text that an edit replaces, exactly or but for whitespace, and replacing it.
+
+All of it takes time in proportion to the text, for an agent chooses both sides.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Literal, TypeAlias
+
+from ..errors import ToolError
+
+Way: TypeAlias = Literal["exact", "trimmed", "indentation"]
+
+MAX_LISTED = 10
+MAX_COMPARED = 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """A text after an edit, how many places changed and how they were found."""
+
+    text: str
+    replacements: int
+    way: Way
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    """Characters `start` to `end` are what is replaced, with `replacement`."""
+
+    start: int
+    end: int
+    replacement: str
+
+
+def edit(text: str, old: str, new: str, *, replace_all: bool, path: str) -> Edited:
+    """`text` with `new` where `old` stands.
+
+    Line endings match each other, and what is put in gets the ones that the text has. Where `old` does
+    not stand exactly so, whole lines are compared: first without the whitespace at their ends, then
+    without their common indentation, then without any whitespace around them. What is put in for them
+    is indented like what it replaces. Raises `ToolError` saying what to do when there is no place, or
+    more than one without `replace_all`.
+    """
+    windows = _windows_lines(text)
+    plain, old, new = text.replace("\r\n", "\n"), old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
+    if not old:
+        raise ToolError("old_string is empty: give the text to replace, or make a file with write.")
+    if old == new:
+        raise ToolError("old_string and new_string are the same: nothing would change.")
+    way, matches = _find(plain, old, new)
+    if not matches:
+        raise ToolError(_not_found(plain, old, path))
+    if len(matches) > 1 and not replace_all:
+        raise ToolError(_several(plain, matches, path))
+    # Where the newlines that were CRLF stand in `plain`.
+    carriage_returns = [ending.start() - n for n, ending in enumerate(re.finditer("\r\n", text))]
+
+    def place(position: int) -> int:
+        return position + bisect.bisect_left(carriage_returns, position)
+
+    parts: list[str] = []
+    done = 0
+    for match in matches:
+        parts.append(text[done : place(match.start)])
+        parts.append(match.replacement.replace("\n", "\r\n") if windows else match.replacement)
+        done = place(match.end)
+    parts.append(text[done:])
+    return Edited("".join(parts), len(matches), way)
+
+
+def _windows_lines(text: str) -> bool:
+    """Whether most of the text's lines end in CRLF."""
+    return text.count("\r\n") * 2 > text.count("\n")
+
+
+def _find(text: str, old: str, new: str) -> tuple[Way, list[_Match]]:
+    exact = [_Match(at, at + len(old), new) for at in _occurrences(text, old, len(old))]
+    if exact:
+        return "exact", exact
+    wanted = old.removesuffix("\n").split("\n")
+    if not any(line.strip() for line in wanted):
+        return "exact", []
+    block = _Block(text, wanted, old.endswith("\n"), new)
+    way: Way = "trimmed"
+    first_lines = block.like(str.rstrip)
+    if not first_lines:
+        way, first_lines = "indentation", block.like_dedented()
+    if not first_lines:
+        way, first_lines = "trimmed", block.like(str.strip)
+    return way, [block.match(first) for first in first_lines]
+
+
+def _occurrences(text: str, part: str, step: int) -> Iterator[int]:
+    at = text.find(part)
+    while at >= 0:
+        yield at
+        at = text.find(part, at + step)
+
+
+class _Block:
+    """The lines of `old` as a block that is looked for among the lines of a text."""
+
+    def __init__(self, text: str, wanted: Sequence[str], whole: bool, new: str) -> None:
+        self._lines = text.split("\n")
+        self._starts = [0, *accumulate(len(line) + 1 for line in self._lines)]
+        self._length = len(text)
+        self._wanted = wanted
+        self._whole = whole
+        self._new = new
+
+    def like(self, form: Callable[[str], str]) -> list[int]:
+        """The first lines of places whose lines are the wanted ones in this form."""
+        return list(self._places(form, overlapping=False))
+
+    def like_dedented(self) -> list[int]:
+        """The first lines of places that differ from the wanted ones in their common indentation.
+
+        None are found where too many overlapping places would have to be compared.
+        """
+        wanted = _dedented(self._wanted)
+        size = sum(map(len, self._wanted)) + len(self._wanted)
+        found: list[int] = []
+        for number, first in enumerate(self._places(str.strip, overlapping=True)):
+            if number * size > MAX_COMPARED:
+                return []
+            free = not found or first >= found[-1] + len(self._wanted)
+            if free and _dedented(self._lines[first : first + len(self._wanted)]) == wanted:
+                found.append(first)
+        return found
+
+    def _places(self, form: Callable[[str], str], *, overlapping: bool) -> Iterator[int]:
+        forms = [form(line) for line in self._lines]
+        starts = [0, *accumulate(len(line) + 1 for line in forms)]
+        part = "\n".join(["", *map(form, self._wanted), ""])
+        joined = "\n".join(["", *forms, ""])
+        for at in _occurrences(joined, part, 1 if overlapping else len(part) - 1):
+            yield bisect.bisect_left(starts, at)
+
+    def match(self, first: int) -> _Match:
+        """The place that starts with line `first`, and what comes there."""
+        last = first + len(self._wanted)
+        end = min(self._starts[last], self._length) if self._whole else self._starts[last] - 1
+        replacement = _indented(self._new, self._wanted, self._lines[first:last])
+        at_end = self._whole and last >= len(self._lines)
+        return _Match(self._starts[first], end, replacement.removesuffix("\n") if at_end else replacement)
+
+
+def _indentation(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
+
+
+def _dedented(lines: Sequence[str]) -> list[str]:
+    """Lines without the indentation that all of them have, and without whitespace at their ends."""
+    indentations = [_indentation(line) for line in lines if line.strip()]
+    low, high = min(indentations), max(indentations)
+    # What the first and the last in order have in common, all between them have too.
+    pairs = enumerate(zip(low, high, strict=False))
+    common = next((at for at, (left, right) in pairs if left != right), min(len(low), len(high)))
+    return [line[common:].rstrip() if line.strip() else "" for line in lines]
+
+
+def _indented(new: str, wanted: Sequence[str], found: Sequence[str]) -> str:
+    """`new`, written with the indentation of `wanted`, with that of `found`."""
+    known: dict[str, str] = {}
+    for line, there in zip(wanted, found, strict=True):
+        if line.strip():
+            known.setdefault(_indentation(line), _indentation(there))
+    lengths = sorted({len(key) for key in known}, reverse=True)
+    outer = min(known, key=len)
+
+    def placed(line: str) -> str:
+        own = _indentation(line)
+        if not line.strip():
+            return line
+        for length in lengths:
+            if length <= len(own) and own[:length] in known:
+                return known[own[:length]] + line[length:]
+        # Further out than anything in `wanted`: what was put in front of that is put in front of this.
+        return known[outer].removesuffix(outer) + line if known[outer].endswith(outer) else line
+
+    return "\n".join(placed(line) for line in new.split("\n"))
+
+
+def _line_starts(text: str) -> list[int]:
+    return [0, *(newline.end() for newline in re.finditer("\n", text))]
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    more = f" and {len(numbers) - MAX_LISTED} more" if len(numbers) > MAX_LISTED else ""
+    word = "line" if len(numbers) == 1 else "lines"
+    return f"{word} {', '.join(map(str, numbers[:MAX_LISTED]))}{more}"
+
+
+def _several(text: str, matches: Sequence[_Match], path: str) -> str:
+    starts = _line_starts(text)
+    numbers = [bisect.bisect_right(starts, match.start) for match in matches]
+    return (
+        f"old_string was found {len(matches)} times in {path} ({_listed(numbers)}). "
+        "Give more of the lines around it so that it fits one place, or set replace_all."
+    )
+
+
+def _not_found(text: str, old: str, path: str) -> str:
+    first = next((line.strip() for line in old.split("\n") if line.strip()), "")
+    numbers = [n for n, line in enumerate(text.split("\n"), 1) if first and line.strip() == first]
+    hint = (
+        f" Its first line is {_listed(numbers)} of the file, but what follows differs." if numbers else ""
+    )
+    return (
+        f"old_string was not found in {path}, not even with whitespace left out.{hint} "
+        "Read the file again and copy the text as it stands there."
+    )

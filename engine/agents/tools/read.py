@@ -1,0 +1,96 @@
+"""The `read` tool: a file's text, or some lines of it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ..errors import ToolError
+from ..tool import ToolContext, ToolOutput, define_tool
+from .cutting import kilobytes, whole_characters
+from .files import NotTextError, Target, read_lines
+
+MAX_BYTES = 102_400
+MAX_LINE_NUMBER = 2**31
+
+
+class ReadInput(BaseModel):
+    """Which file and, if wanted, which lines."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    path: Annotated[str, Field(description="The file to read.")]
+    offset: Annotated[
+        int, Field(ge=1, le=MAX_LINE_NUMBER, description="The first line to read, from 1.")
+    ] = 1
+    limit: Annotated[
+        int | None, Field(ge=1, le=MAX_LINE_NUMBER, description="How many lines to read at most.")
+    ] = None
+
+
+async def _run(given: ReadInput, ctx: ToolContext) -> ToolOutput:
+    target = Target(ctx.runtime, given.path, ctx.abort)
+    first = given.offset
+    # One line and one byte more than can be shown tell whether the file goes on.
+    count = None if given.limit is None else given.limit + 1
+    data = await read_lines(target, first, count, MAX_BYTES + 1)
+    if b"\0" in data:
+        raise NotTextError(f"{given.path} is a binary file (it holds NUL bytes).")
+    if not data and first > 1:
+        raise ToolError(f"{given.path} ends before line {first}. Read it with a smaller offset.")
+    shown, lines, notice = _shown(data, first, given.limit)
+    text = shown.replace(b"\r\n", b"\n").decode(errors="replace")
+    notices = [notice] if notice else []
+    if _is_not_utf8(shown):
+        notices.append("[Some bytes are not UTF-8; U+FFFD is shown for them.]")
+    if notices:
+        text = "\n".join([text if text.endswith("\n") else f"{text}\n", *notices])
+    return ToolOutput(
+        text or "(empty file)",
+        metadata={
+            "path": given.path,
+            "first_line": first,
+            "last_line": first + lines - 1,
+            "truncated": bool(notice),
+        },
+    )
+
+
+def _shown(data: bytes, first: int, limit: int | None) -> tuple[bytes, int, str]:
+    """What of `data` is shown, how many lines that is, and the notice that says how to go on."""
+    kept = data
+    if len(data) > MAX_BYTES:
+        kept = data[: data.rfind(b"\n", 0, MAX_BYTES) + 1]
+        if not kept:
+            notice = (
+                f"[Line {first} is cut at {kilobytes(MAX_BYTES)}. Read its rest with bash (cut -b), "
+                f"or go on with offset={first + 1}.]"
+            )
+            return whole_characters(data[:MAX_BYTES]), 1, notice
+    lines = kept.split(b"\n")
+    if lines[-1] == b"":
+        lines.pop()
+    if limit is not None and len(lines) > limit:
+        lines = lines[:limit]
+        kept = b"\n".join(lines) + b"\n"
+    if len(kept) == len(data):
+        return kept, len(lines), ""
+    last = first + len(lines) - 1
+    return kept, len(lines), f"[Showing lines {first}-{last}. Go on with offset={last + 1}.]"
+
+
+def _is_not_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return True
+    return False
+
+
+ReadTool = define_tool(
+    "read",
+    f"Read a text file. Long files come in parts of {kilobytes(MAX_BYTES)}; a notice says how to go on.",
+    ReadInput,
+    _run,
+)

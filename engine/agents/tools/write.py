@@ -1,0 +1,74 @@
+"""The `write` tool: a file with this content, new or replaced."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ..errors import ToolError
+from ..runtime.base import Runtime
+from ..tool import ToolContext, ToolOutput, define_tool
+from .diff import unified_diff
+from .files import NoSuchFileError, Target, kind_of, lock_of, read_whole, refuse_unless_file
+
+
+class WriteInput(BaseModel):
+    """Which file, and what will be in it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    path: Annotated[str, Field(description="The file to write; its directories are made.")]
+    content: Annotated[str, Field(description="All of the file's new content.")]
+
+
+async def _run(given: WriteInput, ctx: ToolContext) -> ToolOutput:
+    refuse_half_characters(given.content, "content")
+    target = Target(ctx.runtime, given.path, ctx.abort)
+    async with lock_of(target):
+        await _refuse_what_is_no_file(target)
+        await ctx.runtime.write_file(given.path, given.content)
+    size = len(given.content.encode())
+    return ToolOutput(f"Wrote {size} bytes to {given.path}", metadata={"path": given.path, "bytes": size})
+
+
+async def _refuse_what_is_no_file(target: Target) -> None:
+    kind = await kind_of(target)
+    # One that may be written and not read is still a file.
+    if kind not in ("missing", "unreadable"):
+        refuse_unless_file(target.path, kind)
+
+
+async def _preview(given: WriteInput, runtime: Runtime) -> str:
+    target = Target(runtime, given.path)
+    try:
+        refuse_half_characters(given.content, "content")
+        await _refuse_what_is_no_file(target)
+    except ToolError as error:
+        return f"This write would fail: {error}"
+    try:
+        return unified_diff(given.path, await read_whole(target), given.content)
+    except NoSuchFileError:
+        return unified_diff(given.path, None, given.content)
+    except ToolError as error:
+        diff = unified_diff(given.path, "", given.content)
+        return f"All of {given.path} would be replaced. What it holds cannot be shown: {error}\n{diff}"
+
+
+def refuse_half_characters(text: str, what: str) -> None:
+    """Raises `ToolError` for text that UTF-8 cannot hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ToolError(
+            f"The {what} holds half a surrogate pair at character {error.start}, which no file can."
+        ) from error
+
+
+WriteTool = define_tool(
+    "write",
+    "Write a file: a new one, or all of an existing one anew. Use edit to change a part.",
+    WriteInput,
+    _run,
+    preview=_preview,
+)

@@ -1,0 +1,177 @@
+"""The `bash` tool, statement by statement."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.agents import (
+    AbortSignal,
+    AgentRuntimeError,
+    BashTool,
+    C,
+    ExecResult,
+    LocalRuntime,
+    T,
+    ToolContext,
+    ToolInputError,
+    ToolResultEvent,
+)
+
+from ..script import watched
+from .places import Shelf, output, text
+
+
+class TestInterface:
+    def test_parameters(self) -> None:
+        """A-120: `command` is a string and required, `timeout` is not; nothing else is known."""
+        assert (BashTool.name, BashTool.description) == (
+            "bash",
+            "Execute a shell command and return the output.",
+        )
+        parameters = BashTool.parameters
+        assert set(parameters) == {"type", "properties", "required", "additionalProperties"}
+        assert parameters["properties"]["command"]["type"] == "string"
+        assert parameters["required"] == ["command"]
+        assert parameters["additionalProperties"] is False
+
+    @pytest.mark.parametrize("args", [{}, {"command": 1}, {"command": "true", "cwd": "/"}])
+    async def test_other_arguments(self, tmp_path: Path, args: dict[str, object]) -> None:
+        """A-120: anything else than a command and a timeout is refused."""
+        with pytest.raises(ToolInputError, match="Invalid arguments for bash"):
+            await text(BashTool, tmp_path, **args)
+
+    async def test_timeout(self, tmp_path: Path) -> None:
+        """A-120: the timeout is in seconds; 0 and none wait."""
+        with pytest.raises(TimeoutError, match=r"Command timed out after 0\.2s"):
+            await text(BashTool, tmp_path, command="sleep 1000", timeout=0.2)
+        assert await text(BashTool, tmp_path, command="sleep 0.01; echo x", timeout=0) == "x\n"
+
+
+class TestText:
+    @pytest.mark.parametrize(
+        ("command", "shown"),
+        [
+            ("printf a", "a"),
+            ("printf '\\n'", "\n"),
+            ("printf a; printf b >&2", "a\n[stderr] b"),
+            ("printf b >&2; exit 2", "[stderr] b\n[exit code: 2]"),
+            ("echo a; exit 1", "a\n\n[exit code: 1]"),
+            ("kill -9 $$", "[exit code: 137]"),
+        ],
+    )
+    async def test_parts(self, tmp_path: Path, command: str, shown: str) -> None:
+        """A-121: the parts that are not empty, joined by a newline."""
+        assert await text(BashTool, tmp_path, command=command) == shown
+
+    @pytest.mark.parametrize("code", [0, 1, 255])
+    async def test_exit_code(self, tmp_path: Path, code: int) -> None:
+        """A-122: no exit code is an error result; the metadata has it, and nets count it as failed."""
+        made = await output(BashTool, tmp_path, command=f"exit {code}")
+        assert (made.is_error, made.metadata["exit_code"], made.failed) == (False, code, code != 0)
+
+
+class TestFailure:
+    async def test_abort(self) -> None:
+        """A-123: an abort while the command runs is an error result with the runtime's message."""
+        w = await watched(C(c1=("bash", {"command": "echo started; sleep 1000"})), T("ok"))
+        w.session.on("tool_progress", lambda event: w.session.abort())
+        await w.say("go")
+        [result] = [event for event in w.events if isinstance(event, ToolResultEvent)]
+        assert (result.is_error, result.result) == (True, "The operation was aborted")
+
+    async def test_no_runtime(self) -> None:
+        """A-123: whatever a runtime raises is the result's text."""
+        w = await watched(C(c1=("bash", {"command": "true"})), T("ok"), runtime=Shelf({}, raises=True))
+        assert 'result c1 err "there is no shell here"' in await w.say("go")
+
+
+def spilled(shown: str) -> tuple[str, str, Path]:
+    """A long output's tail, what the notice says of the lines, and the file with all of it."""
+    found = re.fullmatch(
+        r"(?s)(.*)\n\n\[Showing lines (.*)\. Full output: (/tmp/interlock-[\w-]+\.log)\]", shown
+    )
+    assert found is not None, shown[-300:]
+    return found[1], found[2], Path(found[3])
+
+
+class TestLongOutput:
+    async def test_just_short(self, tmp_path: Path) -> None:
+        """§9: 2,000 lines are shown as they are."""
+        shown = await text(BashTool, tmp_path, command="seq 2000")
+        assert shown == "".join(f"{number}\n" for number in range(1, 2001))
+
+    async def test_lines(self, tmp_path: Path) -> None:
+        """§9: of more lines the last 2,000 are shown, with exit code; all of them are in a file."""
+        made = await output(BashTool, tmp_path, command="seq 3000; exit 3")
+        tail, lines, path = spilled(made.text)
+        try:
+            full = "".join(f"{number}\n" for number in range(1, 3001)) + "\n[exit code: 3]"
+            assert path.read_text() == full
+            assert path.stat().st_mode & 0o077 == 0
+            assert tail == "\n".join(full.split("\n")[-2000:])
+            assert lines == "1003-3002 of 3002"
+            assert made.metadata == {"exit_code": 3, "truncated": False, "full_output": str(path)}
+        finally:
+            path.unlink()
+
+    async def test_bytes(self, tmp_path: Path) -> None:
+        """§9: of more than 50 KB the last whole lines that fit are shown."""
+        made = await output(
+            BashTool, tmp_path, command="for i in $(seq 600); do printf '%0100d\n' $i; done"
+        )
+        tail, lines, path = spilled(made.text)
+        path.unlink()
+        shown = tail.split("\n")
+        assert [len(line) for line in shown] == [100] * (51_200 // 101)
+        assert lines == f"{601 - len(shown)}-600 of 600"
+        assert shown[-1].endswith("600")
+
+    async def test_one_line(self, tmp_path: Path) -> None:
+        """§9: of one line without end the last 50 KB are shown, in whole characters."""
+        made = await output(BashTool, tmp_path, command="printf '€%.0s' $(seq 20000)")
+        tail, lines, path = spilled(made.text)
+        path.unlink()
+        assert tail == "€" * (51_200 // 3)
+        assert lines == "1-1 of 1, cut to the last 50.0KB"
+
+    async def test_cut_by_the_runtime(self, tmp_path: Path) -> None:
+        """§9, A-102: what the runtime left out is in no file, and the metadata says so."""
+        made = await output(
+            BashTool, LocalRuntime(tmp_path, output_limit=60_000), command="yes | head -c 90000"
+        )
+        _, _, path = spilled(made.text)
+        assert len(path.read_text()) == 60_000
+        path.unlink()
+        assert made.metadata["truncated"] is True
+
+    async def test_no_place(self) -> None:
+        """§9: where the file cannot be written, the notice says that the rest is lost."""
+
+        class Full(Shelf):
+            async def exec(self, command: str, **options: object) -> ExecResult:
+                return ExecResult("x\n" * 3000, "", 0)
+
+            async def write_file(self, path: str, content: str) -> None:
+                raise AgentRuntimeError("no space left")
+
+        made = await output(BashTool, Full({}), command="yes")
+        assert made.text.endswith(
+            "\n\n[Showing lines 1001-3000 of 3000. The rest is lost: no space left]"
+        )
+        assert made.metadata["full_output"] is None
+
+    async def test_strange_call_id(self) -> None:
+        """§9: the file's name is plain, whatever the model's endpoint calls the call."""
+
+        class Long(Shelf):
+            async def exec(self, command: str, **options: object) -> ExecResult:
+                return ExecResult("x\n" * 3000, "", 0)
+
+        shelf = Long({})
+        ctx = ToolContext(shelf, AbortSignal(), call_id="../../etc/" + "x" * 500)
+        await BashTool.execute({"command": "yes"}, ctx)
+        [path] = shelf.files
+        assert re.fullmatch(r"/tmp/interlock-______etc_x{54}-[0-9a-f]{16}\.log", path)

@@ -1,0 +1,257 @@
+"""The `edit` tool."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.engine.agents import EditTool, LocalRuntime, ToolError
+from interlock.engine.agents.tools.matching import edit
+
+from .places import Shelf, output
+
+
+def edited(text: str, old: str, new: str, *, replace_all: bool = False) -> tuple[str, int, str]:
+    """What becomes of a text, in how many places, and how they were found."""
+    made = edit(text, old, new, replace_all=replace_all, path="f")
+    return made.text, made.replacements, made.way
+
+
+class TestExact:
+    async def test_file(self, tmp_path: Path) -> None:
+        """§9: the text is replaced; the metadata says how it was found and has a diff."""
+        (tmp_path / "a.py").write_text("one\ntwo\nthree\n")
+        made = await output(EditTool, tmp_path, path="a.py", old_string="two", new_string="2")
+        assert made.text == "Edited a.py (1 replacements)"
+        assert made.metadata == {
+            "path": "a.py",
+            "replacements": 1,
+            "matched": "exact",
+            "diff": "--- a.py\n+++ a.py\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three",
+        }
+        assert (tmp_path / "a.py").read_text() == "one\n2\nthree\n"
+
+    async def test_all(self, tmp_path: Path) -> None:
+        """§9: replace_all replaces every occurrence."""
+        (tmp_path / "a").write_text("x x\nx")
+        made = await output(
+            EditTool, tmp_path, path="a", old_string="x", new_string="xx", replace_all=True
+        )
+        assert made.text == "Edited a (3 replacements)"
+        assert (tmp_path / "a").read_text() == "xx xx\nxx"
+
+    def test_before_others(self) -> None:
+        """§9: an exact match wins over places that only look alike."""
+        assert edited("  a\na\n", "  a\n", "b\n") == ("b\na\n", 1, "exact")
+
+    @given(
+        st.text("ab \n", max_size=12),
+        st.text("ab \n", min_size=1, max_size=3),
+        st.text("ab\n", max_size=3),
+    )
+    def test_as_python_replaces(self, text: str, old: str, new: str) -> None:
+        """§9: with replace_all an exact match does what `str.replace` does."""
+        if old in text and old != new:
+            assert edited(text, old, new, replace_all=True) == (
+                text.replace(old, new),
+                text.count(old),
+                "exact",
+            )
+
+
+class TestTrimmed:
+    def test_ends_of_lines(self) -> None:
+        """§9: whitespace at the ends of lines may differ."""
+        text = "def f():  \n    return 1\t\n\nx\n"
+        made = edited(text, "def f():\n    return 1", "def f():\n    return 2")
+        assert made == ("def f():\n    return 2\n\nx\n", 1, "trimmed")
+
+    def test_around_lines(self) -> None:
+        """§9: so may all whitespace around lines; known indentations are kept as the file has them."""
+        text = "if a:\n\tif b:\n\t\tc()\n"
+        made = edited(text, "if b:\n    c()\n", "if b:\n    d()\n    e()\n")
+        assert made == ("if a:\n\tif b:\n\t\td()\n\t\te()\n", 1, "trimmed")
+
+    def test_only_whitespace(self) -> None:
+        """§9: blank lines alone fit nothing but themselves."""
+        with pytest.raises(ToolError, match="was not found"):
+            edited("a\n\n\nb", "  \n  ", "x")
+
+    def test_part_of_a_line(self) -> None:
+        """§9: only whole lines are compared without whitespace."""
+        with pytest.raises(ToolError, match="was not found"):
+            edited("foo(a,  b)\n", "a, b", "b, a")
+
+
+class TestIndentation:
+    def test_moved_block(self) -> None:
+        """§9: a block is found at another depth, and what replaces it is put there."""
+        text = "class A:\n    def f(self):\n        if x:\n            return 1\n"
+        made = edited(text, "if x:\n    return 1", "if y:\n    return 2\nreturn 3")
+        after = "class A:\n    def f(self):\n        if y:\n            return 2\n        return 3\n"
+        assert made == (after, 1, "indentation")
+
+    def test_too_deep(self) -> None:
+        """§9: a block that was given too deep is moved out."""
+        made = edited("a:\n  b\n", "        a:\n          b\n", "        a:\n          c\n")
+        assert made == ("a:\n  c\n", 1, "indentation")
+
+    def test_decides_between_places(self) -> None:
+        """§9: of places that differ in inner indentation the one that has it right is meant."""
+        text = " a\n b\n\n    a\n      b\n"
+        assert edited(text, "a\n  b\n", "c\n  d\n") == (" a\n b\n\n    c\n      d\n", 1, "indentation")
+
+    def test_blank_lines(self) -> None:
+        """§9: blank lines have no indentation to compare and get none."""
+        text = "    a\n\n    b\n"
+        assert edited(text, "a\n  \nb", "a\n\nc") == ("    a\n\n    c\n", 1, "indentation")
+
+    @given(
+        st.lists(st.tuples(st.integers(0, 3), st.sampled_from("abc")), min_size=1, max_size=6),
+        st.integers(1, 3),
+        st.sampled_from([" ", "    ", "\t"]),
+    )
+    def test_any_depth(self, lines: list[tuple[int, str]], depth: int, unit: str) -> None:
+        """§9: a block moved in by any depth is found and what replaces it is at that depth."""
+        lines = [(0, "start"), *lines]
+        block = "".join(f"{unit * level}{name}\n" for level, name in lines)
+        new = block.replace("start", "stop")
+        there = "".join(f"{unit * (level + depth)}{name}\n" for level, name in lines)
+        made = edited(f"begin\n{there}end\n", block, new)
+        assert made[0] == f"begin\n{there.replace('start', 'stop')}end\n"
+
+
+class TestLineEndings:
+    async def test_windows(self, tmp_path: Path) -> None:
+        """§9: a file with CRLF keeps it, whatever the strings have."""
+        (tmp_path / "a").write_bytes(b"one\r\ntwo\r\nthree\r\n")
+        await output(EditTool, tmp_path, path="a", old_string="one\ntwo\n", new_string="1\n2\n2b\n")
+        assert (tmp_path / "a").read_bytes() == b"1\r\n2\r\n2b\r\nthree\r\n"
+
+    async def test_unix(self, tmp_path: Path) -> None:
+        """§9: a file without CRLF gets none."""
+        (tmp_path / "a").write_bytes(b"one\ntwo\n")
+        await output(EditTool, tmp_path, path="a", old_string="one\r\ntwo", new_string="1\r\n2")
+        assert (tmp_path / "a").read_bytes() == b"1\n2\n"
+
+    def test_mixed(self) -> None:
+        """§9: lines that are not replaced keep the ending that they have."""
+        made = edited("a\nb\r\nc\r\nd\r\ne\n", "c\nd", "C\nD")
+        assert made[0] == "a\nb\r\nC\r\nD\r\ne\n"
+
+    @given(st.lists(st.text("ab ", max_size=3), min_size=1, max_size=6), st.data())
+    def test_same_edit(self, lines: list[str], data: st.DataObject) -> None:
+        """§9: a file with CRLF ends as the same file without it, but for the CRLF."""
+        text = "\n".join(lines)
+        start = data.draw(st.integers(0, len(text)))
+        old = text[start : data.draw(st.integers(start, len(text)))]
+        new = data.draw(st.text("ab \n", max_size=4))
+        results = []
+        for form in (text, text.replace("\n", "\r\n")):
+            try:
+                results.append(edited(form, old, new, replace_all=True)[0].replace("\r\n", "\n"))
+            except ToolError as error:
+                results.append(str(error))
+        assert results[0] == results[1]
+        if "\n" in text and old and old != new:
+            windows = edited(text.replace("\n", "\r\n"), old, new, replace_all=True)[0]
+            assert windows.count("\r\n") == windows.count("\n")
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("old", "new", "why"),
+        [
+            ("", "x", "old_string is empty: give the text to replace, or make a file with write"),
+            ("one", "one", "old_string and new_string are the same"),
+            ("none", "x", "old_string was not found in a.* Read the file again"),
+            ("two\nfour", "x", r"Its first line is lines 2, 4 of the file, but what follows differs"),
+            ("two", "x", r"found 2 times in a \(lines 2, 4\).* or set replace_all"),
+        ],
+    )
+    async def test_reasons(self, tmp_path: Path, old: str, new: str, why: str) -> None:
+        """§9: an edit that cannot be made says what to do, and changes nothing."""
+        (tmp_path / "a").write_text("one\ntwo\nthree\ntwo\n")
+        with pytest.raises(ToolError, match=why):
+            await output(EditTool, tmp_path, path="a", old_string=old, new_string=new)
+        assert (tmp_path / "a").read_text() == "one\ntwo\nthree\ntwo\n"
+
+    def test_several_trimmed(self) -> None:
+        """§9: several places without whitespace are as ambiguous as exact ones."""
+        with pytest.raises(ToolError, match=r"found 2 times in f \(lines 1, 4\)"):
+            edited("a \nb\nc\na \nb\n", "a\nb", "x")
+
+    async def test_missing(self, tmp_path: Path) -> None:
+        """§9: there must be a file to edit."""
+        with pytest.raises(ToolError, match="No such file: a"):
+            await output(EditTool, tmp_path, path="a", old_string="x", new_string="y")
+
+    @pytest.mark.parametrize(
+        ("content", "why"),
+        [
+            (b"x\0", "a is a binary file"),
+            (b"x\xff", "a is not UTF-8 text .byte 0xff at offset 1"),
+            (b"x" * 800_000, "a has more than 750.0KB"),
+        ],
+    )
+    async def test_what_is_no_text(self, tmp_path: Path, content: bytes, why: str) -> None:
+        """§9: a file that an edit would damage is left alone."""
+        (tmp_path / "a").write_bytes(content)
+        with pytest.raises(ToolError, match=why):
+            await output(EditTool, tmp_path, path="a", old_string="x", new_string="y", replace_all=True)
+        assert (tmp_path / "a").read_bytes() == content
+
+    async def test_no_text_without_a_shell(self) -> None:
+        """§9: where only decoded text can be had, a replaced byte is seen."""
+        shelf = Shelf({"a": "x\ufffd"})
+        with pytest.raises(ToolError, match="a is not UTF-8 text"):
+            await output(EditTool, shelf, path="a", old_string="x", new_string="y")
+        assert shelf.files == {"a": "x\ufffd"}
+
+
+class TestSideBySide:
+    @pytest.mark.parametrize("shell", [True, False], ids=["shell", "no shell"])
+    async def test_one_file(self, tmp_path: Path, shell: bool) -> None:
+        """§9: calls of one step run together, and each edit of a file lasts."""
+        names = [f"line{number}" for number in range(8)]
+        before = "".join(f"{name}.\n" for name in names)
+        (tmp_path / "a").write_text(before)
+        runtime = LocalRuntime(tmp_path) if shell else Hesitant({"a": before})
+        await asyncio.gather(
+            *(
+                output(EditTool, runtime, path="a", old_string=f"{name}.", new_string=f"{name}!")
+                for name in names
+            )
+        )
+        assert await runtime.read_file("a") == before.replace(".", "!")
+
+
+class Hesitant(Shelf):
+    """Lets others run while it reads."""
+
+    async def read_file(self, path: str) -> str:
+        content = await super().read_file(path)
+        await asyncio.sleep(0)
+        return content
+
+
+class TestHostile:
+    @pytest.mark.parametrize(
+        ("text", "old"),
+        [
+            ("a\n" * 300_000, " a\n" * 100_000 + "b"),
+            (" \n" * 300_000, "  \n" * 1_000 + "b"),
+            ("a" * 700_000, "a" * 300_000 + "b"),
+            (" a\n" * 200_000, "a\n" * 20_000),
+            (" a\n" * 200_000, "  a\n a\n" * 20_000),
+        ],
+        ids=["lines", "blanks", "characters", "indented", "uneven"],
+    )
+    def test_repetition(self, text: str, old: str) -> None:
+        """§9: texts that repeat themselves are refused at once; a quadratic search would hang."""
+        with pytest.raises(ToolError, match="found"):
+            edited(text, old, "x")

@@ -1,0 +1,198 @@
+"""The `web_fetch` tool, statement by statement, against a real HTTP server."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
+
+import pytest
+
+from interlock.engine.agents import (
+    AbortSignal,
+    C,
+    LocalRuntime,
+    T,
+    ToolContext,
+    ToolError,
+    ToolInputError,
+    ToolResultEvent,
+    WebFetchTool,
+    create_web_fetch_tool,
+)
+from interlock.engine.agents.tools import web_fetch
+
+from ..script import until, watched
+from ..test_web_fetch import NOTICE, Site, fetch
+
+
+@pytest.fixture(scope="module", name="site")
+def served() -> Iterator[Site]:
+    site = Site()
+    yield site
+    site.server.shutdown()
+    site.server.server_close()
+
+
+class TestRequest:
+    async def test_method(self, site: Site) -> None:
+        """A-124: the method is GET unless another is given; then it is sent in capitals."""
+        url = site.page("/method", b"ok")
+        await fetch(url)
+        assert (site.requests[-1][0], site.requests[-1][3]) == ("GET", b"")
+        await fetch(url, method="post", body="x")
+        assert (site.requests[-1][0], site.requests[-1][3]) == ("POST", b"x")
+
+    @pytest.mark.parametrize(
+        "args",
+        [{}, {"url": 5}, {"url": "http://x", "headers": {"a": 1}}, {"url": "http://x", "follow": True}],
+    )
+    async def test_arguments(self, args: dict[str, object]) -> None:
+        """A-124: the url is required, headers map strings to strings, and nothing else is known."""
+        with pytest.raises(ToolInputError, match="Invalid arguments for web_fetch"):
+            await WebFetchTool.execute(args, ToolContext(LocalRuntime(), AbortSignal()))
+
+    @pytest.mark.parametrize("headers", [{"X-A": "a\r\nX-B: b"}, {"X-A": "\ud800"}, {"X A": "a"}])
+    async def test_headers_that_cannot_be(self, site: Site, headers: dict[str, str]) -> None:
+        """A-126: a header that HTTP cannot send is an error, and nothing is sent."""
+        url = site.page("/headers", b"ok")
+        before = len(site.requests)
+        with pytest.raises(ToolError, match=r"Request failed|HTTP cannot send"):
+            await fetch(url, headers=headers)
+        assert len(site.requests) == before
+
+    @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+    async def test_redirects(self, site: Site, status: int) -> None:
+        """A-124, A-127: every redirect is followed; the metadata has the URL where it ended."""
+        end = site.page("/end", b"there")
+        start = site.page(f"/start{status}", status=status, headers={"location": "/end"})
+        made = await WebFetchTool.execute({"url": start}, ToolContext(LocalRuntime(), AbortSignal()))
+        assert made.text.endswith("\n\nthere")
+        assert made.metadata == {"status": 200, "url": end}
+
+    @pytest.mark.parametrize("status", [400, 404, 500, 503])
+    async def test_error_status(self, site: Site, status: int) -> None:
+        """A-124: no status is an error result."""
+        url = site.page(f"/status{status}", b"sorry", status)
+        w = await watched(C(c1=("web_fetch", {"url": url})), T("ok"), tools=[WebFetchTool])
+        await w.say("go")
+        [result] = [event for event in w.events if isinstance(event, ToolResultEvent)]
+        assert not result.is_error
+        assert result.result.startswith(f"Status: {status} ")
+        assert result.result.endswith("\n\nsorry")
+
+
+class TestBody:
+    async def test_sixty_kibibytes(self, site: Site) -> None:
+        """A-125: of 60 KiB exactly 51,200 bytes are shown, then the notice."""
+        text = await fetch(site.page("/sixty", b"a" * 61_440))
+        assert text == "Status: 200 OK\nContent-Type: text/plain\n\n" + "a" * 51_200 + NOTICE
+
+    async def test_compressed(self, site: Site) -> None:
+        """A-125: the limit counts what comes out of a compressed body."""
+        url = site.page("/gzip", gzip.compress(b"a" * 60_000), headers={"content-encoding": "gzip"})
+        assert (await fetch(url)).split("\n\n", 1)[1] == "a" * 51_200 + NOTICE
+
+    @pytest.mark.parametrize("size", [51_200, 51_201])
+    async def test_in_pieces(self, site: Site, size: int) -> None:
+        """A-125: a further byte counts also when it comes in a piece of its own."""
+
+        def serve(handler: BaseHTTPRequestHandler) -> None:
+            handler.send_response(200)
+            handler.end_headers()
+            for start, end in ((0, 51_200), (51_200, size)):
+                handler.wfile.write(b"a" * (end - start))
+                handler.wfile.flush()
+
+        site.pages[f"/pieces{size}"] = serve
+        text = await fetch(site.url(f"/pieces{size}"))
+        assert text.endswith(NOTICE) == (size > 51_200)
+
+    @pytest.mark.parametrize("status", [204, 304, 200])
+    async def test_none(self, site: Site, status: int) -> None:
+        """A-127: no body is empty text."""
+        url = site.page(f"/none{status}", status=status, headers={"content-length": "0"})
+        assert (await fetch(url)).endswith("\nContent-Type: unknown\n\n")
+
+
+class TestFailure:
+    async def test_fifteen_seconds(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A-126: the ready-made tool gives everything together 15 seconds."""
+        given: list[float | None] = []
+        real = asyncio.timeout
+
+        def spy(seconds: float | None) -> asyncio.Timeout:
+            given.append(seconds)
+            return real(seconds)
+
+        monkeypatch.setattr(web_fetch.asyncio, "timeout", spy)
+        await fetch(site.page("/fast", b"ok"))
+        assert given[0] == 15.0
+
+    async def test_timeout_of_all_hops(self, site: Site) -> None:
+        """A-126: a chain of redirects has no more time than one request; the result is an error."""
+        release = threading.Event()
+
+        def stuck(handler: BaseHTTPRequestHandler) -> None:
+            release.wait(10)
+
+        site.pages["/stuck"] = stuck
+        url = site.page("/to-stuck", status=302, headers={"location": "/stuck"})
+        w = await watched(
+            C(c1=("web_fetch", {"url": url})), T("ok"), tools=[create_web_fetch_tool(timeout=0.3)]
+        )
+        assert f'result c1 err "Request timed out after 0.3s: {url}"' in await w.say("go")
+        release.set()
+
+    async def test_abort(self, site: Site) -> None:
+        """A-126: the run's abort ends the request; the result is an error."""
+        asked, release = threading.Event(), threading.Event()
+
+        def stuck(handler: BaseHTTPRequestHandler) -> None:
+            asked.set()
+            release.wait(10)
+
+        site.pages["/abort"] = stuck
+        w = await watched(C(c1=("web_fetch", {"url": site.url("/abort")})), T("ok"), tools=[WebFetchTool])
+        w.session.send("go")
+        await until(asked.is_set)
+        w.session.abort()
+        await w.session.wait_for_idle()
+        release.set()
+        [result] = [event for event in w.events if isinstance(event, ToolResultEvent)]
+        assert (result.is_error, result.result) == (True, "The operation was aborted")
+
+    @pytest.mark.parametrize("url", ["http://[1", "nonsense", "ftp://127.0.0.1/", "http://127.0.0.1:1/"])
+    async def test_is_an_error_result(self, url: str) -> None:
+        """A-126, A-127: an invalid URL, another scheme and a refused connection are error results."""
+        w = await watched(C(c1=("web_fetch", {"url": url})), T("ok"), tools=[WebFetchTool])
+        await w.say("go")
+        [result] = [event for event in w.events if isinstance(event, ToolResultEvent)]
+        assert result.is_error
+        assert result.result
+
+
+class TestEveryHop:
+    async def test_checked_before_anything_is_sent(self, site: Site) -> None:
+        """A-127: the check sees the first URL, each redirect's and the last, each before its request."""
+        end = site.page("/hop3", b"end")
+        middle = site.page("/hop2", status=307, headers={"location": "/hop3"})
+        start = site.page("/hop1", status=302, headers={"location": middle})
+        before = len(site.requests)
+        seen: list[tuple[str, int]] = []
+        await fetch(
+            start,
+            create_web_fetch_tool(check_url=lambda url: seen.append((url, len(site.requests) - before))),
+        )
+        assert seen == [(start, 0), (middle, 1), (end, 2)]
+
+    @pytest.mark.parametrize(
+        "target", ["file:///etc/passwd", "ftp://127.0.0.1/", "gopher://127.0.0.1/", "data:,x"]
+    )
+    async def test_scheme(self, site: Site, target: str) -> None:
+        """A-127: a redirect to anything but http and https is refused."""
+        url = site.page("/away", status=302, headers={"location": target})
+        with pytest.raises(ToolError, match=r"Only http and https URLs|Invalid URL"):
+            await fetch(url)
