@@ -58,6 +58,13 @@ class RuntimeAbortError(AgentRuntimeError):
         super().__init__(OPERATION_ABORTED)
 
 
+class RuntimeFileNotFoundError(AgentRuntimeError, FileNotFoundError):
+    """A runtime that is not this machine holds no such file (A-106, A-108)."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"File not found: {path}")
+
+
 OPERATION_ABORTED = "The operation was aborted"
 
 

@@ -1,0 +1,160 @@
+"""A runtime for tests: files in memory, and commands that do what the test says."""
+
+from __future__ import annotations
+
+import inspect
+import posixpath
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+from ..abort import AbortSignal
+from ..errors import AgentRuntimeError, RuntimeFileNotFoundError
+from .base import ExecResult
+from .ending import check_call, ended
+from .output import FLOOD_LIMIT, OUTPUT_LIMIT, Limits, Output
+
+DIRECTORY = "/home/user"
+KILLED = 9
+
+
+class FakeCall:
+    """One command as its script sees it.
+
+    `files` are the runtime's own, by absolute path; `stdin` is always empty (A-109).
+    """
+
+    stdin = ""
+
+    def __init__(self, command: str, cwd: Path, files: dict[str, str], output: Output) -> None:
+        self.command = command
+        self.cwd = cwd
+        self.files = files
+        self._output = output
+
+    def write(self, data: str | bytes) -> None:
+        """Say something on stdout. Does not return when the command has said too much."""
+        self._feed(data, is_error=False)
+
+    def write_error(self, data: str | bytes) -> None:
+        """Say something on stderr. Does not return when the command has said too much."""
+        self._feed(data, is_error=True)
+
+    def _feed(self, data: str | bytes, *, is_error: bool) -> None:
+        content = data.encode() if isinstance(data, str) else data
+        self._output.feed("stderr" if is_error else "stdout", content)
+        if self._output.is_too_much or self._output.problem is not None:
+            raise _Killed
+
+
+Reply = ExecResult | str | int | None
+Script = Callable[[FakeCall], Reply | Awaitable[Reply]]
+
+
+class FakeRuntime:
+    """Files in memory and scripted commands, for tests of agents and tools (A-108).
+
+    `commands` says what each command does, word for word: a text is its stdout, a number its exit code,
+    an `ExecResult` is its result as it is, and a function is called with a `FakeCall` and returns one of
+    these, or nothing for success. `otherwise` answers every other command; without it they end with 127,
+    as with a shell. What a command does with what was written is bound by the same limits, timeout and
+    abort as anywhere. `calls` are the commands so far. `files` maps paths to texts; a directory exists
+    when a file lies in it, and `cwd` does.
+    """
+
+    def __init__(
+        self,
+        commands: Mapping[str, Reply | Script] | None = None,
+        *,
+        cwd: str = DIRECTORY,
+        files: Mapping[str, str] | None = None,
+        otherwise: Script | None = None,
+        output_limit: int = OUTPUT_LIMIT,
+        flood_limit: int = FLOOD_LIMIT,
+    ) -> None:
+        if not cwd.startswith("/"):
+            raise ValueError(f"cwd must start with /, got {cwd!r}")
+        self._cwd = Path(posixpath.normpath(cwd))
+        self._commands = dict(commands or {})
+        self._otherwise = otherwise or _not_found
+        self._limits = Limits(output_limit, flood_limit)
+        self.files = {self._path(path): text for path, text in (files or {}).items()}
+        self.calls: list[str] = []
+
+    @property
+    def cwd(self) -> Path:
+        return self._cwd
+
+    async def exec(
+        self,
+        command: str,
+        *,
+        cwd: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - part of what a command means, not of waiting
+        abort: AbortSignal | None = None,
+        on_data: Callable[[bytes], None] | None = None,
+    ) -> ExecResult:
+        """See `Runtime.exec`. Raises `ValueError` for a negative or undefined timeout."""
+        check_call(command, timeout, abort)
+        directory = self._path(cwd or ".")
+        if not self._is_directory(directory):
+            raise AgentRuntimeError(f"Working directory does not exist: {directory}")
+        self.calls.append(command)
+        script = self._commands.get(command, self._otherwise)
+        output = Output(self._limits, on_data)
+        call = FakeCall(command, Path(directory), self.files, output)
+        return await ended(_play(script, call, output), timeout, abort)
+
+    async def read_file(self, path: str) -> str:
+        """See `Runtime.read_file`."""
+        place = self._path(path)
+        if self._is_directory(place):
+            raise IsADirectoryError(f"Is a directory: {path}")
+        if place not in self.files:
+            raise RuntimeFileNotFoundError(path)
+        return self.files[place]
+
+    async def write_file(self, path: str, content: str) -> None:
+        """See `Runtime.write_file`."""
+        place = self._path(path)
+        if self._is_directory(place):
+            raise IsADirectoryError(f"Is a directory: {path}")
+        self.files[place] = content
+
+    def _path(self, path: str) -> str:
+        return posixpath.normpath(posixpath.join(str(self._cwd), path))
+
+    def _is_directory(self, path: str) -> bool:
+        inside = (self._cwd, *map(PurePosixPath, self.files))
+        return path == str(self._cwd) or any(PurePosixPath(path) in place.parents for place in inside)
+
+
+class _Killed(BaseException):
+    """Ends a script that has said too much; no `except Exception` of the script's keeps it."""
+
+
+async def _play(script: Reply | Script, call: FakeCall, output: Output) -> ExecResult:
+    """What the script's reply amounts to."""
+    try:
+        reply = script(call) if callable(script) else script
+        if inspect.isawaitable(reply):
+            reply = await reply
+        match reply:
+            case ExecResult():
+                call.write(reply.stdout)
+                call.write_error(reply.stderr)
+                result = output.result(reply.exit_code, reply.signal)
+                return replace(result, truncated=result.truncated or reply.truncated)
+            case str():
+                call.write(reply)
+                return output.result(0)
+            case _:
+                return output.result(reply or 0)
+    except _Killed:
+        return output.result(128 + KILLED, KILLED)
+
+
+def _not_found(call: FakeCall) -> int:
+    words = call.command.split()
+    call.write_error(f"sh: {words[0] if words else ''}: not found\n")
+    return 127

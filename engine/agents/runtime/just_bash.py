@@ -1,0 +1,277 @@
+"""A shell without a machine: just-bash interprets commands in this process, over files in memory.
+
+Agents' tests, demonstrations and untrusted snippets need no process, no disk and no network this way. The
+interpreter is Python: what it does in one step that never comes back to Python, such as matching a
+catastrophic regular expression, holds up the whole program, and it can use up the program's memory.
+Where commands come from somebody hostile, use `SandboxRuntime`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import importlib
+import inspect
+import sys
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
+
+from ..abort import AbortSignal
+from ..errors import AgentRuntimeError, RuntimeFileNotFoundError
+from .base import ExecResult
+from .ending import check_call, ended
+from .output import FLOOD_LIMIT, OUTPUT_LIMIT, Limits, Output
+
+if TYPE_CHECKING:
+    import just_bash
+    from just_bash.types import IFileSystem
+
+T = TypeVar("T")
+
+DIRECTORY = "/home/user"
+GIVE_UP_SECONDS = 1.0
+ASK_AGAIN_SECONDS = 0.02
+
+
+class JustBashRuntime:
+    """Runs commands with just-bash; they share files in memory and nothing else (A-108).
+
+    Each command is a shell of its own in a thread of its own, so the program goes on meanwhile. It has no
+    standard input, no network and no processes: what it puts into the background runs in line, and no
+    signal ends it. Output is text and comes in one piece at the end. Loops end by just-bash's own limits,
+    which is an `AgentRuntimeError`. A command that is stopped by its timeout or an abort can change no
+    file from then on; its thread is ended, or, if it is deep in one step, left to end by itself.
+
+    `files` maps paths to texts; relative ones start at `cwd`, which always exists.
+    Raises `AgentRuntimeError` where the just-bash package is not installed.
+    """
+
+    def __init__(
+        self,
+        cwd: str = DIRECTORY,
+        *,
+        files: Mapping[str, str] | None = None,
+        env: Mapping[str, str] | None = None,
+        output_limit: int = OUTPUT_LIMIT,
+    ) -> None:
+        self._shell, files_in_memory = _package()
+        self._cwd = Path(cwd)
+        if not self._cwd.is_absolute():
+            raise ValueError(f"cwd must start with /, got {cwd!r}")
+        self._env = dict(env or {})
+        self._limits = Limits(output_limit, FLOOD_LIMIT)
+        self._files = files_in_memory({self._path(p): text for p, text in (files or {}).items()})
+        self._lock = threading.Lock()
+        _at_once(self._files.mkdir(str(self._cwd), recursive=True))
+
+    @property
+    def cwd(self) -> Path:
+        return self._cwd
+
+    async def exec(
+        self,
+        command: str,
+        *,
+        cwd: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - part of what a command means, not of waiting
+        abort: AbortSignal | None = None,
+        on_data: Callable[[bytes], None] | None = None,
+    ) -> ExecResult:
+        """See `Runtime.exec`. Raises `ValueError` for a negative or undefined timeout."""
+        check_call(command, timeout, abort)
+        directory = self._path(cwd or ".")
+        with self._lock:
+            if not _at_once(self._files.is_directory(directory)):
+                raise AgentRuntimeError(f"Working directory does not exist: {directory}")
+        shown = _Shown(self._files, self._lock)
+        # Entities in a command stay as they are: what runs is what was approved, to the letter.
+        bash = self._shell(
+            fs=cast("IFileSystem", shown), cwd=directory, env=self._env, unescape_html=False
+        )
+        said = await ended(_Interpretation(bash, command, shown).result(), timeout, abort)
+        output = Output(self._limits, on_data)
+        output.feed("stdout", said.stdout.encode(errors="replace"))
+        output.feed("stderr", said.stderr.encode(errors="replace"))
+        return output.result(said.exit_code)
+
+    async def read_file(self, path: str) -> str:
+        """See `Runtime.read_file`; bytes that are no UTF-8 become U+FFFD."""
+        with self._lock:
+            try:
+                content = _at_once(self._files.read_file_bytes(self._path(path)))
+            except FileNotFoundError as error:
+                raise RuntimeFileNotFoundError(path) from error
+        return content.decode(errors="replace")
+
+    async def write_file(self, path: str, content: str) -> None:
+        """See `Runtime.write_file`."""
+        place = self._path(path)
+        with self._lock:
+            if _at_once(self._files.is_directory(place)):
+                raise IsADirectoryError(f"Is a directory: {path}")
+            _at_once(self._files.write_file(place, content.encode()))
+
+    def _path(self, path: str) -> str:
+        return str(self._cwd / path)
+
+
+class _Stopped(BaseException):
+    """Raised inside an interpreter that has to end."""
+
+
+class _Shown:
+    """The files as one interpreter sees them, one operation at a time, until they are closed to it."""
+
+    def __init__(self, files: just_bash.InMemoryFs, lock: threading.Lock) -> None:
+        self.lock = lock
+        self.closed = False
+        self._files = files
+
+    def __getattr__(self, name: str) -> Callable[..., object]:
+        operation: Callable[..., object] = getattr(self._files, name)
+
+        def at_once(*args: object, **kwargs: object) -> object:
+            with self.lock:
+                if self.closed:
+                    raise _Stopped
+                done = operation(*args, **kwargs)
+                return _at_once(done) if inspect.iscoroutine(done) else done
+
+        async def later(*args: object, **kwargs: object) -> object:
+            return at_once(*args, **kwargs)
+
+        return later if inspect.iscoroutinefunction(operation) else at_once
+
+
+class _Interpretation:
+    """One command in a thread with an event loop of its own."""
+
+    def __init__(self, bash: just_bash.Bash, command: str, shown: _Shown) -> None:
+        self._bash = bash
+        self._command = command
+        self._shown = shown
+        self._lock = threading.Lock()
+        self._is_over = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[just_bash.ExecResult | None] | None = None
+        self._thread = threading.Thread(
+            target=self._interpret, name=f"just-bash {command[:40]}", daemon=True
+        )
+        self._ours = asyncio.get_running_loop()
+        self._said: asyncio.Future[just_bash.ExecResult] = self._ours.create_future()
+
+    async def result(self) -> just_bash.ExecResult:
+        """What the interpreter says at its end. Cancelling this ends it."""
+        self._thread.start()
+        try:
+            return await self._said
+        except asyncio.CancelledError:
+            await self._stop()
+            raise
+
+    def _interpret(self) -> None:
+        """In the thread."""
+        answer: just_bash.ExecResult | Exception | None = None
+        try:
+            with contextlib.closing(asyncio.new_event_loop()) as self._loop:
+                self._task = self._loop.create_task(self._until_stopped())
+                answer = self._loop.run_until_complete(self._task)
+        except (_Stopped, asyncio.CancelledError):
+            return
+        except Exception as error:
+            answer = error
+        finally:
+            with self._lock:
+                self._is_over = True
+        with contextlib.suppress(RuntimeError):
+            self._ours.call_soon_threadsafe(self._tell, answer)
+
+    async def _until_stopped(self) -> just_bash.ExecResult | None:
+        if self._shown.closed:
+            return None
+        try:
+            return await self._bash.exec(self._command)
+        except _Stopped:
+            return None
+
+    def _tell(self, answer: just_bash.ExecResult | Exception | None) -> None:
+        if self._said.done() or answer is None:
+            return
+        if isinstance(answer, Exception):
+            problem = AgentRuntimeError(f"just-bash stopped the command: {answer}")
+            problem.__cause__ = answer
+            self._said.set_exception(problem)
+        else:
+            self._said.set_result(answer)
+
+    async def _stop(self) -> None:
+        """Close the files, then end the thread: wake it if it sleeps, raise in it if it computes."""
+        with self._shown.lock:
+            self._shown.closed = True
+        if self._loop is not None and self._task is not None:
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._task.cancel)
+        for _ in range(int(GIVE_UP_SECONDS / ASK_AGAIN_SECONDS)):
+            await asyncio.sleep(ASK_AGAIN_SECONDS)
+            if not self._raise_in_thread():
+                return
+
+    def _raise_in_thread(self) -> bool:
+        """Raise `_Stopped` in the thread; whether there still is one."""
+        # Never while it holds the files; and not once it is over, when its number may be another's.
+        with self._shown.lock, self._lock:
+            if self._is_over or not self._thread.is_alive():
+                return False
+            number = ctypes.c_ulong(self._thread.ident or 0)
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(number, ctypes.py_object(_Stopped))
+            return True
+
+
+def _at_once(work: Coroutine[object, object, T]) -> T:
+    """The result of a coroutine that never waits, as all of the files' are."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        return cast("T", done.value)
+    work.close()
+    raise AgentRuntimeError("just-bash waited where its files in memory have nothing to wait for")
+
+
+def _package() -> tuple[type[just_bash.Bash], type[just_bash.InMemoryFs]]:
+    """What is used of the just-bash package. Raises `AgentRuntimeError` where it is missing."""
+    try:
+        from just_bash import Bash, InMemoryFs
+
+        nested = cast("_Nested", importlib.import_module("nest_asyncio"))
+    except ImportError as error:
+        raise AgentRuntimeError(
+            "just-bash is not installed: pip install 'interlock[just-bash]', or the package just-bash"
+        ) from error
+    if not isinstance(nested.apply, _NotForJustBash):
+        nested.apply = _NotForJustBash(nested.apply)
+    return Bash, InMemoryFs
+
+
+class _Nested(Protocol):
+    """What is used of nest-asyncio."""
+
+    apply: Callable[..., object]
+
+
+class _NotForJustBash:
+    """`nest_asyncio.apply`, except for just-bash.
+
+    It exchanges asyncio's tasks and loops for the whole program, and just-bash calls it when a command
+    has a certain form. A command must not do that; just-bash does the same work without.
+    """
+
+    def __init__(self, apply: Callable[..., object]) -> None:
+        self._apply = apply
+
+    def __call__(self, *args: object) -> None:
+        caller = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
+        if not str(caller).startswith("just_bash."):
+            self._apply(*args)

@@ -1,0 +1,176 @@
+"""A process of this machine, run to its end.
+
+Each has a process group of its own. When it ends, for whatever reason, the group is killed: nothing
+outlives the call that was approved, except what moved itself to another session (A-104).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from ..abort import AbortSignal
+from ..errors import AgentRuntimeError, RuntimeAbortError
+from .base import ExecResult
+from .ending import timing_out
+from .output import Limits, Output
+
+LAST_WORDS_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What to start and where. `env` of `None` is this process's own; `stdin` is a file descriptor, and
+    empty when there is none (A-109); `pass_fds` are kept open."""
+
+    argv: Sequence[str]
+    directory: Path
+    env: Mapping[str, str] | None = None
+    stdin: int = subprocess.DEVNULL
+    pass_fds: tuple[int, ...] = ()
+
+
+async def run(
+    launch: Launch,
+    limits: Limits,
+    *,
+    timeout: float | None = None,  # noqa: ASYNC109 - part of what a command means, not of waiting
+    abort: AbortSignal | None = None,
+    on_data: Callable[[bytes], None] | None = None,
+) -> ExecResult:
+    """Run a process to its end; see `Runtime.exec` for what this raises, after `check_call`.
+
+    A background process may write for a second after the first one ended, then it is killed.
+    """
+    running = _Process(limits, on_data)
+    watch = abort or AbortSignal()
+    forget = watch.on_abort(running.stop)
+    timer = asyncio.timeout(timeout or None)
+    try:
+        with timing_out(timer, timeout):
+            async with timer:
+                await running.start(launch)
+                if watch.aborted:
+                    running.stop()
+                code = await running.ended()
+    finally:
+        forget()
+        await running.clean_up()
+    if watch.aborted:
+        raise RuntimeAbortError
+    if code < 0:
+        return running.output.result(128 - code, -code)
+    return running.output.result(code)
+
+
+class _Pipe(asyncio.Protocol):
+    """One of a process's output streams."""
+
+    def __init__(self, name: Literal["stdout", "stderr"], output: Output) -> None:
+        self.closed = asyncio.get_running_loop().create_future()
+        self._name: Literal["stdout", "stderr"] = name
+        self._output = output
+
+    def data_received(self, data: bytes) -> None:
+        self._output.feed(self._name, data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+
+class _Process:
+    """A running process.
+
+    Its pipes are ours, so that a stray child cannot keep us waiting, and it is started without a pause in
+    between: no cancellation can come when the process exists and is not known. Its exit is seen before
+    it is reaped; until then its process group cannot be somebody else's.
+    """
+
+    def __init__(self, limits: Limits, on_data: Callable[[bytes], None] | None) -> None:
+        self.output = Output(limits, on_data, self.stop)
+        self._out = _Pipe("stdout", self.output)
+        self._err = _Pipe("stderr", self.output)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._may_reap = threading.Event()
+        self._pipes: list[asyncio.ReadTransport] = []
+
+    async def start(self, launch: Launch) -> None:
+        """Start the process. Raises `AgentRuntimeError` when that is impossible."""
+        with contextlib.ExitStack() as ours:
+            out = await self._pipe(self._out, ours)
+            err = await self._pipe(self._err, ours)
+            try:
+                self._process = subprocess.Popen(  # noqa: ASYNC220 - see the class; asyncio's own blocks too
+                    launch.argv,
+                    cwd=launch.directory,
+                    env=launch.env,
+                    stdin=launch.stdin,
+                    stdout=out,
+                    stderr=err,
+                    pass_fds=launch.pass_fds,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                problem = f"Cannot start {launch.argv[0]} in {launch.directory}: {error}"
+                raise AgentRuntimeError(problem) from error
+        waiter = functools.partial(self._watch, asyncio.get_running_loop(), self._process)
+        threading.Thread(target=waiter, name=f"pid {self._process.pid}", daemon=True).start()
+
+    async def _pipe(self, pipe: _Pipe, ours: contextlib.ExitStack) -> int:
+        """Connect `pipe` to a new pair of ends; the end to write to, which `ours` closes."""
+        read, write = os.pipe()
+        ours.callback(os.close, write)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: pipe, os.fdopen(read, "rb", 0)
+        )
+        self._pipes.append(transport)
+        return write
+
+    def _watch(self, loop: asyncio.AbstractEventLoop, process: subprocess.Popen[bytes]) -> None:
+        """In a thread: report the exit, then reap once nobody needs the process group any more."""
+        if hasattr(os, "waitid"):
+            ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            assert ended is not None
+            code = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+        else:
+            code = process.wait()
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(self._on_exit, code)
+        self._may_reap.wait()
+        process.wait()
+
+    def _on_exit(self, code: int) -> None:
+        if not self._exited.done():
+            self._exited.set_result(code)
+
+    async def ended(self) -> int:
+        """Wait for the process and its last words; its return code, negative for a signal."""
+        code = await asyncio.shield(self._exited)
+        await asyncio.wait({self._out.closed, self._err.closed}, timeout=LAST_WORDS_SECONDS)
+        return code
+
+    def stop(self) -> None:
+        """Kill the whole process group."""
+        if self._process is not None and not self._may_reap.is_set():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def clean_up(self) -> None:
+        """Kill what is left, close the pipes and wait for the end."""
+        self.stop()
+        self._may_reap.set()
+        for pipe in self._pipes:
+            pipe.close()
+        if self._process is not None:
+            await asyncio.shield(self._exited)

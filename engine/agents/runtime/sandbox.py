@@ -1,0 +1,231 @@
+"""Commands and files behind bubblewrap: the machine's programs, the working directory, and nothing else.
+
+A command sees `/usr` and a few files of `/etc` to read, its working directory to write, an empty `/tmp`
+and home of its own, its own processes, and no network. What it may reach besides is named by whoever
+makes the runtime. Everything it has started dies with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Generator, Mapping, Sequence
+from pathlib import Path
+
+from ..abort import AbortSignal
+from ..errors import AgentRuntimeError, RuntimeFileNotFoundError
+from .base import ExecResult
+from .ending import check_call
+from .output import FLOOD_LIMIT, OUTPUT_LIMIT, Limits
+from .places import arrange
+from .process import Launch, run
+
+PROGRAM = "bwrap"
+MISSING = "bubblewrap is not installed: apt-get install bubblewrap"
+_FORBIDDEN = (
+    "This machine forbids user namespaces: allow them (sysctl kernel.unprivileged_userns_clone=1 or "
+    "kernel.apparmor_restrict_unprivileged_userns=0; in a container, its seccomp and AppArmor profiles), "
+    "or use another runtime"
+)
+_SIGNS_OF_A_FORBIDDEN_NAMESPACE = (
+    "No permissions to creat",
+    "Creating new namespace failed",
+    "setting up uid map",
+    "Operation not permitted",
+)
+FILE_LIMIT = 64 * OUTPUT_LIMIT
+FILE_SECONDS = 60.0
+HOME = "/tmp/home"
+ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "LANG": "C.UTF-8", "HOME": HOME}
+
+# What programs need to start, and what a person's name or a time zone is; no secret is among them.
+_OWN = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+_ETC = (
+    "/etc/alternatives",
+    "/etc/group",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/localtime",
+    "/etc/nsswitch.conf",
+    "/etc/passwd",
+)
+_ETC_FOR_NETWORK = (
+    "/etc/ca-certificates",
+    "/etc/hosts",
+    "/etc/pki/ca-trust/extracted",
+    "/etc/pki/tls/certs",
+    "/etc/resolv.conf",
+    "/etc/services",
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
+)
+
+# Besides the places nothing is kept after a command; a file is not put where it would be lost.
+_KEPT = ("--remount-ro", "/dev")
+# Each script first writes how far it came, to standard input, which every shell can write to: nothing
+# when bubblewrap itself failed, else a letter. A command gets an empty standard input instead (A-109).
+_STARTED, _NO_DIRECTORY, _MISSING, _NO_FILE = "sdmf"
+_COMMAND = """
+cd -- "$2" 2>/dev/null || { echo d >&0; exit 1; }
+echo s >&0
+unset OLDPWD
+exec /bin/sh -c "$1" </dev/null"""
+_READ = """
+[ -e "$1" ] || { echo m >&0; exit 1; }
+[ -f "$1" ] || { echo f >&0; exit 1; }
+echo s >&0
+exec cat -- "$1" """
+_WRITE = """
+echo s >&0
+mkdir -p -- "$2" && cat /.content > "$1" """
+
+
+class SandboxRuntime:
+    """Runs commands with `/bin/sh -c` under bubblewrap, without standard input (A-101, A-109).
+
+    `cwd` and the paths in `writable` can be written, those in `read_only` read, also where they lie
+    directly in a writable one; each is seen under the name it was given. `/tmp` and the home directory
+    are new for each command. With `network` a command has this machine's network, its loopback interface
+    and its abstract sockets included. Of the environment a command gets `PATH`, `LANG` and `HOME`, and
+    what `env` adds. Memory, processor time and disk space are not limited.
+
+    Files are read and written inside, so that no link that a command planted leads out. Reading takes
+    files up to 64 MiB; writing where it would not last is an error. Output is cut as with `LocalRuntime`.
+    A killing signal shows in the exit code only, since bubblewrap tells no more (A-100).
+
+    Raises `AgentRuntimeError` where bubblewrap is missing, and when a command is run where the machine
+    forbids what bubblewrap needs; `ValueError` for paths that would keep nothing out.
+    """
+
+    def __init__(
+        self,
+        cwd: str | os.PathLike[str] | None = None,
+        *,
+        network: bool = False,
+        read_only: Sequence[str | os.PathLike[str]] = (),
+        writable: Sequence[str | os.PathLike[str]] = (),
+        env: Mapping[str, str] | None = None,
+        output_limit: int = OUTPUT_LIMIT,
+        flood_limit: int = FLOOD_LIMIT,
+    ) -> None:
+        program = shutil.which(PROGRAM)
+        if program is None:
+            raise AgentRuntimeError(MISSING)
+        self._program = program
+        self._cwd = Path(os.path.abspath(cwd or "."))
+        self._network = network
+        self._places = arrange(
+            [Path(os.path.abspath(path)) for path in read_only],
+            [Path(os.path.abspath(path)) for path in (self._cwd, *writable)],
+        )
+        self._environment = ENVIRONMENT | dict(env or {})
+        self._limits = Limits(output_limit, flood_limit)
+
+    @property
+    def cwd(self) -> Path:
+        return self._cwd
+
+    async def exec(
+        self,
+        command: str,
+        *,
+        cwd: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - part of what a command means, not of waiting
+        abort: AbortSignal | None = None,
+        on_data: Callable[[bytes], None] | None = None,
+    ) -> ExecResult:
+        """See `Runtime.exec`. Raises `ValueError` for a negative or undefined timeout."""
+        check_call(command, timeout, abort)
+        directory = str(self._cwd / (cwd or "."))
+        with self._launch(["--tmpfs", "/tmp", "--dir", HOME], [_COMMAND, "sh", command, directory]) as it:
+            result = await run(it.launch, self._limits, timeout=timeout, abort=abort, on_data=on_data)
+            if it.came_to(result) == _NO_DIRECTORY:
+                raise AgentRuntimeError(f"Working directory does not exist: {directory}")
+        return result
+
+    async def read_file(self, path: str) -> str:
+        """See `Runtime.read_file`; bytes that are no UTF-8 become U+FFFD.
+
+        Raises `AgentRuntimeError` for what is no file, cannot be read, or is too large.
+        """
+        with self._launch(_KEPT, [_READ, "sh", str(self._cwd / path)]) as it:
+            result = await run(it.launch, Limits(FILE_LIMIT, 2 * FILE_LIMIT), timeout=FILE_SECONDS)
+            came_to = it.came_to(result)
+        if came_to == _MISSING:
+            raise RuntimeFileNotFoundError(path)
+        if came_to == _NO_FILE:
+            raise AgentRuntimeError(f"Cannot read {path}: it is no regular file")
+        if result.truncated:
+            raise AgentRuntimeError(f"Cannot read {path}: it is larger than {FILE_LIMIT} bytes")
+        if result.exit_code != 0:
+            raise AgentRuntimeError(f"Cannot read {path}: {result.stderr.strip()}")
+        return result.stdout
+
+    async def write_file(self, path: str, content: str) -> None:
+        """See `Runtime.write_file`. Raises `AgentRuntimeError` where nothing can be kept."""
+        target = self._cwd / path
+        with tempfile.TemporaryFile() as file:
+            file.write(content.encode())
+            file.seek(0)
+            mounts = [*_KEPT, "--ro-bind-data", str(file.fileno()), "/.content"]
+            script = [_WRITE, "sh", str(target), str(target.parent)]
+            with self._launch(mounts, script, pass_fds=(file.fileno(),)) as it:
+                result = await run(it.launch, self._limits, timeout=FILE_SECONDS)
+                it.came_to(result)
+        if result.exit_code != 0:
+            raise AgentRuntimeError(f"Cannot write {path}: {result.stderr.strip()}")
+
+    @contextlib.contextmanager
+    def _launch(
+        self, mounts: Sequence[str], script: Sequence[str], pass_fds: tuple[int, ...] = ()
+    ) -> Generator[_Inside]:
+        """What starts a shell inside, with `mounts` besides what every command sees."""
+        if not self._cwd.is_dir():
+            raise AgentRuntimeError(f"Working directory does not exist: {self._cwd}")
+        argv = [self._program, *self._isolation(), *self._system(), *mounts]
+        for place in self._places:
+            argv += ["--bind" if place.is_writable else "--ro-bind", str(place.path), str(place.path)]
+        argv += ["--remount-ro", "/", "--", "/bin/sh", "-c", *script]
+        read, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            yield _Inside(Launch(argv, Path("/"), self._environment, write, pass_fds), read)
+        finally:
+            os.close(read)
+            os.close(write)
+
+    def _isolation(self) -> list[str]:
+        arguments = ["--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+        return [*arguments, "--share-net"] if self._network else arguments
+
+    def _system(self) -> list[str]:
+        """Programs, libraries and what they need to run, under the names this machine has for them."""
+        arguments = ["--ro-bind", "/usr", "/usr", "--proc", "/proc", "--dev", "/dev"]
+        for path in map(Path, _OWN):
+            if path.is_symlink():
+                arguments += ["--symlink", os.readlink(path), str(path)]
+            elif path.exists():
+                arguments += ["--ro-bind", str(path), str(path)]
+        for name in _ETC + (_ETC_FOR_NETWORK if self._network else ()):
+            arguments += ["--ro-bind-try", os.path.realpath(name), name]
+        return arguments
+
+
+class _Inside:
+    """A launch of bubblewrap, and how far its script came."""
+
+    def __init__(self, launch: Launch, told: int) -> None:
+        self.launch = launch
+        self._told = told
+
+    def came_to(self, result: ExecResult) -> str:
+        """The script's letter. Raises `AgentRuntimeError` when there was no script."""
+        with contextlib.suppress(BlockingIOError):
+            if told := os.read(self._told, 1).decode():
+                return told
+        problem = f"bubblewrap could not make a sandbox: {result.stderr.strip() or 'it does not say why'}"
+        if any(sign in result.stderr for sign in _SIGNS_OF_A_FORBIDDEN_NAMESPACE):
+            problem += f". {_FORBIDDEN}"
+        raise AgentRuntimeError(problem)

@@ -1,0 +1,275 @@
+"""What a sandbox lets in, what it keeps out, and what it says where it cannot be had."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.agents import AgentRuntimeError, RuntimeTimeoutError, SandboxRuntime
+
+from ..script import until
+from .kinds import numbers, process_sleeps, skip_without_sandbox
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """A working directory beside things that are nobody's business."""
+    skip_without_sandbox()
+    (tmp_path / "secret").write_text("the host's secret")
+    (tmp_path / "private").mkdir()
+    (tmp_path / "work").mkdir()
+    return tmp_path / "work"
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    """An HTTP server on this machine's loopback interface; its port."""
+
+    class Hello(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"hello")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Hello) as http:
+        threading.Thread(target=http.serve_forever, args=(0.01,), daemon=True).start()
+        yield str(http.server_port)
+        http.shutdown()
+
+
+# A shell has no network of its own: what is asked is whether the kernel lets a connection through. The
+# interpreter is the machine's own, as the one of the tests may lie where a sandbox does not look.
+CONNECT = """
+for python in /usr/bin/python3 /usr/local/bin/python3; do
+  [ -x $python ] && exec $python -c "import socket; socket.create_connection(('127.0.0.1', {port}), 5)"
+done
+exec perl -MIO::Socket::INET -e "IO::Socket::INET->new('127.0.0.1:{port}') or exit 1"
+"""
+
+
+class TestNetwork:
+    async def test_none(self, work: Path, server: str) -> None:
+        """Without `network` a server of this machine, and any other, is out of reach."""
+        result = await SandboxRuntime(work).exec(CONNECT.format(port=server), timeout=30)
+        assert result.exit_code != 0
+        interfaces = await SandboxRuntime(work).exec("cat /proc/net/dev")
+        assert [line.split(":")[0].strip() for line in interfaces.stdout.splitlines()[2:]] == ["lo"]
+
+    async def test_asked_for(self, work: Path, server: str) -> None:
+        """With `network` the same connection is made."""
+        result = await SandboxRuntime(work, network=True).exec(CONNECT.format(port=server), timeout=30)
+        assert (result.exit_code, result.stderr) == (0, "")
+
+
+class TestFileSystem:
+    async def test_outside_is_invisible(self, work: Path) -> None:
+        """Neither a neighbour of the working directory nor the user's home can be seen."""
+        runtime = SandboxRuntime(work)
+        hidden = [work.parent / "secret", Path.home(), Path("/root"), Path("/etc/shadow"), Path("/var")]
+        for path in hidden:
+            assert (await runtime.exec(f"ls -d '{path}'")).exit_code != 0, path
+        assert (await runtime.exec("ls ..")).stdout == "work\n"
+
+    async def test_working_directory_is_writable(self, work: Path) -> None:
+        """What a command writes in its directory is there for this machine."""
+        await SandboxRuntime(work).exec("echo made > here; mkdir -p a/b; echo x > a/b/c")
+        assert (work / "here").read_text() == "made\n"
+        assert (work / "a/b/c").read_text() == "x\n"
+
+    async def test_nothing_else_is(self, work: Path) -> None:
+        """The system cannot be written, and what a command leaves in /tmp or its home is gone."""
+        runtime = SandboxRuntime(work)
+        for path in ("/usr/x", "/etc/x", "/x", "/bin/x"):
+            assert (await runtime.exec(f"touch {path}")).exit_code != 0, path
+        left = f"interlock-left-{os.getpid()}"
+        assert (await runtime.exec(f"touch /tmp/{left} ~/{left}")).exit_code == 0
+        assert (await runtime.exec(f"ls /tmp/{left} || ls ~/{left}")).exit_code != 0
+        assert not (Path("/tmp") / left).exists()
+
+    async def test_let_in(self, work: Path) -> None:
+        """`read_only` and `writable` let in what they name, and no more than they say."""
+        (work.parent / "private/file").write_text("read me\n")
+        (work.parent / "cache").mkdir()
+        runtime = SandboxRuntime(
+            work, read_only=[work.parent / "private"], writable=[work.parent / "cache"]
+        )
+        assert (await runtime.exec("cat ../private/file")).stdout == "read me\n"
+        assert (await runtime.exec("touch ../private/new")).exit_code != 0
+        assert (await runtime.exec("touch ../cache/new")).exit_code == 0
+        assert (work.parent / "cache/new").exists()
+
+    async def test_read_only_in_the_working_directory(self, work: Path) -> None:
+        """A repository's `.git` can be seen but neither changed, moved nor removed."""
+        (work / ".git").mkdir()
+        (work / ".git/config").write_text("as it was")
+        runtime = SandboxRuntime(work, read_only=[work / ".git"])
+        for attempt in ("echo x > .git/config", "rm -rf .git", "mv .git other", "ln -sfn / .git"):
+            await runtime.exec(attempt)
+        assert (work / ".git/config").read_text() == "as it was"
+        assert (await runtime.exec("cat .git/config; touch new")).stdout == "as it was"
+        assert (work / "new").exists()
+
+    async def test_missing_place(self, work: Path) -> None:
+        """A path that is to be let in and does not exist is named."""
+        runtime = SandboxRuntime(work, read_only=[work.parent / "gone"])
+        with pytest.raises(AgentRuntimeError, match=r"could not make a sandbox: .*/gone"):
+            await runtime.exec("true")
+
+
+class TestRights:
+    async def test_environment(self, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """This program's environment, its secrets included, is not a command's."""
+        monkeypatch.setenv("A_SECRET_TOKEN", "sesame")
+        result = await SandboxRuntime(work, env={"GIVEN": "yes"}).exec("env; cat /proc/*/environ")
+        assert "sesame" not in result.stdout
+        names = {line.split("=")[0] for line in (await SandboxRuntime(work).exec("env")).stdout.split()}
+        assert names == {"PATH", "LANG", "HOME", "PWD"}
+        assert "GIVEN=yes" in result.stdout
+
+    async def test_processes(self, work: Path) -> None:
+        """A command sees its own processes and can signal no other."""
+        result = await SandboxRuntime(work).exec(f"ls -d /proc/[0-9]*; kill -0 {os.getpid()}")
+        assert len(result.stdout.split()) < 10
+        assert result.exit_code != 0
+
+    async def test_capabilities(self, work: Path) -> None:
+        """A command has no capability, whoever runs this program."""
+        status = (await SandboxRuntime(work).exec("grep Cap /proc/self/status")).stdout
+        assert {line.split()[1] for line in status.splitlines()} == {"0" * 16}
+
+    async def test_everything_dies_with_it(self, work: Path) -> None:
+        """A-104: not even what left its session and its group outlives the call."""
+        slow, quick = next(numbers), next(numbers)
+        with pytest.raises(RuntimeTimeoutError):
+            await SandboxRuntime(work).exec(f"setsid sleep {slow} & sleep {slow}", timeout=0.5)
+        await until(lambda: not process_sleeps(slow))
+        await SandboxRuntime(work).exec(f"setsid sleep {quick} > /dev/null 2>&1 &")
+        await until(lambda: not process_sleeps(quick))
+
+
+class TestPlantedLinks:
+    """A command plants a link; reading and writing on its behalf does not follow it out."""
+
+    async def test_reading(self, work: Path) -> None:
+        """A-106: what a link leads to outside is not there."""
+        runtime = SandboxRuntime(work)
+        await runtime.exec("ln -s ../secret file; ln -s .. up; ln -s /etc/shadow shadow")
+        assert (work / "file").read_text() == "the host's secret"
+        for path in ("file", "up/secret", "shadow", "../secret", str(work.parent / "secret")):
+            with pytest.raises(FileNotFoundError):
+                await runtime.read_file(path)
+
+    async def test_writing(self, work: Path) -> None:
+        """A-106: nothing is written through a link that leads outside, and the writer is told."""
+        runtime = SandboxRuntime(work)
+        await runtime.exec("ln -s ../secret file; ln -s ../private dir; ln -s .. up")
+        for path in ("file", "dir/new", "up/private/new", "up/new", "../new", str(work.parent / "new")):
+            with pytest.raises(AgentRuntimeError, match="Cannot write"):
+                await runtime.write_file(path, "overwritten")
+        assert (work.parent / "secret").read_text() == "the host's secret"
+        assert list((work.parent / "private").iterdir()) == []
+        assert sorted(path.name for path in work.parent.iterdir()) == ["private", "secret", "work"]
+
+    async def test_links_inside(self, work: Path) -> None:
+        """A-106: a link within the working directory is an ordinary one."""
+        runtime = SandboxRuntime(work)
+        await runtime.exec("echo x > file; ln -s file link")
+        assert await runtime.read_file("link") == "x\n"
+        await runtime.write_file("link", "y")
+        assert (work / "file").read_text() == "y"
+
+    async def test_where_nothing_stays(self, work: Path) -> None:
+        """A-106: writing to where it would be lost is an error, not a silence."""
+        for path in ("/tmp/x", "/x", "/dev/x", "/dev/shm/x", "/usr/x"):
+            with pytest.raises(AgentRuntimeError, match="Cannot write"):
+                await SandboxRuntime(work).write_file(path, "lost")
+
+    @pytest.mark.parametrize("path", ["fifo", "/dev/zero", "."])
+    async def test_no_file(self, work: Path, path: str) -> None:
+        """A-106: what is no file is not read, however long that would take."""
+        runtime = SandboxRuntime(work)
+        await runtime.exec("mkfifo fifo")
+        with pytest.raises(AgentRuntimeError, match="it is no regular file"):
+            await runtime.read_file(path)
+
+    async def test_too_large(self, work: Path) -> None:
+        """A-106: a file without end to its size is not taken into memory."""
+        runtime = SandboxRuntime(work)
+        await runtime.exec("truncate -s 65M large")
+        with pytest.raises(AgentRuntimeError, match="it is larger than 67108864 bytes"):
+            await runtime.read_file("large")
+
+
+class TestPlaces:
+    """What is refused when the runtime is made, since it would keep nothing out sooner or later."""
+
+    def test_everything(self, work: Path) -> None:
+        """The root is no working directory, under whatever name."""
+        (work / "root").symlink_to("/")
+        for path in ("/", "/tmp/..", work / "root"):
+            with pytest.raises(ValueError, match="keeps nothing out"):
+                SandboxRuntime(path)
+
+    @pytest.mark.parametrize("name", ["deep/down", "link", "gone", "alias"])
+    def test_exchangeable(self, work: Path, name: str) -> None:
+        """A read-only path that a command could exchange for a link to anywhere is refused."""
+        (work / "deep/down").mkdir(parents=True)
+        (work / "link").symlink_to("/etc")
+        (work.parent / "alias").symlink_to(work / "deep/down")
+        path = work.parent / name if name == "alias" else work / name
+        with pytest.raises(ValueError, match="could exchange it"):
+            SandboxRuntime(work, read_only=[path])
+
+    async def test_part_of_another(self, work: Path) -> None:
+        """A working directory in a writable place is a part of it."""
+        (work / "a/b").mkdir(parents=True)
+        runtime = SandboxRuntime(work / "a/b", writable=[work])
+        assert (await runtime.exec("pwd; touch ../../top")).stdout == f"{work}/a/b\n"
+        assert (work / "top").exists()
+
+
+class TestWithoutBubblewrap:
+    def test_missing(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Where the program is missing, the error names the package that brings it."""
+        monkeypatch.setenv("PATH", str(tmp_path))
+        with pytest.raises(AgentRuntimeError) as raised:
+            SandboxRuntime(tmp_path)
+        assert str(raised.value) == "bubblewrap is not installed: apt-get install bubblewrap"
+
+    async def test_forbidden(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Where the machine forbids user namespaces, the error says so and nothing runs unprotected."""
+        program = tmp_path / "bwrap"
+        program.write_text(
+            "#!/bin/sh\n"
+            "echo 'bwrap: No permissions to create a new namespace, likely because the kernel does not "
+            "allow non-privileged user namespaces.' >&2\n"
+            "exit 1\n"
+        )
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+        runtime = SandboxRuntime(tmp_path)
+        with pytest.raises(AgentRuntimeError) as raised:
+            await runtime.exec(f"touch {tmp_path}/ran")
+        assert "No permissions to create a new namespace" in str(raised.value)
+        assert "This machine forbids user namespaces: allow them" in str(raised.value)
+        with pytest.raises(AgentRuntimeError, match="could not make a sandbox"):
+            await runtime.read_file("bwrap")
+        with pytest.raises(AgentRuntimeError, match="could not make a sandbox"):
+            await runtime.write_file("ran", "")
+        assert not (tmp_path / "ran").exists()
+
+    async def test_that_disappears(self, work: Path) -> None:
+        """A working directory that has gone is named."""
+        runtime = SandboxRuntime(work)
+        await asyncio.to_thread(os.rmdir, work)
+        with pytest.raises(AgentRuntimeError, match=f"Working directory does not exist: {work}$"):
+            await runtime.exec("true")

@@ -1,0 +1,165 @@
+"""The sandbox at Vercel, against a stand-in of its service, beyond what every runtime does alike."""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.agents import (
+    AbortSignal,
+    AgentRuntimeError,
+    RuntimeAbortError,
+    RuntimeTimeoutError,
+    VercelSandboxRuntime,
+)
+from tests.support.vercel_server import PROJECT, VercelServer
+
+from ..script import until
+from .kinds import credentials, numbers, process_sleeps
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[VercelServer]:
+    credentials(monkeypatch)
+    with VercelServer(tmp_path) as server:
+        yield server
+
+
+class TestLife:
+    async def test_made_when_needed(self, server: VercelServer) -> None:
+        """A-108: nothing is asked of the service before the first command, and one sandbox serves all."""
+        runtime = VercelSandboxRuntime(base_url=server.url, time_limit=600)
+        assert server.state.made == []
+        await asyncio.gather(*(runtime.exec("true") for _ in range(3)))
+        assert server.state.made == [{"persistent": False, "projectId": PROJECT, "timeout": 600_000}]
+        await runtime.aclose()
+
+    async def test_stopped_once(self, server: VercelServer) -> None:
+        """`aclose()` stops the sandbox, once; a command afterwards is an error."""
+        async with VercelSandboxRuntime(base_url=server.url) as runtime:
+            await runtime.write_file("a", "x")
+        await runtime.aclose()
+        assert server.state.stopped == 1
+        with pytest.raises(AgentRuntimeError, match="The sandbox was stopped"):
+            await runtime.exec("true")
+        assert len(server.state.made) == 1
+
+    async def test_never_used(self, server: VercelServer) -> None:
+        """A runtime that was not used makes no sandbox to stop."""
+        await VercelSandboxRuntime(base_url=server.url).aclose()
+        assert (server.state.made, server.state.stopped) == ([], 0)
+
+    async def test_cancelled_while_it_is_made(self, server: VercelServer) -> None:
+        """A sandbox whose maker was cancelled is known all the same, and stopped."""
+        runtime = VercelSandboxRuntime(base_url=server.url)
+        running = asyncio.create_task(runtime.exec("true"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        await runtime.aclose()
+        assert (len(server.state.made), server.state.stopped) == (1, 1)
+
+    async def test_aborted_while_it_is_made(self, server: VercelServer) -> None:
+        """A-105: an abort does not wait for the sandbox, and the command never starts."""
+        runtime, signal = VercelSandboxRuntime(base_url=server.url), AbortSignal()
+        running = asyncio.create_task(runtime.exec("true", abort=signal))
+        await asyncio.sleep(0)
+        signal.abort()
+        with pytest.raises(RuntimeAbortError):
+            await running
+        await runtime.aclose()
+        assert server.state.commands == {}
+
+
+class TestCommands:
+    async def test_directory(self, server: VercelServer) -> None:
+        """A-108: the directory is /vercel/sandbox."""
+        async with VercelSandboxRuntime(base_url=server.url) as runtime:
+            assert runtime.cwd == Path("/vercel/sandbox")
+            assert (await runtime.exec("pwd")).stdout == "/vercel/sandbox\n"
+
+    async def test_environment(self, server: VercelServer) -> None:
+        """`env` is a command's; the credentials of this program are not."""
+        async with VercelSandboxRuntime(base_url=server.url, env={"GIVEN": "yes"}) as runtime:
+            said = (await runtime.exec("env")).stdout
+        assert "GIVEN=yes" in said
+        assert "VERCEL_TOKEN" not in said
+
+    async def test_everything_dies_with_it(self, server: VercelServer) -> None:
+        """A-104: what left its session is found by its mark, whether the command ends or is ended."""
+        quick, slow = next(numbers), next(numbers)
+        async with VercelSandboxRuntime(base_url=server.url) as runtime:
+            await runtime.exec(f"setsid sleep {quick} > /dev/null 2>&1 &")
+            await until(lambda: not process_sleeps(quick))
+            with pytest.raises(RuntimeTimeoutError):
+                await runtime.exec(f"setsid sleep {slow} & sleep {slow}", timeout=0.5)
+            await until(lambda: not process_sleeps(slow))
+
+    async def test_another_call_goes_on(self, server: VercelServer) -> None:
+        """A-104: ending one command ends no other."""
+        async with VercelSandboxRuntime(base_url=server.url) as runtime:
+            other = asyncio.create_task(
+                runtime.exec("until [ -e go ]; do sleep 0.01; done; echo went on")
+            )
+            with pytest.raises(RuntimeTimeoutError):
+                await runtime.exec(f"sleep {next(numbers)}", timeout=0.3)
+            await runtime.write_file("go", "")
+            assert (await other).stdout == "went on\n"
+
+
+class TestRefusals:
+    async def test_no_credentials(self, server: VercelServer, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Without credentials the error says which variables to set."""
+        monkeypatch.delenv("VERCEL_TOKEN")
+        with pytest.raises(AgentRuntimeError, match=r"Cannot make a sandbox: .*VERCEL_TOKEN"):
+            await VercelSandboxRuntime(base_url=server.url).exec("true")
+
+    async def test_wrong_credentials(self, server: VercelServer, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What the service refuses is said, and can be tried again."""
+        monkeypatch.setenv("VERCEL_TOKEN", "another")
+        runtime = VercelSandboxRuntime(base_url=server.url)
+        with pytest.raises(AgentRuntimeError, match=r"Cannot make a sandbox: .*Not authorized"):
+            await runtime.exec("true")
+        credentials(monkeypatch)
+        assert (await runtime.exec("echo x")).stdout == "x\n"
+        await runtime.aclose()
+
+    async def test_out_of_order(self, server: VercelServer) -> None:
+        """A service that fails later fails the command or the file, and says so."""
+        runtime = VercelSandboxRuntime(base_url=server.url)
+        await runtime.exec("true")
+        server.state.refuse_with = 400
+        with pytest.raises(AgentRuntimeError, match=r"Cannot run the command: .*Out of order"):
+            await runtime.exec("true")
+        with pytest.raises(AgentRuntimeError, match=r"Cannot read a: .*Out of order"):
+            await runtime.read_file("a")
+        with pytest.raises(AgentRuntimeError, match=r"Cannot write a: .*Out of order"):
+            await runtime.write_file("a", "")
+        server.state.refuse_with = None
+        await runtime.aclose()
+
+    async def test_nobody_there(self, server: VercelServer) -> None:
+        """A service that cannot be reached is an error of the runtime."""
+        with pytest.raises(AgentRuntimeError, match="Cannot make a sandbox"):
+            await VercelSandboxRuntime(base_url="http://127.0.0.1:9/api").exec("true")
+
+    async def test_no_package(self, server: VercelServer, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Where the package is missing, the error names it."""
+        real = builtins.__import__
+
+        def without(name: str, *args: object, **kwargs: object) -> object:
+            if name == "vercel.sandbox":
+                raise ModuleNotFoundError("No module named 'vercel'")
+            return real(name, *args, **kwargs)
+
+        monkeypatch.setattr(builtins, "__import__", without)
+        runtime = VercelSandboxRuntime(base_url=server.url)
+        for attempt in (runtime.exec("true"), runtime.read_file("a"), runtime.write_file("a", "")):
+            with pytest.raises(AgentRuntimeError, match="vercel is not installed: pip install"):
+                await attempt
