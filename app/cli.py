@@ -30,8 +30,11 @@ def parser() -> argparse.ArgumentParser:
     demo = _command(commands, "demo", "watch an agent be stopped, approve its deploy, replay it")
     _hosting(demo)
 
-    run = _command(commands, "run", "host an agent on any litellm model, under rules")
-    run.add_argument("task", nargs="?", help="what the agent is asked to do; comes last")
+    run = _command(commands, "run", "host an agent, under rules")
+    run.add_argument(
+        "target", metavar="AGENT", nargs="?", help="agent.toml or package.module:agent; else use --model"
+    )
+    run.add_argument("task", metavar="TASK", nargs="?", help="what the agent is asked to do; comes last")
     run.add_argument("--model", metavar="MODEL", help="a litellm model name or URL, e.g. openai/gpt-4o")
     run.add_argument(
         "--api-base", metavar="URL", help="where the model's API is, if not the provider's own"
@@ -40,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
         "--rules", metavar="FILE", nargs="+", action="extend", help="rules files; all of them apply"
     )
     run.add_argument(
-        "--tools", metavar="A,B", help="tools the agent gets: bash, web_fetch (default: bash)"
+        "--tools", metavar="A,B", help="its tools: bash, read, …, or package.module:function"
     )
     run.add_argument(
         "--active",
@@ -57,10 +60,37 @@ def parser() -> argparse.ArgumentParser:
         help="tell the agent which calls lead to a blocked one",
     )
     run.add_argument(
+        "--runtime",
+        choices=("local", "sandbox", "just-bash", "vercel"),
+        help="what the agent's tools run in (default: local)",
+    )
+    run.add_argument(
         "--workdir", metavar="DIR", type=Path, help="where the agent's tools run (default: here)"
+    )
+    run.add_argument(
+        "--network",
+        action=argparse.BooleanOptionalAction,
+        help="whether the sandbox reaches the network (default: no)",
+    )
+    run.add_argument(
+        "--max-steps", metavar="N", type=_positive, help="a run's model calls at most (default: 100)"
     )
     run.add_argument("--system-prompt", metavar="TEXT", help="the agent's instructions")
     _hosting(run)
+
+    resume = _command(commands, "resume", "go on with a recorded session, its nets as they were left")
+    resume.add_argument("session", metavar="SESSION", help="its id, or the first letters of it")
+    resume.add_argument("task", metavar="TASK", nargs="?", help="what the agent is asked to do next")
+    resume.add_argument(
+        "--at", metavar="EVENT", type=_positive, help="begin a new session after this event of it"
+    )
+    resume.add_argument(
+        "--changed-nets",
+        action="store_true",
+        default=None,
+        help="go on although its rules have changed: nets that differ start fresh",
+    )
+    _hosting(resume)
 
     console = _command(commands, "console", "open the console on the journal, without starting an agent")
     _journal(console)
@@ -154,22 +184,28 @@ def _positive(text: str) -> int:
     return int(text)
 
 
-def _take_task(top: argparse.ArgumentParser, args: argparse.Namespace, line: Sequence[str]) -> None:
-    """In `run --rules a.rules "Ship it"` the option takes the task for a file: give it back."""
-    for given in (args.rules, args.active):
-        if given and len(given) > 1 and given[-1] == line[-1] and not Path(line[-1]).is_file():
-            args.task = given.pop()
-            return
-    top.error("run: what is the agent to do? Give a task, in quotes, after the options")
+def _settle(
+    top: argparse.ArgumentParser, args: argparse.Namespace, extra: list[str], line: list[str]
+) -> None:
+    """Give the words of `run` their meaning; `args.typed` are the options that were on the line."""
+    from .run_words import WordsError, settle_words
+
+    args.typed = frozenset(name for name, value in vars(args).items() if value is not None)
+    try:
+        settle_words(args, extra, line)
+    except WordsError as error:
+        top.error(f"run: {error}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit code: 0 done, 1 the work failed, 2 the input was wrong."""
     top = parser()
     line = sys.argv[1:] if arguments is None else list(arguments)
-    args = top.parse_args(line)
-    if args.command == "run" and args.task is None:
-        _take_task(top, args, line)
+    args, extra = top.parse_known_args(line)
+    if args.command == "run":
+        _settle(top, args, extra, line)
+    elif extra:
+        top.error(f"unrecognized arguments: {' '.join(extra)}")
     if args.version:
         from importlib.metadata import version
 

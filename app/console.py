@@ -7,7 +7,7 @@ import gc
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from datetime import datetime
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import App, SystemCommand
@@ -18,7 +18,15 @@ from textual.widgets import Input, TextArea
 
 from ..engine.history.events import ApprovalRequested, JournalEvent
 from ..engine.hub import Hub, HubEvent, Outcome, Subscription
-from .messages import ActionDone, HubMoved, ReplayChosen, RequestChosen, StartFailed
+from .messages import (
+    ActionDone,
+    ContinueChosen,
+    HubMoved,
+    ReplayChosen,
+    RequestChosen,
+    SessionStarted,
+    StartFailed,
+)
 from .palette import binding_commands
 from .screens.approval import ApprovalScreen
 from .screens.confirm import Confirm
@@ -26,6 +34,10 @@ from .screens.help import help_for
 from .screens.live import LiveScreen
 from .text import count, shown, utc_now
 from .theme import SIGNAL_BOX
+
+if TYPE_CHECKING:
+    from .agent_build import Prepared
+    from .starting import StartForm
 
 Start = Callable[[Hub], Awaitable[object]]
 
@@ -92,6 +104,7 @@ class InterlockConsole(App[None]):
         self._inbox: list[HubEvent] = []
         self._outbox: list[HubEvent] = []
         self._next: list[str] = []
+        self._form: StartForm | None = None
         self._dialog = ApprovalScreen(hub, operator=operator, clock=clock, monotonic=monotonic)
         # Installed, so that closing it keeps its widgets.
         self.install_screen(self._dialog, "approval")
@@ -253,15 +266,71 @@ class InterlockConsole(App[None]):
         except Exception as error:
             self.post_message(ActionDone(Outcome(ok=False, message=f"Cannot replay: {error}")))
             return
-        self.call_later(self.push_screen, ReplayScreen(recorded))
+        self.call_later(self.push_screen, ReplayScreen(recorded, goes_on=True))
 
     # Actions
+
+    def action_start_session(self) -> None:
+        """A form for another session; what was typed last is still there."""
+        from .screens.start import StartScreen
+        from .starting import StartForm
+
+        screen = StartScreen(self._form or StartForm())
+
+        def chosen(prepared: Prepared | None) -> None:
+            self._form = screen.last
+            if prepared is not None:
+                self.run_worker(self._open(prepared), name="open", group="start", exit_on_error=False)
+
+        self.push_screen(screen, chosen)
+
+    async def _open(self, prepared: Prepared) -> None:
+        """Open a session, and show it."""
+        from .starting import start
+
+        try:
+            session = await start(self.hub, prepared, self.operator)
+        except Exception as error:
+            self.post_message(StartFailed(f"{type(error).__name__}: {error}"))
+            return
+        self.post_message(SessionStarted(session))
+
+    @on(SessionStarted)
+    async def session_started(self, event: SessionStarted) -> None:
+        """Show the session, whatever screen it was started from."""
+        while len(self.screen_stack) > 1 and not isinstance(self.screen, ModalScreen):
+            await self.pop_screen()
+        live = self.screen_stack[0]
+        if isinstance(live, LiveScreen):
+            await live.show_session(event.session_id)
+
+    @on(ContinueChosen)
+    def continue_chosen(self, event: ContinueChosen) -> None:
+        where = "" if event.at is None else f" from event {event.at} in a new session"
+        question = f"Go on with {event.session_id}{where}?"
+        details = ["Its nets stand where they stood; the agent waits until it is spoken to."]
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self.run_worker(self._continue(event), group="start", exit_on_error=False)
+
+        self.push_screen(Confirm("Continue", question, details), answered)
+
+    async def _continue(self, event: ContinueChosen) -> None:
+        from .starting import go_on
+
+        try:
+            session = await go_on(self.hub, event.session_id, self.operator, at=event.at)
+        except Exception as error:
+            self.post_message(ActionDone(Outcome(ok=False, message=f"Cannot continue: {error}")))
+            return
+        self.post_message(SessionStarted(session))
 
     def action_history(self) -> None:
         """The recorded sessions."""
         from .screens.history import HistoryScreen
 
-        self.push_screen(HistoryScreen(self.hub))
+        self.push_screen(HistoryScreen(self.hub, goes_on=True))
 
     def action_show_help(self) -> None:
         """The keys that work where the operator is."""

@@ -32,6 +32,13 @@ class StartFailed(Message):
 
 
 @dataclass
+class SessionStarted(Message):
+    """A session was opened from here and is to be shown."""
+
+    session_id: str
+
+
+@dataclass
 class RequestChosen(Message):
     """The operator wants to see a request."""
 
@@ -43,3 +50,11 @@ class ReplayChosen(Message):
     """The operator wants to replay a session."""
 
     session_id: str
+
+
+@dataclass
+class ContinueChosen(Message):
+    """The operator wants a recorded session to go on; from its event number `at` in a new one."""
+
+    session_id: str
+    at: int | None = None

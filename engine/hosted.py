@@ -10,9 +10,10 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from uuid import uuid4
 
+from pydantic import JsonValue
+
 from .agents import (
     Agent,
-    AssistantMessage,
     ErrorEvent,
     Event,
     Message,
@@ -22,8 +23,9 @@ from .agents import (
     ToolMessage,
     ToolProgress,
     TurnEnd,
-    UserMessage,
 )
+from .agents.store import Messages
+from .conversation import conversation, message_record
 from .explained import ExplanationView
 from .gate import GateContext, GateManager, create_gate_manager
 from .gate.types import (
@@ -39,14 +41,13 @@ from .history.events import (
     ApprovalDecided,
     ApprovalRequested,
     ApprovalWithdrawn,
-    CallRecord,
     CallResult,
     EventBody,
     JournalEvent,
-    MessageAdded,
     ModeChanged,
     NetToggled,
     SessionOpened,
+    SessionResumed,
     SessionStatus,
     StepEnded,
 )
@@ -55,6 +56,7 @@ from .history.journal import Journal, JournalError
 from .history.state import SessionState
 from .net import SkillNet, ToolCall
 from .records import decision_record, json_input, net_record, rule_record, step_records, uninspectable
+from .resuming import Standing
 
 Publish = Callable[[JournalEvent | TextDelta | ToolProgress | ErrorEvent, str], None]
 
@@ -87,7 +89,7 @@ class HostedSession:
         self._publish = publish
         self._waiting: dict[str, asyncio.Future[ApprovalAnswer]] = {}
         self._originals: dict[str, Mapping[str, object]] = {}
-        self._settled: set[str] = set()
+        self._settled: dict[str, str] = {}
         self._ahead = False
 
     async def record(self, *bodies: EventBody) -> None:
@@ -134,7 +136,7 @@ class HostedSession:
                 anomaly=outcome.anomaly,
             )
         )
-        self._settled.add(result.tool_call_id)
+        self._settled[result.tool_call_id] = output
         return outcome
 
     async def _record_decision(self, call: ToolCall, decision: GateDecision) -> None:
@@ -261,35 +263,22 @@ class HostedSession:
 
     # The store, as the loop sees it
 
-    async def load(self, session_id: str) -> list[Message]:
-        """A hosted session starts empty."""
-        return []
+    async def load(self, session_id: str) -> Messages:
+        """What was said so far, from the journal: exactly what the model is prompted with next (A-77)."""
+        reader = self._journal.reader()
+        return await asyncio.to_thread(lambda: conversation(reader.events(self.id)))
 
     async def exists(self, session_id: str) -> bool:
-        return False
+        """Whether anything was said in it."""
+        return any(entry.kind != "note" for entry in self.state.transcript)
 
     async def append(self, session_id: str, message: Message) -> None:
         """Record a message before anybody sees it."""
-        match message:
-            case UserMessage():
-                body = MessageAdded(role="user", text=message.text, by=message.by)
-            case AssistantMessage():
-                calls = tuple(
-                    CallRecord(call_id=c.call_id, tool=c.name, input=json_input(c.args))
-                    for c in message.tool_calls
-                )
-                body = MessageAdded(role="assistant", text=message.text, calls=calls)
-            case ToolMessage():
-                settled = message.call_id in self._settled
-                self._settled.discard(message.call_id)
-                body = MessageAdded(
-                    role="tool",
-                    text=None if settled else message.text,
-                    call_id=message.call_id,
-                    tool=message.name,
-                    is_error=message.is_error,
-                )
-        await self.record(body)
+        in_result = False
+        if isinstance(message, ToolMessage):
+            # A call may be refused after it was settled; the model then reads another text.
+            in_result = self._settled.pop(message.call_id, None) == message.text
+        await self.record(message_record(message, in_result=in_result))
 
     async def on_event(self, event: Event) -> None:
         """Record or pass on what the session's loop reports."""
@@ -321,7 +310,7 @@ class HostedSession:
             self.state.error = f"{error} ({unwritten})"
             self._publish(event, self.id)
 
-    def opened(self, agent: Agent, by: str | None) -> SessionOpened:
+    def opened(self, agent: Agent, by: str | None, source: dict[str, JsonValue] | None) -> SessionOpened:
         """The event a session's journal begins with."""
         return SessionOpened(
             agent=agent.name,
@@ -332,4 +321,23 @@ class HostedSession:
             tools=tuple(tool.name for tool in agent.tools),
             workdir=str(agent.runtime.cwd),
             opened_by=by,
+            source=source,
+        )
+
+    def resumed(
+        self, agent: Agent, by: str | None, source: dict[str, JsonValue] | None, standing: Standing
+    ) -> SessionResumed:
+        """The event with which a recorded session goes on."""
+        return SessionResumed(
+            agent=agent.name,
+            model=agent.model.name,
+            mode=self.manager.mode,
+            nets=standing.fresh,
+            dropped=standing.dropped,
+            forgot=standing.forgot,
+            active=tuple(self.manager.active),
+            tools=tuple(tool.name for tool in agent.tools),
+            workdir=str(agent.runtime.cwd),
+            by=by,
+            source=source,
         )

@@ -7,42 +7,36 @@ models, so that the same calls can come over a wire. It runs in one asyncio loop
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, TypeAlias
-from uuid import uuid4
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from .agents import Agent, ErrorEvent, Session, TextDelta, ToolProgress
+from .agents import Agent, ErrorEvent, TextDelta, ToolProgress
 from .explained import ExplanationView
 from .gate.types import ApprovalAnswer, Mode
 from .history.events import JournalEvent, SessionStatus
 from .history.journal import Journal, JournalError
 from .history.state import ApprovalState, SessionState, SessionSummary
-from .hosted import HostedSession
+from .live import DIED, LiveSessions, Spawn, Terms, UnknownSessionError, end_left_open
 from .net import SkillNet
+from .resuming import BranchError, Nets, ResumeError
+from .subscription import HubEvent, Streaming, Subscription
 
-Spawn: TypeAlias = Callable[[Coroutine[None, None, None], str], object]
-
-
-class UnknownSessionError(LookupError):
-    """No live session has this id."""
-
-
-class Streaming(BaseModel):
-    """Something on its way that the journal does not keep: text as it comes, a tool's output, a failure.
-
-    `kind` is `text` for the agent's own words, `output` for what the tool of `call_id` prints.
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    session: str
-    kind: Literal["text", "output", "failure"]
-    text: str
-    call_id: str | None = None
+__all__ = [
+    "DIED",
+    "BranchError",
+    "Hub",
+    "HubEvent",
+    "Nets",
+    "Outcome",
+    "ResumeError",
+    "Spawn",
+    "Streaming",
+    "Subscription",
+    "UnknownSessionError",
+]
 
 
 class Outcome(BaseModel):
@@ -52,53 +46,6 @@ class Outcome(BaseModel):
 
     ok: bool
     message: str
-
-
-HubEvent: TypeAlias = JournalEvent | Streaming
-
-ENDED = ("done", "failed")
-DIED = "the process that hosted this session ended without closing it"
-
-
-class Subscription:
-    """Events from now on, in order; never holds up the hub. Ends when closed or when the hub closes.
-
-    Streaming text that nobody has taken yet is joined, so that a slow reader costs no memory per word.
-    """
-
-    def __init__(self, forget: Callable[[Subscription], None]) -> None:
-        self._events: deque[HubEvent] = deque()
-        self._arrived = asyncio.Event()
-        self._closed = False
-        self._forget = forget
-
-    def put(self, event: HubEvent) -> None:
-        """Hand an event over; called by the hub."""
-        last = self._events[-1] if self._events else None
-        if (
-            isinstance(event, Streaming)
-            and isinstance(last, Streaming)
-            and (last.session, last.kind, last.call_id) == (event.session, event.kind, event.call_id)
-        ):
-            self._events[-1] = last.model_copy(update={"text": last.text + event.text})
-        else:
-            self._events.append(event)
-        self._arrived.set()
-
-    def close(self) -> None:
-        """Stop; what has not been read yet can still be read."""
-        self._closed = True
-        self._forget(self)
-        self._arrived.set()
-
-    async def __aiter__(self) -> AsyncIterator[HubEvent]:
-        while True:
-            while self._events:
-                yield self._events.popleft()
-            if self._closed:
-                return
-            self._arrived.clear()
-            await self._arrived.wait()
 
 
 def _as_task(coroutine: Coroutine[None, None, None], name: str) -> object:
@@ -111,21 +58,24 @@ class Hub:
     def __init__(self, journal: Journal, *, spawn: Spawn = _as_task) -> None:
         self.spawn = spawn
         self._journal = journal
-        self._hosted: dict[str, HostedSession] = {}
+        self._live = LiveSessions(journal, self._publish, self._spawn)
         self._subscriptions: list[Subscription] = []
         self._deciders: dict[str, str] = {}
+
+    def _spawn(self, run: Coroutine[None, None, None], session_id: str) -> object:
+        return self.spawn(run, session_id)
 
     @classmethod
     def open(cls, database: Path, *, spawn: Spawn = _as_task) -> Hub:
         """A hub on the journal at `database`. Raises `JournalError` when it cannot be written.
 
         This process is the only one that writes there, so sessions that are still open belonged to one
-        that died: they are ended as failed, and calls of theirs without a result become unknown.
+        that died: their questions are withdrawn and they are ended as failed, and calls of theirs without
+        a result become unknown. They can be resumed.
         """
         journal = Journal.open(database)
         try:
-            for left in journal.reader().unfinished():
-                journal.write(left.id, SessionStatus(status="failed", error=DIED))
+            end_left_open(journal)
         except BaseException:
             journal.close()
             raise
@@ -137,15 +87,7 @@ class Hub:
 
     async def close(self) -> None:
         """End every session, then the journal. What could not be recorded is raised at the end."""
-        problems: list[JournalError] = []
-        for hosted in self._hosted.values():
-            if hosted.session is not None:
-                await hosted.session.aclose()
-            if hosted.state.status not in ENDED:
-                try:
-                    await hosted.record(SessionStatus(status="done"))
-                except JournalError as error:
-                    problems.append(error)
+        problems = await self._live.close_all()
         for subscription in list(self._subscriptions):
             subscription.close()
         await asyncio.to_thread(self._journal.close)
@@ -164,30 +106,74 @@ class Hub:
         by: str | None = None,
         session_id: str | None = None,
         explain_blocks: bool = False,
+        source: dict[str, JsonValue] | None = None,
     ) -> str:
         """Host a session of `agent` under the nets of `registry`; `active` defaults to all. Its id.
 
-        With `explain_blocks` the agent is also told which calls would lead to a blocked one. Raises
-        `NetError` for unknown names in `active`, `JournalError` when it cannot be recorded.
+        With `explain_blocks` the agent is also told which calls would lead to a blocked one. `source` is
+        kept with the session: what the caller needs to start it again. Raises `NetError` for unknown
+        names in `active`, `JournalError` when it cannot be recorded.
         """
-        session_id = session_id or f"{agent.name}-{uuid4().hex[:6]}"
-        hosted = HostedSession(
-            session_id,
-            self._journal,
-            self._publish,
-            registry=registry,
-            active=active,
-            mode=mode,
-            explain_blocks=explain_blocks,
-        )
-        await hosted.record(hosted.opened(agent, by))
-        session = await agent.create_session(
-            session_id, gate=hosted, store=hosted, spawn=lambda run: self.spawn(run, session_id)
-        )
-        session.on_any(hosted.on_event)
-        hosted.session = session
-        self._hosted[session_id] = hosted
-        return session_id
+        terms = Terms(registry, active, mode, by, explain_blocks, source)
+        return await self._live.open(agent, terms, session_id)
+
+    async def resume_session(
+        self,
+        session_id: str,
+        agent: Agent,
+        *,
+        registry: Mapping[str, SkillNet],
+        active: Sequence[str] | None = None,
+        mode: Mode | None = None,
+        by: str | None = None,
+        explain_blocks: bool = False,
+        nets: Nets = "recorded",
+        source: dict[str, JsonValue] | None = None,
+    ) -> str:
+        """Go on with a recorded session under its own id, which is returned; its beginning is enough.
+
+        Conversation, markings, budgets, active nets, mode and totals are those of the record; `active`,
+        `mode` and `source` replace them. Nothing runs again: a call that was allowed and has no result
+        gets one that says its outcome is unknown. See `standing` for which nets fit.
+
+        Raises `SessionNotFound` for an unknown id, `ResumeError` for a session that is live here and for
+        nets that do not fit, `NetError` and `JournalError` as `open_session`.
+        """
+        terms = Terms(registry, active, mode, by, explain_blocks, source, nets)
+        return await self._live.resume(session_id, agent, terms)
+
+    async def branch_session(
+        self,
+        session_id: str,
+        at: int,
+        agent: Agent,
+        *,
+        registry: Mapping[str, SkillNet],
+        active: Sequence[str] | None = None,
+        mode: Mode | None = None,
+        by: str | None = None,
+        explain_blocks: bool = False,
+        nets: Nets = "recorded",
+        source: dict[str, JsonValue] | None = None,
+        branch_id: str | None = None,
+    ) -> str:
+        """A new session that begins where another, live or not, was after its event number `at`. Its id.
+
+        It has a copy of the conversation up to there, and its nets, switches and mode as they were then.
+        Tokens that were used and questions that were open stay with the other session.
+
+        Raises `BranchError` where a call has no result yet, else as `resume_session`.
+        """
+        terms = Terms(registry, active, mode, by, explain_blocks, source, nets)
+        return await self._live.branch(session_id, at, agent, terms, branch_id)
+
+    async def close_session(self, session_id: str, by: str) -> None:
+        """End one session: stop its agent, withdraw its questions, record who ended it.
+
+        Others go on; it can be resumed. Raises `UnknownSessionError`, also for one that is being closed,
+        and `JournalError` when its end cannot be recorded: it then stays.
+        """
+        await self._live.close(session_id, by)
 
     async def send(
         self,
@@ -198,32 +184,32 @@ class Hub:
         mode: Literal["steer", "queue"] = "steer",
     ) -> None:
         """Say something to the agent: starts it when idle, interrupts or queues when it works."""
-        hosted, session = self._live(session_id)
+        hosted, session = self._live.get(session_id)
         if session.status == "idle":
             await hosted.record(SessionStatus(status="running"))
         session.send(text, mode=mode, by=by)
 
     async def abort(self, session_id: str, reason: str = "") -> None:
         """Stop what the agent is doing; the session stays open."""
-        self._live(session_id)[1].abort(reason)
+        self._live.get(session_id)[1].abort(reason)
 
     async def wait(self, session_id: str) -> None:
         """Return when the session rests; raises what its run failed with."""
-        await self._live(session_id)[1].wait_for_idle()
+        await self._live.get(session_id)[1].wait_for_idle()
 
     async def sessions(self) -> list[SessionState]:
         """The live sessions, in the order they were opened."""
-        return [hosted.state for hosted in self._hosted.values()]
+        return [hosted.state for hosted in self._live]
 
     async def session(self, session_id: str) -> SessionState:
         """The state of a live session."""
-        return self._live(session_id)[0].state
+        return self._live.get(session_id)[0].state
 
     # Approvals and switches
 
     async def approvals(self) -> list[ApprovalState]:
         """Everything that waits for a person, longest first."""
-        waiting = [a for hosted in self._hosted.values() for a in hosted.state.approvals.values()]
+        waiting = [a for hosted in self._live for a in hosted.state.approvals.values()]
         return sorted(waiting, key=lambda a: (a.since, a.id))
 
     async def decide(
@@ -236,7 +222,7 @@ class Hub:
         input: dict[str, JsonValue] | None = None,  # noqa: A002 - the field's name on the wire
     ) -> Outcome:
         """Answer a request. The first answer counts; a later one learns who came first."""
-        for hosted in self._hosted.values():
+        for hosted in self._live:
             request = hosted.state.approvals.get(approval_id)
             if request is None:
                 continue
@@ -258,13 +244,13 @@ class Hub:
 
         Raises `UnknownSessionError`, and `LookupError` for a call the session has not made.
         """
-        hosted, _ = self._live(session_id)
+        hosted, _ = self._live.get(session_id)
         return await asyncio.to_thread(hosted.explain, call_id)
 
     async def toggle_net(self, session_id: str, net: str, active: bool, *, by: str) -> Outcome:
         """Switch a net of a session on or off."""
         try:
-            result = await self._live(session_id)[0].toggle(net, active, by)
+            result = await self._live.get(session_id)[0].toggle(net, active, by)
         except JournalError as error:
             return Outcome(ok=False, message=f"Not switched, the journal refused it: {error}")
         return Outcome(ok=result.ok, message=result.message)
@@ -272,7 +258,7 @@ class Hub:
     async def set_mode(self, session_id: str, mode: Mode, *, by: str) -> Outcome:
         """Enforce or shadow, from the session's next call on."""
         try:
-            await self._live(session_id)[0].set_mode(mode, by)
+            await self._live.get(session_id)[0].set_mode(mode, by)
         except JournalError as error:
             return Outcome(ok=False, message=f"Not switched, the journal refused it: {error}")
         return Outcome(ok=True, message=f"{session_id} is now in {mode} mode")
@@ -315,12 +301,6 @@ class Hub:
                 shown = event
         for subscription in self._subscriptions:
             subscription.put(shown)
-
-    def _live(self, session_id: str) -> tuple[HostedSession, Session]:
-        hosted = self._hosted.get(session_id)
-        if hosted is None or hosted.session is None:
-            raise UnknownSessionError(f"No live session '{session_id}'")
-        return hosted, hosted.session
 
 
 def _decided(request: ApprovalState, approved: bool, by: str) -> str:

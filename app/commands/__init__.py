@@ -67,6 +67,10 @@ def dispatch(args: argparse.Namespace) -> int:
             from .run import run
 
             return run(args, database(args), operator(args))
+        case "resume":
+            from .resume import resume
+
+            return resume(args, database(args), operator(args))
         case other:
             raise AssertionError(f"command {other!r} has no code")
 

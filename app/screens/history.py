@@ -21,7 +21,7 @@ from ...engine.history.events import JournalEvent
 from ...engine.history.state import SessionSummary
 from ...engine.text import visible
 from ..history_source import HistorySource
-from ..messages import HubMoved
+from ..messages import ContinueChosen, HubMoved
 from ..moments import day_and_time, length
 from ..session_table import Column, columns, heading, look, row
 from ..widgets.bars import KeyBar
@@ -42,7 +42,10 @@ def matches(session: SessionSummary, words: str) -> bool:
 
 
 class HistoryScreen(Screen[None]):
-    """Recorded sessions of `source`. `zone` is the operator's; `None` is the machine's."""
+    """Recorded sessions of `source`. `zone` is the operator's; `None` is the machine's.
+
+    With `goes_on` they can be continued, as something hosts them.
+    """
 
     CSS_PATH = "history.tcss"
     VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-low"), (14, "-high")]
@@ -54,6 +57,13 @@ class HistoryScreen(Screen[None]):
             key_display="/",
             id="history.filter",
             tooltip="Filter the sessions",
+        ),
+        Binding(
+            "c",
+            "continue",
+            "continue",
+            id="history.continue",
+            tooltip="Go on with this session under its nets as they were left",
         ),
         Binding("f5", "reload", "reload", id="history.reload", tooltip="Read the sessions again"),
         Binding("escape", "leave", "back", id="history.back", tooltip="Clear the filter, or go back"),
@@ -77,9 +87,12 @@ class HistoryScreen(Screen[None]):
 
         error: str
 
-    def __init__(self, source: HistorySource, *, zone: tzinfo | None = None) -> None:
+    def __init__(
+        self, source: HistorySource, *, zone: tzinfo | None = None, goes_on: bool = False
+    ) -> None:
         super().__init__()
         self._source = source
+        self._goes_on = goes_on
         self._zone = zone
         self._all: list[SessionSummary] | None = None
         self._shown: list[SessionSummary] = []
@@ -136,7 +149,7 @@ class HistoryScreen(Screen[None]):
     @on(Opened)
     def replay_session(self, message: Opened) -> None:
         if self.is_current:
-            self.app.push_screen(ReplayScreen(message.recorded, zone=self._zone))
+            self.app.push_screen(ReplayScreen(message.recorded, zone=self._zone, goes_on=self._goes_on))
 
     @on(HubMoved)
     def follow(self) -> None:
@@ -211,6 +224,16 @@ class HistoryScreen(Screen[None]):
     @on(BlockList.Opened, "#table")
     def open_selected(self, message: BlockList.Opened) -> None:
         self.open_session(message.key)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Sessions go on only where something can host them."""
+        return self._goes_on if action == "continue" else True
+
+    def action_continue(self) -> None:
+        """Go on with the selected session."""
+        chosen = self._session()
+        if chosen is not None:
+            self.post_message(ContinueChosen(chosen.id))
 
     def action_filter(self) -> None:
         """Show the filter and type into it."""

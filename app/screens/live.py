@@ -199,6 +199,12 @@ class LiveScreen(Screen[None], inherit_bindings=False):
             self._selected = request.session
             await self.paint()
 
+    async def show_session(self, session_id: str) -> None:
+        """Select a session from outside."""
+        self._selected = session_id
+        await self.paint()
+        self.action_pane("transcript")
+
     @on(BlockList.Opened, "#sessions")
     def open_session(self) -> None:
         self.action_pane("transcript")

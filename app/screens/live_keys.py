@@ -32,6 +32,7 @@ LIVE_KEYS: tuple[BindingType, ...] = (
         id="live.interrupt",
         tooltip="Interrupt the agent with a message",
     ),
+    Binding("s", "app.start_session", "start", id="live.start", tooltip="Start another session"),
     Binding("n", "switch_nets", "nets", id="live.nets", tooltip="Switch nets of this session on or off"),
     Binding("m", "mode", "mode", id="live.mode", tooltip="Enforce or shadow: block, or only record"),
     Binding("h", "app.history", "history", id="live.history", tooltip="The recorded sessions"),

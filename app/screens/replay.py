@@ -21,6 +21,7 @@ from ...engine.history.events import JournalEvent
 from ...engine.history.fold import apply, new_state
 from ...engine.history.replay import Replay
 from ...engine.history.state import SessionState
+from ..messages import ContinueChosen
 from ..moments import clock, day
 from ..text import shown
 from ..widgets.bars import KeyBar, PaneTabs
@@ -59,7 +60,8 @@ def _key(key: str, action: str, name: str, own: str, tooltip: str, **more: str |
 class ReplayScreen(Screen[None]):
     """The events of one recorded session, from the first to the last; `zone` is the operator's.
 
-    Events that cannot follow from those before them are not shown; the screen says which and why.
+    With `goes_on` a new session can begin at any event of it. Events that cannot follow from those
+    before them are not shown; the screen says which and why.
     """
 
     CSS_PATH = "replay.tcss"
@@ -89,6 +91,7 @@ class ReplayScreen(Screen[None]):
         _key("g", "go_to", "go to", "go-to", "Go to an event's number or a time"),
         _key("home", "edge(0)", "first", "first", "Go to the first event", show=False),
         _key("end", "edge(-1)", "last", "last", "Go to the last event", show=False),
+        _key("c", "continue", "continue", "continue", "Go on from here in a new session"),
         _key("o", "open_event", "open event", "open", "Show everything that this event says"),
         *(
             _key(str(number), f"pane('{pane}')", title, f"pane-{pane}", f"Show {title}", show=False)
@@ -102,8 +105,15 @@ class ReplayScreen(Screen[None]):
     pane: reactive[str] = reactive("transcript", init=False)
     """The pane that has the keys, and on a narrow screen the one that is shown."""
 
-    def __init__(self, recorded: Sequence[JournalEvent], *, zone: tzinfo | None = None) -> None:
+    def __init__(
+        self,
+        recorded: Sequence[JournalEvent],
+        *,
+        zone: tzinfo | None = None,
+        goes_on: bool = False,
+    ) -> None:
         super().__init__()
+        self._goes_on = goes_on
         self._replay, self._trouble = _playable(recorded)
         self._recorded: Sequence[JournalEvent] = self._replay.events if self._replay else ()
         self._marks = marks_of(self._recorded)
@@ -270,6 +280,15 @@ class ReplayScreen(Screen[None]):
         net = self.state.nets.get(message.key) if self.state is not None else None
         if net is not None:
             self.app.push_screen(net_picture(net))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Sessions go on only where something can host them."""
+        return self._goes_on if action == "continue" else True
+
+    def action_continue(self) -> None:
+        """Begin a new session where this one was at the event that is shown."""
+        if self._recorded:
+            self.post_message(ContinueChosen(self._recorded[0].session, at=self.position))
 
     def action_leave(self) -> None:
         """Back to where the replay was opened from."""

@@ -194,10 +194,16 @@ class BlockList(ScrollView, can_focus=True, inherit_bindings=False):
         total = self._ends[-1] if self._ends else 0
         self.virtual_size = Size(self._width + GUTTER, total)
         if self._following:
-            end = max(0, total - self.scrollable_content_region.height)
-            # Forced: a list that was shorter than its pane has no scrollbar yet.
-            self.scroll_to(y=end, animate=False, force=True)
+            self._to_end()
+            if not self.show_vertical_scrollbar:
+                # A list that has just become longer than its pane can only scroll once it is laid out.
+                self.call_after_refresh(self._to_end)
         self.refresh()
+
+    def _to_end(self) -> None:
+        if self._following:
+            end = max(0, self.virtual_size.height - self.scrollable_content_region.height)
+            self.scroll_to(y=end, animate=False)
 
     def _on_resize(self, event: events.Resize) -> None:
         self.call_later(self._fit)

@@ -14,7 +14,7 @@ from .blocks import Block, BlockList
 LONGEST = 20_000
 """Characters of one field that the pane shows at once; a longer one shows its head and its tail."""
 MUTED = "$text-muted"
-_UNREMARKABLE = {"is_error", "edited"}
+_UNREMARKABLE: dict[str, object] = {"is_error": False, "edited": False, "unknown": False, "kind": "root"}
 
 
 class EventDetails(BlockList):
@@ -47,7 +47,7 @@ def fields(body: BaseModel, *, longest: int | None = LONGEST) -> list[tuple[str,
         value = getattr(body, name)
         if name == "type" or value is None or value in ("", (), {}):
             continue
-        if value is False and name in _UNREMARKABLE:
+        if name in _UNREMARKABLE and value == _UNREMARKABLE[name]:
             continue
         found.append((name.replace("_", " "), _lines(value, longest)))
     return found
@@ -70,6 +70,9 @@ def _lines(value: object, longest: int | None) -> list[str]:
             return [
                 f"{shown(value.tool)}  ({shown(value.call_id)})",
                 *_indented(_json_lines(value.input, longest)),
+                *_indented(
+                    _text_lines(f"not JSON: {value.malformed}", longest) if value.malformed else []
+                ),
             ]
         case tuple() if value and all(isinstance(item, str) for item in value):
             return [shown(", ".join(str(item) for item in value))]

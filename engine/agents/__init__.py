@@ -13,6 +13,7 @@ from .errors import (
     InvalidModelUrlError,
     ModelError,
     RuntimeAbortError,
+    RuntimeFileNotFoundError,
     RuntimeTimeoutError,
     SessionClosedError,
     SessionExistsError,
@@ -27,27 +28,53 @@ from .events import (
     FinishReason,
     LoopEvent,
     MessageEvent,
+    ReasoningDelta,
+    Status,
+    StatusEvent,
     StepEvent,
+    StepStart,
     StopReason,
     TextDelta,
     ToolCallEvent,
     ToolProgress,
     ToolResultEvent,
     TurnEnd,
+    TurnStart,
     Usage,
 )
+from .hooks import FinishedCall, Hooks, ModelCall
 from .inbox import FollowUp, Inbox, SendMode
 from .listeners import EventStream
 from .litellm_model import LitellmModel
 from .loop import SKIPPED, LoopConfig, loop
 from .messages import AssistantMessage, Message, ProposedCall, ToolMessage, UserMessage
-from .model import CallChunk, Chunk, Finish, Model, ModelRequest, TextChunk, ToolSpec
-from .runtime import ExecResult, LocalRuntime, Runtime
+from .model import CallChunk, Chunk, Finish, Model, ModelRequest, ReasoningChunk, TextChunk, ToolSpec
+from .runtime import (
+    ExecResult,
+    FakeCall,
+    FakeRuntime,
+    JustBashRuntime,
+    LocalRuntime,
+    Runtime,
+    SandboxRuntime,
+    VercelSandboxRuntime,
+)
 from .scripted import ERR, C, Reply, ScriptedCall, ScriptedModel, T
 from .session import Session
 from .store import InMemorySessionStore, SessionStore
 from .tool import ModelTool, Tool, ToolContext, ToolOutput, define_tool, tool
-from .tools import BashTool, WebFetchTool, create_web_fetch_tool
+from .tools import (
+    BashTool,
+    EditTool,
+    GlobTool,
+    GrepTool,
+    ReadTool,
+    WebFetchTool,
+    WriteTool,
+    create_web_fetch_tool,
+    preview_of,
+    private_addresses_refused,
+)
 
 __all__ = [
     "ERR",
@@ -65,17 +92,25 @@ __all__ = [
     "Decision",
     "Deny",
     "DuplicateToolError",
+    "EditTool",
     "ErrorEvent",
     "Event",
     "EventName",
     "EventStream",
     "ExecResult",
+    "FakeCall",
+    "FakeRuntime",
     "Finish",
     "FinishReason",
+    "FinishedCall",
     "FollowUp",
+    "GlobTool",
+    "GrepTool",
+    "Hooks",
     "InMemorySessionStore",
     "Inbox",
     "InvalidModelUrlError",
+    "JustBashRuntime",
     "LitellmModel",
     "LocalRuntime",
     "LoopConfig",
@@ -83,15 +118,21 @@ __all__ = [
     "Message",
     "MessageEvent",
     "Model",
+    "ModelCall",
     "ModelError",
     "ModelRequest",
     "ModelTool",
     "Override",
     "ProposedCall",
+    "ReadTool",
+    "ReasoningChunk",
+    "ReasoningDelta",
     "Reply",
     "Runtime",
     "RuntimeAbortError",
+    "RuntimeFileNotFoundError",
     "RuntimeTimeoutError",
+    "SandboxRuntime",
     "ScriptedCall",
     "ScriptedModel",
     "SendMode",
@@ -100,7 +141,10 @@ __all__ = [
     "SessionExistsError",
     "SessionNotFoundError",
     "SessionStore",
+    "Status",
+    "StatusEvent",
     "StepEvent",
+    "StepStart",
     "StopReason",
     "T",
     "TextChunk",
@@ -116,11 +160,16 @@ __all__ = [
     "ToolResultEvent",
     "ToolSpec",
     "TurnEnd",
+    "TurnStart",
     "Usage",
     "UserMessage",
+    "VercelSandboxRuntime",
     "WebFetchTool",
+    "WriteTool",
     "create_web_fetch_tool",
     "define_tool",
     "loop",
+    "preview_of",
+    "private_addresses_refused",
     "tool",
 ]

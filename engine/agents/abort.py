@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import TypeVar
+
+from .errors import AgentError
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +59,23 @@ class AbortSignal:
                 self._callbacks.remove(callback)
 
         return forget
+
+
+async def unless_aborted(signal: AbortSignal, work: Coroutine[object, object, T]) -> T | None:
+    """What `work` returns, or `None` when an abort came first and stopped it. Raises what it raises."""
+    task = asyncio.ensure_future(work)
+    forget = signal.on_abort(task.cancel)
+    try:
+        await asyncio.wait({task})
+    finally:
+        forget()
+        if not task.done():
+            task.cancel()
+    if not task.cancelled():
+        return task.result()
+    if signal.aborted:
+        return None
+    raise AgentError("The work was cancelled from within")
 
 
 def _nothing() -> None:

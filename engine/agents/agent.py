@@ -8,12 +8,15 @@ from uuid import uuid4
 
 from .errors import SessionExistsError, SessionNotFoundError
 from .gating import as_call_gate
+from .hooks import HookChain, Hooks
 from .inbox import FollowUp, SendMode
+from .litellm_model import as_model
 from .messages import Message
 from .model import Model
 from .runtime.base import Runtime
 from .runtime.local import LocalRuntime
-from .session import Session, SessionConfig, Spawn
+from .session import Session
+from .session_config import SessionConfig, Spawn
 from .store import InMemorySessionStore, SessionStore
 from .tool import Tool, tool_table
 
@@ -24,7 +27,7 @@ class Agent:
     A model given by name is one of litellm's (`openai://gpt-4o`). `max_steps` counts model calls of a
     run. `gate` is asked about every call (see `as_call_gate` for what it may be). A manager's state is
     then shared by the agent's sessions; what `create_gate` returns, or a function that makes a gate,
-    gives each session its own.
+    gives each session its own. `hooks` take part in every call, of tools and of the model.
 
     Raises `DuplicateToolError` (A-61), `TypeError` for what is no tool, `ValueError` for other settings.
     """
@@ -41,11 +44,12 @@ class Agent:
         send_mode: SendMode = "steer",
         follow_up: FollowUp = "one",
         gate: object = None,
+        hooks: Hooks | Sequence[Hooks] = (),
         name: str = "agent",
     ) -> None:
         if max_steps < 1:
             raise ValueError(f"max_steps must be at least 1, got {max_steps}")
-        self.model = _model(model)
+        self.model = as_model(model)
         self.name = name
         self.system_prompt = system_prompt
         self._table = tool_table(tools)
@@ -55,6 +59,7 @@ class Agent:
         self.send_mode: SendMode = _mode(send_mode)
         self.follow_up: FollowUp = follow_up
         self._gate = gate
+        self._hooks = HookChain(hooks)
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -122,6 +127,7 @@ class Agent:
             store=store,
             tools=self._table,
             gate=None if gate is None else as_call_gate(gate),
+            hooks=self._hooks,
             system_prompt=self.system_prompt,
             max_steps=self.max_steps,
             send_mode=self.send_mode if send_mode is None else _mode(send_mode),
@@ -129,16 +135,6 @@ class Agent:
             spawn=spawn,
         )
         return Session(session_id, config, history)
-
-
-def _model(model: str | Model) -> Model:
-    if isinstance(model, str):
-        from .litellm_model import LitellmModel
-
-        return LitellmModel(model)
-    if not isinstance(model, Model):  # pyright: ignore[reportUnnecessaryIsInstance] - callers are untyped
-        raise TypeError(f"{type(model).__name__} is no model: it needs a name and stream(request)")
-    return model
 
 
 def _mode(mode: SendMode) -> SendMode:

@@ -1,8 +1,22 @@
 """What a session reports while it runs: one frozen model per kind of event, told apart by `type`.
 
-A run's events come in this order: the user's message; then per step text deltas, the assistant's message
-and the step's usage, all of its tool calls, the progress of running tools, all of their results; at the
-end the turn's end or an error (A-20 … A-26, A-50).
+A run's events come in this order (A-20 … A-26, A-50):
+
+    status busy                                 unless the run follows another at once
+    turn_start
+    message                                     the user's
+    step_start                                  then for each model call:
+    reasoning_delta, text_delta                 as they stream
+    message                                     the assistant's
+    step
+    tool_call                                   all calls of the step
+    tool_progress                               what running tools print
+    tool_result                                 all results, in call order
+    turn_end or error                           the latter also after a turn_end that could not be told
+    status idle                                 unless another run follows at once
+
+The reference has `text_delta`, `message`, `tool_call`, `tool_result`, `step`, `turn_end` and `error`; the
+others only add to these, and nothing of them is stored.
 """
 
 from __future__ import annotations
@@ -15,7 +29,12 @@ from .messages import Frozen, Message, ProposedCall, Text, ToolMessage
 
 FinishReason: TypeAlias = Literal["stop", "tool-calls", "length", "content-filter", "error", "other"]
 StopReason: TypeAlias = Literal["completed", "max_steps", "aborted"]
+Status: TypeAlias = Literal["idle", "busy"]
 EventName: TypeAlias = Literal[
+    "status",
+    "turn_start",
+    "step_start",
+    "reasoning_delta",
     "text_delta",
     "message",
     "tool_call",
@@ -28,13 +47,55 @@ EventName: TypeAlias = Literal[
 
 
 class Usage(Frozen):
-    """Tokens in and out; what a provider does not count is 0 (A-27)."""
+    """Tokens in and out; what a provider does not count is 0 (A-27).
+
+    `cached` tokens are among those in `input`. `cost` is in US dollars, 0 when nobody knows the price.
+    """
 
     input: int = 0
     output: int = 0
+    cached: int = 0
+    cost: float = 0.0
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(input=self.input + other.input, output=self.output + other.output)
+        return Usage(
+            input=self.input + other.input,
+            output=self.output + other.output,
+            cached=self.cached + other.cached,
+            cost=self.cost + other.cost,
+        )
+
+
+class StatusEvent(Frozen):
+    """A session begins to work or comes to rest.
+
+    `undelivered` are messages that no run will take up any more, because the session was closed while
+    its last turn's end was being told.
+    """
+
+    type: Literal["status"] = "status"
+    status: Status
+    undelivered: tuple[str, ...] = ()
+
+
+class TurnStart(Frozen):
+    """A run begins; `turn_end` or `error` ends it."""
+
+    type: Literal["turn_start"] = "turn_start"
+
+
+class StepStart(Frozen):
+    """A model call begins; `number` counts those of the run, from 1."""
+
+    type: Literal["step_start"] = "step_start"
+    number: int
+
+
+class ReasoningDelta(Frozen):
+    """A fragment of what the model thinks before it answers. Passed on, never stored or sent back."""
+
+    type: Literal["reasoning_delta"] = "reasoning_delta"
+    delta: Text
 
 
 class TextDelta(Frozen):
@@ -102,7 +163,8 @@ class TurnEnd(Frozen):
     """A run ended without an error.
 
     `messages` are this run's, tool messages included (A-24); `text` is the last reply's (A-25).
-    `undelivered` are messages that an abort kept from the model; `reason` is what the abort said.
+    `undelivered` are messages that an abort kept from the model; `reason` is what the abort said. No
+    message is lost (A-63): it is stored, waits for the next run, or is handed back in such a field.
     """
 
     type: Literal["turn_end"] = "turn_end"
@@ -117,7 +179,8 @@ class ErrorEvent(Frozen):
     """A run failed with `error`, the original exception.
 
     `partial_text` is what the model had said of a reply that never ended, which is not stored (A-92);
-    `undelivered` are messages that were waiting (A-84).
+    `undelivered` are messages that were waiting (A-84); after a `turn_end` that could not be told, the
+    ones it carried as well.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -133,7 +196,11 @@ class ErrorEvent(Frozen):
 
 
 Event = Annotated[
-    TextDelta
+    StatusEvent
+    | TurnStart
+    | StepStart
+    | ReasoningDelta
+    | TextDelta
     | MessageEvent
     | ToolCallEvent
     | ToolProgress
@@ -145,5 +212,5 @@ Event = Annotated[
 ]
 
 LoopEvent: TypeAlias = (
-    TextDelta | MessageEvent | StepEvent | ToolCallEvent | ToolProgress | ToolResultEvent
+    ReasoningDelta | TextDelta | MessageEvent | StepEvent | ToolCallEvent | ToolProgress | ToolResultEvent
 )

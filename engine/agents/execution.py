@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from pydantic import JsonValue
 
-from .abort import AbortSignal
+from .abort import AbortSignal, unless_aborted
 from .errors import OPERATION_ABORTED, ToolError, describe
 from .events import ToolProgress, ToolResultEvent
-from .messages import ProposedCall
+from .hooks import FinishedCall
+from .messages import Message, ProposedCall
 from .runtime.base import Runtime
 from .tool import Tool, ToolContext, ToolOutput, as_output
+from .yielding import outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,7 @@ class ApprovedCall:
 
 
 Settle: TypeAlias = Callable[[ApprovedCall, ToolOutput, float], Awaitable[None]]
+AfterCall: TypeAlias = Callable[[FinishedCall], Coroutine[object, object, ToolOutput]]
 
 
 @dataclass(slots=True)
@@ -60,7 +63,8 @@ class StepExecution:
     """All calls of one step, run side by side.
 
     Every approved call is settled exactly once, whether its tool ran, failed, was stopped or never
-    started. `problem` is the first error that settling raised.
+    started. `after_call` then says what the model reads of calls whose tool has started. `problem` is the
+    first error that one of the two raised; `said` gives tools the conversation.
     """
 
     slots: Sequence[Slot]
@@ -68,6 +72,8 @@ class StepExecution:
     abort: AbortSignal
     session_id: str
     settle: Settle | None
+    after_call: AfterCall | None = None
+    said: Callable[[], Sequence[Message]] = tuple
     problem: Exception | None = None
     _printed: list[ToolProgress] = field(default_factory=list[ToolProgress])
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -99,19 +105,40 @@ class StepExecution:
 
     async def _run(self, slot: Slot, call: ApprovedCall, tool: Tool) -> None:
         output, seconds = await self._execute(call, tool)
-        slot.output = output
-        if self.settle is None:
+        slot.output = output or ToolOutput(self.abort.call_text, is_error=True)
+        if self.settle is not None:
+            try:
+                await self.settle(call, slot.output, seconds)
+            except Exception as error:
+                self.problem = self.problem or error
+                slot.refuse(f"The call ended, but its result could not be recorded: {describe(error)}")
+                return
+        if self.after_call is not None and output is not None:
+            await self._look_over(slot, call, output, seconds, self.after_call)
+
+    async def _look_over(
+        self, slot: Slot, call: ApprovedCall, output: ToolOutput, seconds: float, after_call: AfterCall
+    ) -> None:
+        """Let hooks say what the model reads. When they cannot, it does not read the tool's own words."""
+        if self.abort.aborted and output.text == OPERATION_ABORTED:
             return
+        slot.refuse("The run was aborted before the call's result was looked over")
+        ended = FinishedCall(call.call_id, call.name, call.args, output, seconds)
         try:
-            await self.settle(call, output, seconds)
+            read = await unless_aborted(self.abort, after_call(ended))
         except Exception as error:
             self.problem = self.problem or error
-            slot.refuse(f"The call ended, but its result could not be recorded: {describe(error)}")
+            slot.refuse(f"The call ended, but its result could not be looked over: {describe(error)}")
+        else:
+            slot.output = read or slot.output
 
-    async def _execute(self, call: ApprovedCall, tool: Tool) -> tuple[ToolOutput, float]:
-        """The tool's output and its seconds. Cancelling stops the tool and still returns."""
+    async def _execute(self, call: ApprovedCall, tool: Tool) -> tuple[ToolOutput | None, float]:
+        """The tool's output, `None` if it never started, and its seconds.
+
+        Cancelling stops the tool and still returns.
+        """
         if self.abort.aborted:
-            return ToolOutput(self.abort.call_text, is_error=True), 0.0
+            return None, 0.0
         started: list[float] = []
 
         returned: list[ToolOutput] = []
@@ -119,7 +146,9 @@ class StepExecution:
         async def body() -> None:
             started.append(time.perf_counter())
             try:
-                returned.append(as_output(await tool.execute(call.args, self._context(call))))
+                ctx = self._context(call)
+                value = await outcome(tool.execute(call.args, ctx), ctx.progress, ToolOutput)
+                returned.append(as_output(value))
             except SystemExit as error:
                 raise ToolError(f"The tool tried to exit with {error.code}") from error
 
@@ -133,7 +162,7 @@ class StepExecution:
         finally:
             forget()
         if not started:
-            return ToolOutput(self.abort.call_text, is_error=True), 0.0
+            return None, 0.0
         # A tool that aborts its own run as its last act has still returned.
         output = returned[0] if returned else ToolOutput(_why_failed(task), is_error=True)
         return output, time.perf_counter() - started[0]
@@ -150,6 +179,7 @@ class StepExecution:
             session_id=self.session_id,
             call_id=call.call_id,
             progress=progress,
+            said=self.said,
         )
 
 

@@ -7,6 +7,7 @@ import copy
 import inspect
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Protocol, cast, runtime_checkable
 
 from pydantic import JsonValue, TypeAdapter
@@ -17,6 +18,7 @@ from .decisions import Allow, Decision, Deny, Override
 from .errors import describe
 from .events import ToolCallEvent
 from .execution import ApprovedCall
+from .hooks import HookChain
 from .listeners import Listeners
 from .tool import Tool, ToolOutput, input_problem
 
@@ -38,25 +40,43 @@ class ManagesCalls(Protocol):
 
 @runtime_checkable
 class MakesManagers(Protocol):
-    """What `create_gate` returns: nets and callbacks, with fresh state for each session."""
+    """What `create_gate` returns: nets and callbacks, with fresh state for each session.
+
+    `worded` is a block reason as the model shall read it; `failed` says of a result's text whether it
+    counts as a failure.
+    """
 
     @property
     def context(self) -> GateContext: ...
 
     def new_manager(self) -> ManagesCalls: ...
 
+    def worded(self, tool: str, reason: str, /) -> str: ...
+
+    def failed(self, tool: str, text: str, /) -> bool: ...
+
 
 class ManagerGate:
-    """A manager as the loop sees it; `context` says how it may ask a person."""
+    """A manager as the loop sees it; `maker` says how it may ask a person, and has its callbacks."""
 
-    def __init__(self, manager: ManagesCalls, context: GateContext | None = None) -> None:
+    def __init__(self, manager: ManagesCalls, maker: MakesManagers | None = None) -> None:
         self._manager = manager
-        self._context = context or GateContext()
+        self._maker = maker
+        self._context = GateContext() if maker is None else maker.context
 
     async def decide(self, call: ToolCall) -> GateDecision:
-        return await self._manager.handle_tool_call(call, self._context)
+        """Ask the manager; the reason of what it blocks is worded for the model (G-30)."""
+        decision = await self._manager.handle_tool_call(call, self._context)
+        if self._maker is None or not isinstance(cast("object", decision), GateDecision):
+            return decision
+        if not decision.block or decision.reason is None:
+            return decision
+        return replace(decision, reason=self._maker.worded(call.tool_name, decision.reason))
 
     async def settle(self, result: ToolResult, output: str, seconds: float) -> ResultRecord:
+        """Tell the manager; what the maker takes for a failure unlocks nothing (G-30)."""
+        if self._maker is not None and not result.is_error:
+            result = replace(result, is_error=self._maker.failed(result.tool_name, output))
         record: object = self._manager.handle_tool_result(result)
         if inspect.isawaitable(record):
             record = await record
@@ -73,7 +93,7 @@ def as_call_gate(gate: object) -> CallGate:
     if isinstance(gate, ManagesCalls):
         return ManagerGate(gate)
     if isinstance(gate, MakesManagers):
-        return ManagerGate(gate.new_manager(), gate.context)
+        return ManagerGate(gate.new_manager(), gate)
     if inspect.isfunction(gate) or inspect.ismethod(gate):
         return as_call_gate(gate())
     raise TypeError(
@@ -83,30 +103,32 @@ def as_call_gate(gate: object) -> CallGate:
 
 
 class Decider:
-    """Decides one call after the other: the gate first, then the `tool_call` listeners.
+    """Decides one call after the other: the gate first, then the hooks, then the `tool_call` listeners.
 
     A call that the gate allowed and that will not run is settled as failed, so that nothing stays
     pending in the nets.
     """
 
-    def __init__(self, gate: CallGate | None, listeners: Listeners, tools: Mapping[str, Tool]) -> None:
+    def __init__(self, gate: CallGate | None, hooks: HookChain, listeners: Listeners) -> None:
         self._gate = gate
+        self._hooks = hooks
         self._listeners = listeners
-        self._tools = tools
 
-    async def decide(self, event: ToolCallEvent, why_interrupted: Callable[[], str]) -> Decision:
-        """Whether and with which arguments the call runs.
+    async def decide(
+        self, event: ToolCallEvent, tool: Tool, why_interrupted: Callable[[], str]
+    ) -> Decision:
+        """Whether and with which arguments the call of `tool` runs.
 
         When cancelled, `why_interrupted` gives the text of a call that the gate had allowed. Raises what
-        a listener or the gate's `settle` raises; a gate that raises while deciding denies.
+        a hook, a listener or the gate's `settle` raises; a gate that raises while deciding denies.
         """
         if self._gate is None:
-            return await self._listeners.decide(event)
-        allowed = await self._ask(event, event.args)
+            return await self._choose(event)
+        allowed = await self._ask(event, tool, event.args)
         if isinstance(allowed, Deny):
             return allowed
         try:
-            choice = await self._listeners.decide(event.model_copy(update={"args": allowed.args}))
+            choice = await self._choose(event.model_copy(update={"args": allowed.args}))
         except asyncio.CancelledError:
             await self.not_run(allowed, why_interrupted())
             raise
@@ -120,11 +142,11 @@ class Decider:
                 await self.not_run(allowed, reason)
                 return choice
             case Override(args=args):
-                problem = input_problem(self._tools[event.name], args)
+                problem = input_problem(tool, args)
                 await self.not_run(allowed, problem or REPLACED)
                 if problem is not None:
                     return Deny(reason=problem)
-                again = await self._ask(event, args)
+                again = await self._ask(event, tool, args)
                 return again if isinstance(again, Deny) else Override(args=again.args)
 
     async def settle(self, call: ApprovedCall, output: ToolOutput, seconds: float) -> None:
@@ -137,7 +159,14 @@ class Decider:
         """Tell the gate that a call it allowed does not run."""
         await self.settle(call, ToolOutput(why, is_error=True), 0.0)
 
-    async def _ask(self, event: ToolCallEvent, args: Mapping[str, JsonValue]) -> ApprovedCall | Deny:
+    async def _choose(self, event: ToolCallEvent) -> Decision:
+        """What hooks and then listeners say of a call that the gate allows."""
+        choice = await self._hooks.before_tool_call(event)
+        return await self._listeners.decide(event) if choice is None else choice
+
+    async def _ask(
+        self, event: ToolCallEvent, tool: Tool, args: Mapping[str, JsonValue]
+    ) -> ApprovedCall | Deny:
         """Ask the gate. What it allows is checked again, for a person may have edited it."""
         assert self._gate is not None
         call = ToolCall(event.call_id, event.name, copy.deepcopy(dict(args)))
@@ -160,7 +189,7 @@ class Decider:
                 problem = f"The approved arguments are no JSON object: {error}"
             else:
                 approved = ApprovedCall(event.call_id, event.name, copy.deepcopy(edited))
-                problem = input_problem(self._tools[event.name], edited)
+                problem = input_problem(tool, edited)
         if problem is None:
             return approved
         await self.not_run(approved, problem)

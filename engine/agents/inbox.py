@@ -21,6 +21,11 @@ class Inbox:
     def __bool__(self) -> bool:
         return bool(self.steering or self.follow_ups)
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What waits, steering first."""
+        return tuple(message.text for message in (*self.steering, *self.follow_ups))
+
     def put(self, message: UserMessage, mode: SendMode) -> None:
         """Let `message` wait in the queue of `mode`."""
         (self.steering if mode == "steer" else self.follow_ups).append(message)
@@ -31,7 +36,7 @@ class Inbox:
 
     def clear(self) -> tuple[str, ...]:
         """Empty both queues; the texts that waited, steering first."""
-        texts = tuple(message.text for message in (*self.steering, *self.follow_ups))
+        texts = self.texts
         self.steering.clear()
         self.follow_ups.clear()
         return texts

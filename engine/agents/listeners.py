@@ -14,6 +14,7 @@ from .events import (
     Event,
     EventName,
     MessageEvent,
+    ReasoningDelta,
     TextDelta,
     ToolCallEvent,
     ToolProgress,
@@ -65,6 +66,8 @@ def _joined(last: Event, event: Event) -> list[Event]:
     match last, event:
         case TextDelta(), TextDelta():
             return [TextDelta(delta=last.delta + event.delta)]
+        case ReasoningDelta(), ReasoningDelta():
+            return [ReasoningDelta(delta=last.delta + event.delta)]
         case ToolProgress(), ToolProgress() if last.call_id == event.call_id:
             return [ToolProgress(call_id=event.call_id, text=last.text + event.text)]
         case _:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from pydantic import JsonValue
 
 from .errors import InvalidModelUrlError, ModelError
-from .model import Chunk, ModelRequest
+from .model import Chunk, Model, ModelRequest
 from .model_url import parse_model_name
 from .openai_wire import ReplyPart, ReplyReader, wire_messages, wire_tools
 
@@ -90,16 +90,18 @@ class LitellmModel:
         if request.tools:
             arguments["tools"] = wire_tools(request)
         reader = ReplyReader()
+        usage: object = None
         response = await litellm.acompletion(**arguments)
         try:
             async for part in response:
+                usage = getattr(part, "usage", None) or usage
                 for chunk in reader.read(ReplyPart.model_validate(part)):
                     yield chunk
         finally:
             await response.aclose()
-        if not reader.complete:
+        if not reader.complete or not _provider_ended(response):
             raise ModelError(f"{self._name}: the reply ended before it was complete")
-        for chunk in reader.end():
+        for chunk in reader.end(_cost(litellm, self._model, usage)):
             yield chunk
 
     def _key(self) -> str | None:
@@ -138,6 +140,37 @@ class LitellmModel:
                 "or a URL such as openai://gpt-4o"
             ) from error
         return provider, litellm.validate_environment(self._model)["missing_keys"]
+
+
+def as_model(model: str | Model) -> Model:
+    """A model; by name one of litellm's. Raises `TypeError` for what is none, else as `LitellmModel`."""
+    if isinstance(model, str):
+        return LitellmModel(model)
+    if not isinstance(model, Model):  # pyright: ignore[reportUnnecessaryIsInstance] - callers are untyped
+        raise TypeError(f"{type(model).__name__} is no model: it needs a name and stream(request)")
+    return model
+
+
+def _provider_ended(response: object) -> bool:
+    """Whether the provider said that the reply has ended; litellm says so of any that just stops."""
+    own = [
+        name
+        for name in ("received_finish_reason", "intermittent_finish_reason")
+        if hasattr(response, name)
+    ]
+    return not own or any(getattr(response, name) is not None for name in own)
+
+
+def _cost(litellm: ModuleType, model: str, usage: object) -> float:
+    """What a reply cost in US dollars by litellm's price list; 0 for a model that is not on it."""
+    if usage is None:
+        return 0.0
+    try:
+        prompt, completion = litellm.cost_per_token(model=model, usage_object=usage)
+        return float(prompt) + float(completion)
+    except Exception:
+        # A reply is worth more than its price: whatever the list cannot tell ends no run.
+        return 0.0
 
 
 def _base_from_environment(provider: str) -> str | None:

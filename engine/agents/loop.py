@@ -7,32 +7,57 @@ listeners and no gate; a session drives it (A-21).
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncGenerator, Mapping, Sequence
+import functools
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from .abort import AbortSignal
 from .decisions import Allow, Decision, Deny, Override, as_decision
 from .errors import ModelError
-from .events import LoopEvent, MessageEvent, StepEvent, TextDelta, ToolCallEvent
-from .execution import ApprovedCall, Settle, Slot, StepExecution
+from .events import (
+    LoopEvent,
+    MessageEvent,
+    ReasoningDelta,
+    StepEvent,
+    TextDelta,
+    ToolCallEvent,
+)
+from .execution import AfterCall, ApprovedCall, Settle, Slot, StepExecution
 from .inbox import FollowUp, Inbox
-from .messages import AssistantMessage, Message, ProposedCall
-from .model import CallChunk, Finish, Model, ModelRequest, TextChunk, ToolSpec
+from .messages import AssistantMessage, Message, ProposedCall, UserMessage
+from .model import (
+    CallChunk,
+    Finish,
+    Model,
+    ModelRequest,
+    ReasoningChunk,
+    TextChunk,
+    ToolSpec,
+)
 from .runtime.base import Runtime
 from .streaming import stream_chunks
 from .tool import Tool, input_problem, wants_approval
+
+BeforeModel: TypeAlias = Callable[[ModelRequest], Awaitable[ModelRequest]]
+BeforeStop: TypeAlias = Callable[[str], Awaitable[str | None]]
 
 SKIPPED = "Skipped: user sent a new message"
 MALFORMED_SHOWN = 200
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LoopConfig:
     """What a run works with.
 
+    Another model, system prompt or table of tools counts from the next model call on; `offered` are the
+    tools of the step under way.
+
     `max_steps` counts model calls (A-62). `settle` is awaited as soon as an approved call has ended and
     before anybody sees its result; the first error it raises ends the run after the step's results.
+    `after_call` then says what the model reads of it. `before_model` is awaited before each model call
+    and gives the request to send; `before_stop` before a run ends, and may give text to go on with.
     """
 
     model: Model
@@ -43,6 +68,10 @@ class LoopConfig:
     follow_up: FollowUp = "one"
     inbox: Inbox = field(default_factory=Inbox)
     settle: Settle | None = None
+    after_call: AfterCall | None = None
+    before_model: BeforeModel | None = None
+    before_stop: BeforeStop | None = None
+    offered: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
     session_id: str = ""
 
 
@@ -66,17 +95,27 @@ async def loop(
         if signal.aborted:
             return
 
+        tools = config.tools
+        request = _request(config, history)
+        if config.before_model is not None:
+            request = await config.before_model(request)
+            if signal.aborted:
+                return
+        config.offered = {spec.name: tools[spec.name] for spec in request.tools}
+
         text = ""
         proposed: list[ProposedCall] = []
         finish: Finish | None = None
-        async with aclosing(stream_chunks(config.model, _request(config, history), signal)) as chunks:
+        async with aclosing(stream_chunks(config.model, request, signal)) as chunks:
             async for chunk in chunks:
                 match chunk:
                     case TextChunk() if chunk.text:
                         event = TextDelta(delta=chunk.text)
                         text += event.delta
                         yield event
-                    case TextChunk():
+                    case ReasoningChunk() if chunk.text:
+                        yield ReasoningDelta(delta=chunk.text)
+                    case TextChunk() | ReasoningChunk():
                         pass
                     case CallChunk():
                         proposed.append(chunk.call)
@@ -98,6 +137,14 @@ async def loop(
 
         if not calls:
             # Drain point 3
+            if (
+                config.before_stop is not None
+                and step < config.max_steps
+                and not (inbox or signal.aborted)
+            ):
+                more = await config.before_stop(text)
+                if more and not signal.aborted:
+                    inbox.put(UserMessage(text=more), "queue")
             if inbox.steering:
                 continue
             if not inbox.follow_ups or step == config.max_steps or signal.aborted:
@@ -110,7 +157,7 @@ async def loop(
                 history.append(message)
             continue
 
-        slots = [_slot(call, config.tools) for call in calls]
+        slots = [_slot(call, config.offered) for call in calls]
         for index, slot in enumerate(slots):
             if slot.output is not None or slot.tool is None:
                 continue
@@ -127,7 +174,15 @@ async def loop(
                 needs_approval=wants_approval(slot.tool, slot.call.args),
             )
             _apply(decision, slot, slot.tool)
-        execution = StepExecution(slots, config.runtime, signal, config.session_id, config.settle)
+        execution = StepExecution(
+            slots,
+            config.runtime,
+            signal,
+            config.session_id,
+            config.settle,
+            config.after_call,
+            functools.partial(_first, history, len(history)),
+        )
         async with aclosing(execution.run()) as printed:
             async for progress in printed:
                 yield progress
@@ -137,6 +192,10 @@ async def loop(
             history.append(result.message)
         if execution.problem is not None:
             raise execution.problem
+
+
+def _first(history: Sequence[Message], count: int) -> Sequence[Message]:
+    return history[:count]
 
 
 def _request(config: LoopConfig, history: Sequence[Message]) -> ModelRequest:

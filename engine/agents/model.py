@@ -40,6 +40,13 @@ class TextChunk:
 
 
 @dataclass(frozen=True, slots=True)
+class ReasoningChunk:
+    """A fragment of what the model thinks before it answers; told, and never part of the conversation."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class CallChunk:
     """A complete tool call. An empty or used call id is replaced by the loop."""
 
@@ -54,7 +61,7 @@ class Finish:
     usage: Usage = field(default_factory=Usage)
 
 
-Chunk: TypeAlias = TextChunk | CallChunk | Finish
+Chunk: TypeAlias = TextChunk | ReasoningChunk | CallChunk | Finish
 
 
 @runtime_checkable

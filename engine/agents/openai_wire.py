@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from .events import FinishReason, Usage
 from .messages import AssistantMessage, Message, ToolMessage, UserMessage
-from .model import CallChunk, Chunk, Finish, ModelRequest, TextChunk, parse_call
+from .model import CallChunk, Chunk, Finish, ModelRequest, ReasoningChunk, TextChunk, parse_call
 
 Wire: TypeAlias = dict[str, JsonValue]
 
@@ -84,6 +84,7 @@ class _CallDelta(_Wire):
 
 class _Delta(_Wire):
     content: str | None = None
+    reasoning_content: str | None = None
     tool_calls: list[_CallDelta] | None = None
 
 
@@ -92,9 +93,14 @@ class _Choice(_Wire):
     finish_reason: str | None = None
 
 
+class _InputTokens(_Wire):
+    cached_tokens: int | None = None
+
+
 class _Tokens(_Wire):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    prompt_tokens_details: _InputTokens | None = None
 
 
 class ReplyPart(_Wire):
@@ -124,28 +130,34 @@ class ReplyReader:
         """Whether the provider said that the reply has ended."""
         return self._reason is not None
 
-    def read(self, part: ReplyPart) -> Iterator[TextChunk]:
-        """Take a piece in; gives its text."""
+    def read(self, part: ReplyPart) -> Iterator[TextChunk | ReasoningChunk]:
+        """Take a piece in; gives its reasoning and its text."""
         if part.usage is not None:
+            details = part.usage.prompt_tokens_details
             self._usage = Usage(
-                input=part.usage.prompt_tokens or 0, output=part.usage.completion_tokens or 0
+                input=part.usage.prompt_tokens or 0,
+                output=part.usage.completion_tokens or 0,
+                cached=(details.cached_tokens if details is not None else None) or 0,
             )
         for choice in part.choices[:1]:
             self._reason = choice.finish_reason or self._reason
             if choice.delta is None:
                 continue
+            if choice.delta.reasoning_content:
+                yield ReasoningChunk(choice.delta.reasoning_content)
             if choice.delta.content:
                 yield TextChunk(choice.delta.content)
             for delta in choice.delta.tool_calls or []:
                 self._take(delta)
 
-    def end(self) -> Iterator[Chunk]:
-        """The calls, in the order they began, and the end."""
+    def end(self, cost: float = 0.0) -> Iterator[Chunk]:
+        """The calls, in the order they began, and the end. `cost` is in US dollars."""
         for call in self._calls:
             yield CallChunk(parse_call(call.call_id, call.name, call.arguments))
         reason = _REASONS.get(self._reason or "", "other")
         # Some servers say "stop" after tool calls; what counts is that there are some.
-        yield Finish("tool-calls" if self._calls and reason == "stop" else reason, self._usage)
+        usage = self._usage.model_copy(update={"cost": cost})
+        yield Finish("tool-calls" if self._calls and reason == "stop" else reason, usage)
 
     def _take(self, delta: _CallDelta) -> None:
         """Add to the call at the delta's index; another id at the same index begins another call."""

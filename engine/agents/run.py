@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from .abort import AbortSignal
+from .abort import AbortSignal, unless_aborted
 from .decisions import Decision, Deny, Override
 from .errors import describe
 from .events import (
@@ -16,20 +16,26 @@ from .events import (
     Event,
     LoopEvent,
     MessageEvent,
+    Status,
+    StatusEvent,
     StepEvent,
+    StepStart,
     StopReason,
     TextDelta,
     ToolCallEvent,
     ToolResultEvent,
     TurnEnd,
+    TurnStart,
     Usage,
 )
 from .execution import ApprovedCall
 from .gating import Decider
+from .hooks import HookChain
 from .inbox import Inbox
 from .listeners import Listeners
 from .loop import SKIPPED, LoopConfig, loop
 from .messages import AssistantMessage, Message, ToolMessage, UserMessage, open_calls
+from .model import ModelRequest
 from .store import SessionStore
 from .tool import ToolOutput
 
@@ -40,7 +46,11 @@ UNKNOWN_OUTCOME = "Outcome unknown: the session ended before a result was record
 
 @dataclass(slots=True)
 class Conversation:
-    """What the runs of a session share. `messages` is what the store holds, in its order (A-77)."""
+    """What the runs of a session share. `messages` is what the store holds, in its order (A-77).
+
+    `undelivered` is what people said that was neither stored nor waits any more, each text once. `told`
+    is the status that listeners heard last.
+    """
 
     id: str
     store: SessionStore
@@ -49,10 +59,19 @@ class Conversation:
     messages: list[Message] = field(default_factory=list[Message])
     usage: Usage = field(default_factory=Usage)
     text: str = ""
+    closed: bool = False
+    told: Status = "idle"
+    undelivered: list[str] = field(default_factory=list[str])
+
+    def hand_back_waiting(self) -> tuple[str, ...]:
+        """Take every message out of the inbox that nobody will answer; their texts."""
+        texts = self.inbox.clear()
+        self.undelivered.extend(texts)
+        return texts
 
 
 class Run:
-    """From one user message to the turn's end, an error or an abort.
+    """From one user message, or from where the conversation stands, to the turn's end or an error.
 
     `failure` is what the run failed with. A failure stops the run as an abort does, but ends in an
     `error` event; what happens after it is stored and told, and further errors are only logged. Once it
@@ -63,22 +82,27 @@ class Run:
         self,
         conversation: Conversation,
         decider: Decider,
+        hooks: HookChain,
         config: Callable[[Run], LoopConfig],
-        first: UserMessage,
+        first: UserMessage | None,
     ) -> None:
         self.signal = AbortSignal()
         self.failure: BaseException | None = None
         self.over = False
         self._conversation = conversation
         self._decider = decider
-        self._config = config(self)
+        self._hooks = hooks
+        self.config = config(self)
         self._first = first
+        self._in_hand: UserMessage | None = first
         self._start = len(conversation.messages)
+        self._steps = 0
         self._undelivered: tuple[str, ...] = ()
         self._partial = ""
         self._said: str | None = None
         self._text = ""
         self._unrecorded: Exception | None = None
+        self._behind = False
         self._results: dict[str, ToolMessage] = {}
         self._deciding: asyncio.Task[None] | None = None
         self.signal.on_abort(self._stop)
@@ -91,29 +115,41 @@ class Run:
         if deciding is not None:
             deciding.cancel()
 
+    @property
+    def in_hand(self) -> tuple[str, ...]:
+        """The user's message that has left the queue and is not stored yet, if there is one."""
+        return () if self._in_hand is None else (self._in_hand.text,)
+
+    def let_go(self) -> tuple[str, ...]:
+        """Give up the message in hand: this run was stopped too hard to store it. Its text."""
+        texts, self._in_hand = self.in_hand, None
+        return texts
+
     async def drive(self) -> None:
         """Run to the end. Raises nothing: see `failure`."""
         try:
+            if self._conversation.told == "idle":
+                self._conversation.told = "busy"
+                await self._emit(StatusEvent(status="busy"))
+            await self._emit(TurnStart())
             await self._close_open_calls(UNKNOWN_OUTCOME)
             self._start = len(self._conversation.messages)
-            await self._handle(MessageEvent(message=self._first))
-            await self._follow(loop(self._conversation.messages, self._config, self.signal))
+            if self._first is not None:
+                await self._handle(MessageEvent(message=self._first))
+            await self._follow(loop(self._conversation.messages, self.config, self.signal))
         except asyncio.CancelledError:
             self.signal.abort("cancelled")
         except Exception as error:
             self._fail(error)
+        self._hand_back(self.let_go())
         await self._close_open_calls(self.signal.call_text)
         self.over = True
         if self.failure is None:
             await self._emit(self._turn_end())
-        if self.failure is not None:
-            await self._emit(
-                ErrorEvent(
-                    error=self.failure,
-                    partial_text=self._partial,
-                    undelivered=(*self._undelivered, *self._conversation.inbox.clear()),
-                )
-            )
+        failed = await self._tell_failure()
+        await self.tell_rest()
+        if not failed:
+            await self._tell_failure()
 
     async def settle(self, call: ApprovedCall, output: ToolOutput, seconds: float) -> None:
         """Tell the gate how a call ended; a gate that cannot take it is what the run fails with."""
@@ -122,6 +158,26 @@ class Run:
         except Exception as error:
             self._unrecorded = self._unrecorded or error
             raise
+
+    async def before_model(self, request: ModelRequest) -> ModelRequest:
+        """Tell that a model call begins, and let hooks have their say about it."""
+        self._steps += 1
+        await self._emit(StepStart(number=self._steps))
+        if self.signal.aborted or not self._hooks:
+            return request
+        try:
+            return await unless_aborted(self.signal, self._hooks.before_model_call(request)) or request
+        except Exception as error:
+            self._fail(error)
+            return request
+
+    async def before_stop(self, text: str) -> str | None:
+        """What hooks would have the run go on with."""
+        try:
+            return await unless_aborted(self.signal, self._hooks.before_stop(text))
+        except Exception as error:
+            self._fail(error)
+            return None
 
     # Events
 
@@ -151,14 +207,16 @@ class Run:
                 if not await self._store(message):
                     return
                 self._said, self._partial = message.text, ""
-            case MessageEvent(message=message):
+            case MessageEvent(message=UserMessage() as message):
+                self._in_hand = message
                 if not await self._store(message):
-                    if isinstance(message, UserMessage):
-                        self._undelivered += (message.text,)
+                    self._hand_back(self.let_go())
                     return
+                self._in_hand = None
             case ToolResultEvent():
                 self._results[event.call_id] = event.message
-                if not await self._store(event.message):
+                # After an append that failed, what is stored next must not overtake what is missing.
+                if self._behind or not await self._store(event.message):
                     return
             case StepEvent():
                 self._text, self._said, self._partial = self._said or "", None, ""
@@ -172,6 +230,7 @@ class Run:
         try:
             await conversation.store.append(conversation.id, message)
         except Exception as error:
+            self._behind = True
             self._fail(self._unrecorded or error)
             return False
         conversation.messages.append(message)
@@ -194,7 +253,8 @@ class Run:
         returned: list[Decision] = []
 
         async def decide() -> None:
-            returned.append(await self._decider.decide(event, self._why_interrupted))
+            tool = self.config.offered[event.name]
+            returned.append(await self._decider.decide(event, tool, self._why_interrupted))
 
         task = self._deciding = asyncio.ensure_future(decide())
         try:
@@ -231,8 +291,32 @@ class Run:
 
     def _stop(self) -> None:
         if not self.over:
-            self._undelivered += self._conversation.inbox.clear()
+            self._undelivered += self._conversation.hand_back_waiting()
         self.interrupt()
+
+    def _hand_back(self, texts: tuple[str, ...]) -> None:
+        self._undelivered += texts
+        self._conversation.undelivered.extend(texts)
+
+    async def _tell_failure(self) -> bool:
+        """Tell what the run failed with, if it did; whether it did."""
+        if self.failure is None:
+            return False
+        self._undelivered += self._conversation.hand_back_waiting()
+        await self._emit(
+            ErrorEvent(error=self.failure, partial_text=self._partial, undelivered=self._undelivered)
+        )
+        return True
+
+    async def tell_rest(self) -> None:
+        """Tell that the session rests, unless what was sent meanwhile goes on at once."""
+        conversation = self._conversation
+        while conversation.closed or not conversation.inbox:
+            undelivered = conversation.hand_back_waiting()
+            conversation.told = "idle"
+            await self._emit(StatusEvent(status="idle", undelivered=undelivered))
+            if not (conversation.closed and conversation.inbox):
+                return
 
     def _fail(self, error: BaseException) -> None:
         """Fail with `error`, unless the run has failed before."""

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from .errors import ModelError
 from .events import FinishReason, Usage
 from .messages import Message, ProposedCall
-from .model import CallChunk, Chunk, Finish, ModelRequest, TextChunk, parse_call
+from .model import CallChunk, Chunk, Finish, ModelRequest, ReasoningChunk, TextChunk, parse_call
 
 SCRIPTED_USAGE = Usage(input=10, output=5)
 
@@ -34,17 +34,19 @@ class ScriptedCall:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One reply: text in deltas, then calls, then an error if there is one. `+` joins two."""
+    """One reply: reasoning, text in deltas, calls, an error if there is one. `+` joins two."""
 
     deltas: tuple[str, ...] = ()
     calls: tuple[ScriptedCall, ...] = ()
     error: Exception | None = None
     finish: FinishReason | None = None
     usage: Usage = SCRIPTED_USAGE
+    reasoning: tuple[str, ...] = ()
 
     def __add__(self, other: Reply) -> Reply:
         return replace(
             self,
+            reasoning=self.reasoning + other.reasoning,
             deltas=self.deltas + other.deltas,
             calls=self.calls + other.calls,
             error=self.error or other.error,
@@ -101,6 +103,9 @@ class ScriptedModel:
         """The next reply, chunk by chunk."""
         self.requests.append(request)
         reply = self._next(request)
+        for thought in reply.reasoning:
+            await asyncio.sleep(self._delay)
+            yield ReasoningChunk(thought)
         for delta in reply.deltas:
             await asyncio.sleep(self._delay)
             yield TextChunk(delta)

@@ -5,47 +5,27 @@ from __future__ import annotations
 import asyncio
 import logging
 import types
-from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args, overload
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
+from typing import get_args, overload
 
-from ..gate.types import CallGate
 from .abort import AbortSignal
 from .errors import AgentError, SessionClosedError
-from .events import EventName, Usage
+from .events import EventName, Status, Usage
 from .gating import Decider
-from .inbox import FollowUp, SendMode
+from .inbox import SendMode
 from .listeners import EventStream, Listener
+from .litellm_model import as_model
 from .loop import LoopConfig
-from .messages import Message, UserMessage
+from .messages import AssistantMessage, Message, UserMessage
 from .model import Model
 from .run import Conversation, Run
-from .runtime.base import Runtime
-from .store import SessionStore
-from .tool import Tool
+from .session_config import SessionConfig
+from .tool import Tool, tool_table
 
 log = logging.getLogger(__name__)
 
-Status: TypeAlias = Literal["idle", "busy"]
-Spawn: TypeAlias = Callable[[Coroutine[None, None, None]], object]
-
 CLOSE_GRACE_SECONDS = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class SessionConfig:
-    """What a session runs on. `spawn` starts a run's coroutine; by default as a task."""
-
-    model: Model
-    runtime: Runtime
-    store: SessionStore
-    tools: Mapping[str, Tool]
-    gate: CallGate | None = None
-    system_prompt: str | None = None
-    max_steps: int = 100
-    send_mode: SendMode = "steer"
-    follow_up: FollowUp = "one"
-    spawn: Spawn | None = None
 
 
 class Session:
@@ -59,11 +39,10 @@ class Session:
         self._config = config
         self._conversation = Conversation(session_id, config.store, messages=list(messages))
         self._listeners = self._conversation.listeners
-        self._decider = Decider(config.gate, self._listeners, config.tools)
+        self._decider = Decider(config.gate, config.hooks, self._listeners)
         self._run: Run | None = None
         self._driving: asyncio.Task[None] | None = None
         self._idle: asyncio.Future[BaseException | None] | None = None
-        self._closed = False
         self._aborted_next: str | None = None
 
     @property
@@ -76,7 +55,7 @@ class Session:
 
     @property
     def closed(self) -> bool:
-        return self._closed
+        return self._conversation.closed
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -93,36 +72,109 @@ class Session:
         """The last turn's text."""
         return self._conversation.text
 
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """What was sent and no run has stored yet, in the order it will be."""
+        in_hand = () if self._run is None else self._run.in_hand
+        return (*in_hand, *self._conversation.inbox.texts)
+
+    @property
+    def undelivered(self) -> tuple[str, ...]:
+        """What was sent and handed back instead of stored, each message once (A-63).
+
+        An event's `undelivered` says so too, unless the run was stopped too hard to tell anybody.
+        """
+        return tuple(self._conversation.undelivered)
+
+    # Settings, each from the next model call on
+
+    @property
+    def model(self) -> Model:
+        """The model; a name may be assigned, too."""
+        return self._config.model
+
+    @model.setter
+    def model(self, model: str | Model) -> None:
+        self._change(replace(self._config, model=as_model(model)))
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools. Assigning raises `DuplicateToolError` (A-61), or `TypeError` for what is no tool."""
+        return tuple(self._config.tools.values())
+
+    @tools.setter
+    def tools(self, tools: Sequence[Tool]) -> None:
+        self._change(replace(self._config, tools=tool_table(tools)))
+
+    @property
+    def system_prompt(self) -> str | None:
+        return self._config.system_prompt
+
+    @system_prompt.setter
+    def system_prompt(self, text: str | None) -> None:
+        self._change(replace(self._config, system_prompt=text))
+
+    def _change(self, config: SessionConfig) -> None:
+        self._config = config
+        if self._run is not None:
+            running = self._run.config
+            running.model, running.tools = config.model, config.tools
+            running.system_prompt = config.system_prompt
+
     # Talking
 
     def send(
         self,
-        text: str,
+        text: str | UserMessage | Sequence[str],
         *,
         mode: SendMode | None = None,
         by: str | None = None,
         abort: AbortSignal | None = None,
     ) -> None:
-        """Say something; returns at once (A-70).
+        """Say something, or several things in their order; returns at once (A-70).
 
         Idle: starts a run, which `abort` stops when set. Busy: `steer` joins before the next model call
         and withdraws a decision that is under way, `queue` waits for the turn's end; `abort` is then
-        ignored (A-85). Must be called in the session's event loop. Raises `SessionClosedError`,
-        `ValueError` for an unknown mode, and what `spawn` raises.
+        ignored (A-85). `by` is who says it; a `UserMessage` says so itself. Must be called in the
+        session's event loop. Raises `SessionClosedError`, `ValueError` for an unknown mode, for no text
+        and for what is none, and what `spawn` raises.
         """
         mode = mode or self._config.send_mode
         if mode not in get_args(SendMode):
             raise ValueError(f"mode is 'steer' or 'queue', not {mode!r}")
-        if self._closed:
+        if self.closed:
             raise SessionClosedError(f"Session '{self.id}' is closed")
-        message = UserMessage(text=text, by=by)
+        first, *more = _messages(text, by)
         if self._idle is None:
             self._idle = asyncio.get_running_loop().create_future()
-            self._start(message, abort)
-            return
-        self._conversation.inbox.put(message, mode)
-        if mode == "steer" and self._run is not None:
+            self._start(first, abort)
+        else:
+            more.insert(0, first)
+        for message in more:
+            self._conversation.inbox.put(message, mode)
+        if more and mode == "steer" and self._run is not None:
             self._run.interrupt()
+
+    def continue_(self, *, abort: AbortSignal | None = None) -> None:
+        """Run again on what was said so far, without a new message; returns at once.
+
+        For a conversation whose last word is a person's or a tool's: after an abort or an error, after
+        the steps were used up, or resumed. Raises `SessionClosedError`, and `AgentError` when the session
+        is busy or the model has had the last word.
+        """
+        if self.closed:
+            raise SessionClosedError(f"Session '{self.id}' is closed")
+        if self._idle is not None:
+            raise AgentError(f"Session '{self.id}' is busy; what is sent to it now goes on by itself")
+        last = self._conversation.messages[-1] if self._conversation.messages else None
+        if last is None or (isinstance(last, AssistantMessage) and not last.tool_calls):
+            raise AgentError(
+                f"Session '{self.id}' has nothing to go on with: "
+                + ("nobody has said anything" if last is None else "the model had the last word")
+                + "; send a message"
+            )
+        self._idle = asyncio.get_running_loop().create_future()
+        self._start(None, abort)
 
     def steer(self, text: str, *, by: str | None = None) -> None:
         """Send in steer mode."""
@@ -164,9 +216,10 @@ class Session:
     async def aclose(self) -> None:
         """Abort, wait for the end, and end every event stream. Nothing can be sent afterwards.
 
-        A run that does not stop within ten seconds of being asked is cancelled.
+        A run that does not stop within ten seconds of being asked is cancelled. Messages that wait, also
+        those sent while the last event is told, are handed back: see `undelivered`.
         """
-        self._closed = True
+        self._conversation.closed = True
         if self._run is not None:
             self._run.signal.abort("closed")
         idle, driving = self._idle, self._driving
@@ -228,8 +281,8 @@ class Session:
 
     # Runs
 
-    def _start(self, first: UserMessage, abort: AbortSignal | None = None) -> None:
-        run = Run(self._conversation, self._decider, self._loop_config, first)
+    def _start(self, first: UserMessage | None, abort: AbortSignal | None = None) -> None:
+        run = Run(self._conversation, self._decider, self._config.hooks, self._loop_config, first)
         self._run = run
         if abort is not None:
             abort.on_abort(lambda: run.signal.abort(abort.reason))
@@ -240,6 +293,8 @@ class Session:
         try:
             spawn(supervised)
         except BaseException:
+            # Who sent the message learns it here; it is theirs again.
+            run.let_go()
             supervised.close()
             raise
 
@@ -254,6 +309,9 @@ class Session:
             follow_up=config.follow_up,
             inbox=self._conversation.inbox,
             settle=None if config.gate is None else run.settle,
+            after_call=config.hooks.after_tool_call if config.hooks else None,
+            before_model=run.before_model,
+            before_stop=run.before_stop if config.hooks else None,
             session_id=self.id,
         )
 
@@ -266,7 +324,8 @@ class Session:
             cancelled = True
             run.signal.abort("cancelled")
         except GeneratorExit:
-            self._settle(AgentError(f"The run of session '{self.id}' was never started"))
+            never_started = AgentError(f"The run of session '{self.id}' was never started")
+            self._settle(run, never_started, go_on=False)
             raise
         driving = self._driving = asyncio.ensure_future(run.drive())
         while not driving.done():
@@ -277,32 +336,56 @@ class Session:
                     driving.cancel()
                 cancelled = True
                 run.signal.abort("cancelled")
+        if self.closed and self._conversation.inbox:
+            # Closed after the run made room for another one: what was sent meanwhile is handed back.
+            try:
+                await run.tell_rest()
+            except asyncio.CancelledError:
+                cancelled = True
         broken = asyncio.CancelledError() if driving.cancelled() else driving.exception()
-        self._settle(run.failure or broken)
+        self._settle(run, run.failure or broken)
         if cancelled:
             raise asyncio.CancelledError
 
-    def _settle(self, failure: BaseException | None) -> None:
+    def _settle(self, run: Run, failure: BaseException | None, *, go_on: bool = True) -> None:
         """The run has ended: release those who wait, or go on with what was sent meanwhile (A-82)."""
+        conversation = self._conversation
+        conversation.undelivered.extend(run.let_go())
         self._run = self._driving = None
         aborted, self._aborted_next = self._aborted_next, None
-        inbox = self._conversation.inbox
-        more = bool(inbox) and not self._closed
+        inbox = conversation.inbox
+        more = bool(inbox) and not self.closed and go_on
         if failure is not None or not more:
             idle, self._idle = self._idle, None
             if idle is not None and not idle.done():
                 idle.set_result(failure)
         if not more:
-            inbox.clear()
+            conversation.told = "idle"
+            conversation.hand_back_waiting()
             return
         if self._idle is None:
             self._idle = asyncio.get_running_loop().create_future()
+        first = inbox.next()
         try:
-            self._start(inbox.next())
-            if aborted is not None:
-                self.abort(aborted)
+            self._start(first)
         except Exception:
+            conversation.undelivered.append(first.text)
             log.exception("Session '%s' could not go on with what was sent", self.id)
+            return
+        if aborted is not None:
+            self.abort(aborted)
+
+
+def _messages(text: str | UserMessage | Sequence[str], by: str | None) -> list[UserMessage]:
+    match text:
+        case UserMessage():
+            return [text]
+        case str():
+            return [UserMessage(text=text, by=by)]
+        case _ if not text:
+            raise ValueError("there is nothing to send")
+        case _:
+            return [UserMessage(text=each, by=by) for each in text]
 
 
 @types.coroutine

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Protocol, TypeAlias
 
-from .messages import Message
+from .messages import Message, UserMessage
+
+Messages: TypeAlias = list[Message]
 
 
 class SessionStore(Protocol):
     """Keeps the messages of sessions, by id.
 
     A message counts as said once `append` has returned: events come after it, and an `append` that
-    raises ends the run (A-11).
+    raises ends the run (A-11). A session needs no more than this; the stores made here also `list`.
     """
 
-    async def load(self, session_id: str) -> list[Message]:
+    async def load(self, session_id: str) -> Messages:
         """The session's messages, oldest first, as a copy; none for an unknown id (A-9)."""
         ...
 
@@ -27,19 +32,61 @@ class SessionStore(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class StoredSession:
+    """A stored conversation in a line. `first_text` is what a person said first, empty if nobody did."""
+
+    id: str
+    first_text: str
+    messages: int
+    updated: datetime
+
+
+StoredSessions: TypeAlias = list[StoredSession]
+
+
+def first_text(messages: Sequence[Message]) -> str:
+    """What a person said first; empty if nobody did."""
+    return next((message.text for message in messages if isinstance(message, UserMessage)), "")
+
+
+@dataclass(slots=True)
+class _Kept:
+    """One conversation; `turn` grows with every message of any."""
+
+    updated: datetime
+    turn: int
+    messages: Messages = field(default_factory=list[Message])
+
+
 class InMemorySessionStore:
-    """Keeps conversations as long as the process lives."""
+    """Keeps conversations as long as the process lives. `clock` gives an aware datetime."""
 
-    def __init__(self) -> None:
-        self._sessions: dict[str, list[Message]] = {}
+    def __init__(self, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._sessions: dict[str, _Kept] = {}
+        self._clock = clock
+        self._turn = 0
 
-    async def load(self, session_id: str) -> list[Message]:
+    async def load(self, session_id: str) -> Messages:
         """A deep copy: nothing done to it reaches the store."""
-        return [message.model_copy(deep=True) for message in self._sessions.get(session_id, [])]
+        kept = self._sessions.get(session_id)
+        return [] if kept is None else [message.model_copy(deep=True) for message in kept.messages]
 
     async def append(self, session_id: str, message: Message) -> None:
         """Add a copy of `message`, whose arguments the caller may still hold."""
-        self._sessions.setdefault(session_id, []).append(message.model_copy(deep=True))
+        now = self._clock()
+        self._turn += 1
+        kept = self._sessions.setdefault(session_id, _Kept(now, self._turn))
+        kept.messages.append(message.model_copy(deep=True))
+        kept.updated, kept.turn = now, self._turn
 
     async def exists(self, session_id: str) -> bool:
         return session_id in self._sessions
+
+    async def list(self) -> StoredSessions:
+        """What is kept, the latest changed first."""
+        latest = sorted(self._sessions.items(), key=lambda item: item[1].turn, reverse=True)
+        return [
+            StoredSession(session_id, first_text(kept.messages), len(kept.messages), kept.updated)
+            for session_id, kept in latest
+        ]

@@ -6,7 +6,7 @@ import asyncio
 import functools
 import inspect
 import typing
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar, cast, overload
 
@@ -15,7 +15,9 @@ from pydantic_core import to_json
 
 from .abort import AbortSignal
 from .errors import DuplicateToolError, ToolInputError, describe
+from .messages import Message
 from .runtime.base import Runtime
+from .yielding import outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,8 @@ class ToolContext:
     """What a running tool works with.
 
     Files and commands go through `runtime`. `progress` shows text while the tool runs. `abort` is the
-    run's signal; the tool's task is cancelled with it, so most tools need not look.
+    run's signal; the tool's task is cancelled with it, so most tools need not look. `said` gives the
+    conversation for `messages`.
     """
 
     runtime: Runtime
@@ -51,14 +54,21 @@ class ToolContext:
     session_id: str = ""
     call_id: str = ""
     progress: Callable[[str], None] = lambda text: None
+    said: Callable[[], Sequence[Message]] = tuple
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """What was said so far, the calls of this step last. Copied when asked for, and only then."""
+        return tuple(message.model_copy(deep=True) for message in self.said())
 
 
 class Tool(Protocol):
     """A tool; any object with these attributes is one (A-129).
 
-    Three more are used where they exist: `validate(args)`, which raises `ToolInputError`;
-    `needs_approval`, a bool or a function of the arguments, which listeners are shown as a hint; and
-    `preview_of(args, runtime)`, which tells whoever decides what the call would change.
+    More is used where it exists: `validate(args)`, which raises `ToolInputError`; `needs_approval`, a
+    bool or a function of the arguments, which listeners are shown as a hint; `preview_of(args, runtime)`,
+    which tells whoever decides what the call would change; and `label`, a name for people. `execute` may
+    be an async generator: see `tool`.
     """
 
     @property
@@ -74,7 +84,7 @@ class Tool(Protocol):
 _metadata: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
 
 NeedsApproval = bool | Callable[[Mapping[str, JsonValue]], bool]
-Execute = Callable[[BaseModel, ToolContext], Awaitable[object]]
+Execute = Callable[[BaseModel, ToolContext], Awaitable[object] | AsyncGenerator[object, None]]
 Preview = Callable[[BaseModel, Runtime], Awaitable[str]]
 M = TypeVar("M", bound=BaseModel)
 
@@ -84,6 +94,7 @@ class ModelTool:
     """A tool whose input is a pydantic model; made by `tool` and `define_tool`.
 
     `preview` says what a call would change, for whoever decides about it; it changes nothing itself.
+    `label` is the tool's name for people, where that is not its name.
     """
 
     name: str
@@ -92,6 +103,7 @@ class ModelTool:
     run: Execute
     needs_approval: NeedsApproval = False
     preview: Preview | None = None
+    label: str | None = None
 
     @property
     def parameters(self) -> dict[str, JsonValue]:
@@ -110,7 +122,7 @@ class ModelTool:
 
     async def execute(self, args: dict[str, JsonValue], ctx: ToolContext) -> ToolOutput:
         """Run on checked arguments. Raises `ToolInputError`, or what the tool itself raises."""
-        return as_output(await self.run(self._parse(args), ctx))
+        return as_output(await outcome(self.run(self._parse(args), ctx), ctx.progress, ToolOutput))
 
     async def preview_of(self, args: Mapping[str, JsonValue], runtime: Runtime) -> str | None:
         """What a call would change, or `None` where the tool cannot say. Raises what `preview` raises."""
@@ -131,14 +143,17 @@ def define_tool(
     name: str,
     description: str,
     schema: type[M],
-    execute: Callable[[M, ToolContext], Awaitable[str | ToolOutput]],
+    execute: Callable[
+        [M, ToolContext], Awaitable[str | ToolOutput] | AsyncGenerator[str | ToolOutput, None]
+    ],
     *,
     needs_approval: NeedsApproval = False,
     preview: Callable[[M, Runtime], Awaitable[str]] | None = None,
+    label: str | None = None,
 ) -> ModelTool:
     """A tool from a pydantic model of its input and a function that takes it (A-128)."""
     shown = cast("Preview | None", preview)
-    return ModelTool(name, description, schema, cast("Execute", execute), needs_approval, shown)
+    return ModelTool(name, description, schema, cast("Execute", execute), needs_approval, shown, label)
 
 
 @overload
@@ -149,6 +164,7 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     needs_approval: NeedsApproval = False,
+    label: str | None = None,
 ) -> Callable[[Callable[..., object]], ModelTool]: ...
 def tool(
     fn: Callable[..., object] | None = None,
@@ -157,16 +173,21 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     needs_approval: NeedsApproval = False,
+    label: str | None = None,
 ) -> ModelTool | Callable[[Callable[..., object]], ModelTool]:
     """Make a tool of a function: name and description are its own, parameters its annotations.
 
     A parameter named `ctx` or annotated `ToolContext` gets the context. Unknown arguments are refused. A
-    plain `def` runs in a thread. Raises `TypeError` for a parameter that a JSON object cannot name, and
-    for an annotation that cannot be found.
+    plain `def` runs in a thread. An async generator tells each text it yields while it runs; what it
+    yields last is its result, or the last `ToolOutput` it yields. Raises `TypeError` for a parameter that
+    a JSON object cannot name, for an annotation that cannot be found, and for a generator that is not
+    async.
     """
 
     def make(fn: Callable[..., object]) -> ModelTool:
         tool_name = name or fn.__name__
+        if inspect.isgeneratorfunction(fn):
+            raise TypeError(f"tool {tool_name}: a generator must be async; write 'async def'")
         model, context_name = _input_model(tool_name, fn)
 
         async def run(given: BaseModel, ctx: ToolContext) -> object:
@@ -175,10 +196,13 @@ def tool(
                 arguments[context_name] = ctx
             if inspect.iscoroutinefunction(fn):
                 return await fn(**arguments)
+            if inspect.isasyncgenfunction(fn):
+                return await outcome(fn(**arguments), ctx.progress, ToolOutput)
             result = await asyncio.to_thread(functools.partial(fn, **arguments))
             return await cast("Awaitable[object]", result) if inspect.isawaitable(result) else result
 
-        return ModelTool(tool_name, description or inspect.getdoc(fn) or "", model, run, needs_approval)
+        described = description or inspect.getdoc(fn) or ""
+        return ModelTool(tool_name, described, model, run, needs_approval, label=label)
 
     return make if fn is None else make(fn)
 

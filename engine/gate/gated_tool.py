@@ -28,6 +28,17 @@ _tool_result = maker(ToolResult)
 log = logging.getLogger(__name__)
 
 
+def worded(transform: ReasonTransform | None, tool: str, reason: str) -> str:
+    """A block reason as the model reads it; what it was when the transform fails."""
+    if transform is None:
+        return reason
+    try:
+        return str(transform(tool, reason))
+    except Exception:
+        log.exception("transform_block_reason failed for tool '%s'", tool)
+        return reason
+
+
 @dataclass(frozen=True, slots=True)
 class ToolGate:
     """What every wrapped tool of a session shares."""
@@ -48,18 +59,9 @@ class ToolGate:
         """The call that may run, as a person may have edited it. Raises `ToolCallBlockedError`."""
         decision = await self.manager.handle_tool_call(call, self.context)
         if decision.block:
-            reason = self._worded(call.tool_name, decision.reason or "")
+            reason = worded(self.transform_reason, call.tool_name, decision.reason or "")
             raise ToolCallBlockedError(call.tool_name, call.tool_call_id, reason)
         return decision.call
-
-    def _worded(self, tool: str, reason: str) -> str:
-        if self.transform_reason is None:
-            return reason
-        try:
-            return str(self.transform_reason(tool, reason))
-        except Exception:
-            log.exception("transform_block_reason failed for tool '%s'", tool)
-            return reason
 
     def settle(self, call: ToolCall, *, is_error: bool) -> None:
         result = _tool_result(call.tool_call_id, call.tool_name, call.input, is_error)

@@ -108,7 +108,7 @@ def _results(message: object, is_error: ResultClassifier | None) -> Iterator[_Re
     if isinstance(call_id, str):
         text = _text(content)
         tool = name if isinstance(name, str) else None
-        yield _Returned(call_id, tool, lambda tool: _is_error_text(is_error, tool, text))
+        yield _Returned(call_id, tool, lambda tool: is_error_text(is_error, tool, text))
         return
     for part in as_list(content):
         call_id, tool = field_of(part, "toolCallId"), field_of(part, "toolName")
@@ -133,7 +133,7 @@ def _is_error(is_error: ResultClassifier | None, tool: str, output: object) -> b
     return is_error_value(is_error, tool, fields["value"] if wrapped else output)
 
 
-def _is_error_text(is_error: ResultClassifier | None, tool: str, text: object) -> bool:
+def is_error_text(is_error: ResultClassifier | None, tool: str, text: object) -> bool:
     """Of an OpenAI tool message, whose text may be a value the tool returned, written as JSON.
 
     A classifier knows the tool's own values, so it is asked about both; it is a failure when either is,

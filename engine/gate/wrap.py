@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Generic, TypeVar, cast
 
 from ..net import Input, SkillNet
-from .gated_tool import GatedTool, ReasonTransform, ToolGate
+from .gated_tool import GatedTool, ReasonTransform, ToolGate, worded
 from .loose import as_mapping, field_of
 from .manager import GateManager, Nets, create_gate_manager
-from .messages import ResultClassifier, replay_entries
+from .messages import ResultClassifier, is_error_text, replay_entries
 from .types import Confirm, GateContext, Mode, OnDecision, ToggleResult
 
 Tools = TypeVar("Tools")
@@ -75,6 +75,14 @@ class Gate:
         if messages is not None:
             manager.replay(replay_entries(messages, self._is_error))
         return manager
+
+    def worded(self, tool: str, reason: str) -> str:
+        """A block reason as `transform_block_reason` words it for the model (G-30)."""
+        return worded(self._transform, tool, reason)
+
+    def failed(self, tool: str, text: str) -> bool:
+        """Whether `is_tool_result_error` calls a result's text, or the JSON in it, a failure (G-30)."""
+        return is_error_text(self._is_error, tool, text)
 
     def wrap_tools(self, tools: Tools, *, messages: Iterable[object] | None = None) -> GateSession[Tools]:
         """Put `tools` behind fresh state (G-31).

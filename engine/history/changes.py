@@ -24,11 +24,12 @@ from .events import (
     ModeChanged,
     NetToggled,
     SessionOpened,
+    SessionResumed,
     SessionStatus,
     StepEnded,
     StepRecord,
 )
-from .state import SessionState
+from .state import NetState, SessionState
 
 LONGEST = 200
 _SPACES = re.compile(r"[ \t\n]+")
@@ -57,9 +58,23 @@ def _headline(event: JournalEvent) -> Iterable[str]:
     match event.body:
         case SessionOpened() as body:
             nets = "1 net" if len(body.nets) == 1 else f"{len(body.nets)} nets"
-            return body.agent, f"on {body.model}, {body.mode} mode, {nets}", _by(body.opened_by)
+            return (
+                body.agent,
+                f"on {body.model}, {body.mode} mode, {nets}",
+                _origin(body),
+                _by(body.opened_by),
+            )
+        case SessionResumed() as body:
+            fresh = ", ".join(net.key for net in body.nets)
+            return (
+                body.agent,
+                f"on {body.model}, {body.mode} mode",
+                f"fresh: {fresh}" if fresh else "",
+                f"dropped: {', '.join(body.dropped)}" if body.dropped else "",
+                _by(body.by),
+            )
         case SessionStatus() as body:
-            return body.status, shortened(body.error or "")
+            return body.status, shortened(body.error or ""), _by(body.by)
         case MessageAdded() as body:
             return _message_headline(body)
         case StepEnded() as body:
@@ -69,9 +84,10 @@ def _headline(event: JournalEvent) -> Iterable[str]:
         case CallResult() as body:
             if body.anomaly is not None:
                 return body.tool, f"anomaly: {shortened(body.anomaly)}"
+            ended = f"{'error' if body.is_error else 'ok'} {body.seconds:.1f} s"
             return (
                 body.tool,
-                f"{'error' if body.is_error else 'ok'} {body.seconds:.1f} s",
+                "unknown outcome" if body.unknown else ended,
                 shortened(body.output),
             )
         case ApprovalRequested() as body:
@@ -85,6 +101,13 @@ def _headline(event: JournalEvent) -> Iterable[str]:
             return body.net, "on" if body.active else "off", _by(body.by)
         case ModeChanged() as body:
             return body.mode, _by(body.by)
+
+
+def _origin(body: SessionOpened) -> str:
+    if body.parent is None:
+        return ""
+    moment = "" if body.parent_seq is None else f" at event {body.parent_seq}"
+    return f"{body.kind} of {body.parent}{moment}"
 
 
 def _by(who: str | None) -> str:
@@ -131,11 +154,28 @@ def changes(before: SessionState, event: JournalEvent, after: SessionState) -> l
 
 
 def _opened(event: JournalEvent, after: SessionState) -> Iterable[str]:
-    if isinstance(event.body, SessionOpened):
-        yield f"opened: {after.agent} on {after.model}, {after.mode} mode"
-        for key, net in after.nets.items():
-            off = "" if net.active else " (off)"
-            yield f"{key}{off}: {format_marking(net.marking) or 'no tokens'}"
+    match event.body:
+        case SessionOpened() as body:
+            yield f"opened: {after.agent} on {after.model}, {after.mode} mode"
+            if origin := _origin(body):
+                yield origin
+            for key, net in after.nets.items():
+                yield _standing(key, net)
+        case SessionResumed() as body:
+            yield f"resumed: {after.agent} on {after.model}, {after.mode} mode"
+            for record in body.nets:
+                yield f"starts fresh: {_standing(record.key, after.nets[record.key])}"
+            for key in body.dropped:
+                yield f"{key}: dropped"
+            for key in body.forgot:
+                yield f"{key}: notes forgotten"
+        case _:
+            pass
+
+
+def _standing(key: str, net: NetState) -> str:
+    off = "" if net.active else " (off)"
+    return f"{key}{off}: {format_marking(net.marking) or 'no tokens'}"
 
 
 def _asked(before: SessionState, event: JournalEvent) -> Iterable[str]:
@@ -183,7 +223,7 @@ def _switched(before: SessionState, after: SessionState) -> Iterable[str]:
     if before.seq == 0:
         return
     for key, net in after.nets.items():
-        if before.nets[key].active != net.active:
+        if key in before.nets and before.nets[key].active != net.active:
             yield f"{key}: {'on' if net.active else 'off (state kept)'}"
     if before.mode != after.mode:
         yield f"mode {before.mode} → {after.mode}"

@@ -8,7 +8,7 @@ added, never renamed.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
@@ -68,15 +68,31 @@ class StepRecord(Record):
 
 
 class CallRecord(Record):
-    """A tool call inside an assistant's message."""
+    """A tool call inside an assistant's message.
+
+    `malformed` is what the model wrote in place of a JSON object; `input` is then empty.
+    """
 
     call_id: str
     tool: str
     input: dict[str, JsonValue]
+    malformed: str | None = None
+
+
+Kind: TypeAlias = Literal["root", "branch", "child"]
+"""Where a session comes from: nowhere, an earlier moment of another, or another that started it."""
+
+CallEnd: TypeAlias = Literal["done", "failed", "blocked", "skipped", "unknown"]
+"""How a call ended; see `CallState`."""
 
 
 class SessionOpened(Record):
-    """A session begins: who runs, on what, under which nets (`active` in order of activation)."""
+    """A session begins: who runs, on what, under which nets (`active` in order of activation).
+
+    A `branch` begins with what was said in session `parent` up to its event `parent_seq`, and its nets
+    with `markings`; nets that are not among these begin with their initial marking. A `child` was
+    started by a call of `parent`. `source` is what whoever started it needs to start it again.
+    """
 
     type: Literal["session.opened"] = "session.opened"
     agent: str
@@ -87,21 +103,55 @@ class SessionOpened(Record):
     tools: tuple[str, ...] = ()
     workdir: str | None = None
     opened_by: str | None = None
+    kind: Kind = "root"
+    parent: str | None = None
+    parent_seq: int | None = None
+    markings: dict[str, dict[str, int]] = {}
+    source: dict[str, JsonValue] | None = None
+
+
+class SessionResumed(Record):
+    """A session that had ended goes on, perhaps in another process, with another agent or model.
+
+    Its nets stay where they were, but for `nets`, which start fresh because they are new or have
+    changed, and `dropped`, which are gone; those in `forgot` lost what their callbacks had noted.
+    `active` are all that are active from here on, in order of activation. Without `source` that of before
+    holds.
+    """
+
+    type: Literal["session.resumed"] = "session.resumed"
+    agent: str
+    model: str
+    mode: Literal["enforce", "shadow"]
+    nets: tuple[NetRecord, ...] = ()
+    dropped: tuple[str, ...] = ()
+    forgot: tuple[str, ...] = ()
+    active: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    workdir: str | None = None
+    by: str | None = None
+    source: dict[str, JsonValue] | None = None
 
 
 class SessionStatus(Record):
-    """`running` while the agent works, `idle` between tasks, `done` or `failed` at the end."""
+    """`running` while the agent works, `idle` between tasks, `done` or `failed` at the end.
+
+    `by` is the operator who ended it.
+    """
 
     type: Literal["session.status"] = "session.status"
     status: Literal["running", "idle", "done", "failed"]
     error: str | None = None
+    by: str | None = None
 
 
 class MessageAdded(Record):
     """A message joined the conversation.
 
     A tool message whose call has a `call.result` leaves `text` out: the result has it.
-    `by` is the operator of a steering message.
+    `by` is the operator of a steering message. `ended` is how the call of a tool message ended in the
+    session that it was copied from, or where no gate decides: the call's decision and result are then
+    not in this record.
     """
 
     type: Literal["message"] = "message"
@@ -112,6 +162,7 @@ class MessageAdded(Record):
     tool: str | None = None
     is_error: bool = False
     by: str | None = None
+    ended: CallEnd | None = None
 
 
 class StepEnded(Record):
@@ -146,7 +197,11 @@ class CallDecided(Record):
 
 
 class CallResult(Record):
-    """A tool ended: what it said, and the deferred transitions that fired or were dropped."""
+    """A tool ended: what it said, and the deferred transitions that fired or were dropped.
+
+    `unknown` closes a call that had been allowed when its host died: nobody knows whether the tool did
+    its work. It counts as an error, so nothing that waited for it fires, and it is never run again.
+    """
 
     type: Literal["call.result"] = "call.result"
     call_id: str
@@ -157,6 +212,7 @@ class CallResult(Record):
     fired: tuple[StepRecord, ...] = ()
     dropped: tuple[StepRecord, ...] = ()
     anomaly: str | None = None
+    unknown: bool = False
 
 
 class ApprovalRequested(Record):
@@ -222,6 +278,7 @@ class ModeChanged(Record):
 
 EventBody = Annotated[
     SessionOpened
+    | SessionResumed
     | SessionStatus
     | MessageAdded
     | StepEnded

@@ -20,8 +20,10 @@ from .events import (
     JournalEvent,
     MessageAdded,
     ModeChanged,
+    NetRecord,
     NetToggled,
     SessionOpened,
+    SessionResumed,
     SessionStatus,
     StepEnded,
     StepRecord,
@@ -35,6 +37,7 @@ from .transcript import (
     end_turn,
     find_call,
     propose,
+    reopen,
     replace_call,
     say,
 )
@@ -104,6 +107,8 @@ def _apply(state: SessionState, event: JournalEvent) -> None:
     match body:
         case SessionOpened():
             _open(state, event, body)
+        case SessionResumed():
+            _resumed(state, event, body)
         case SessionStatus():
             _status(state, event, body)
         case MessageAdded():
@@ -127,20 +132,61 @@ def _apply(state: SessionState, event: JournalEvent) -> None:
 
 
 def _open(state: SessionState, event: JournalEvent, body: SessionOpened) -> None:
-    nets: dict[str, NetState] = {}
-    for record in body.nets:
-        if record.key in nets:
-            raise _impossible(event, f"net '{record.key}' is listed twice")
-        nets[record.key] = NetState(
-            net=record, active=record.key in body.active, marking=initial_marking(record)
-        )
-    for key in body.active:
-        if key not in nets:
-            raise _impossible(event, f"active net '{key}' is not among its nets")
+    nets = _fresh(event, body.nets)
+    for key, marking in body.markings.items():
+        net = nets.get(key)
+        if net is None or set(marking) != set(net.marking):
+            raise _impossible(event, f"the marking of net '{key}' does not fit it")
+        nets[key] = net.model_copy(update={"marking": marking})
+    state.nets = _activated(event, nets, body.active)
+    state.active = list(body.active)
     state.agent, state.model, state.mode = body.agent, body.model, body.mode
     state.workdir, state.tools = body.workdir, body.tools
-    state.nets, state.active = nets, list(body.active)
+    state.kind, state.parent, state.parent_seq = body.kind, body.parent, body.parent_seq
+    state.source = body.source
     state.opened = event.at
+    if body.parent is not None and body.parent_seq is not None:
+        say(state, "note", event.at, f"{body.kind} of {body.parent} at event {body.parent_seq}")
+
+
+def _resumed(state: SessionState, event: JournalEvent, body: SessionResumed) -> None:
+    nets = dict(state.nets)
+    for key in body.dropped:
+        if nets.pop(key, None) is None:
+            raise _impossible(event, f"the session has no net '{key}' to drop")
+    nets.update(_fresh(event, body.nets))
+    state.nets = _activated(event, nets, body.active)
+    state.active = list(body.active)
+    state.agent, state.model, state.mode = body.agent, body.model, body.mode
+    state.workdir, state.tools = body.workdir, body.tools
+    state.source = body.source if body.source is not None else state.source
+    state.phase, state.error = "idle", None
+    reopen(state)
+    by = f" by {body.by}" if body.by else ""
+    say(state, "note", event.at, f"resumed{by}", body.by)
+
+
+def _fresh(event: JournalEvent, records: Iterable[NetRecord]) -> dict[str, NetState]:
+    """Nets where they start."""
+    nets: dict[str, NetState] = {}
+    for record in records:
+        if record.key in nets:
+            raise _impossible(event, f"net '{record.key}' is listed twice")
+        nets[record.key] = NetState(net=record, active=False, marking=initial_marking(record))
+    return nets
+
+
+def _activated(
+    event: JournalEvent, nets: dict[str, NetState], active: tuple[str, ...]
+) -> dict[str, NetState]:
+    """`nets` of which exactly `active` are active."""
+    for key in active:
+        if key not in nets:
+            raise _impossible(event, f"active net '{key}' is not among its nets")
+    return {
+        key: net if net.active == (key in active) else net.model_copy(update={"active": key in active})
+        for key, net in nets.items()
+    }
 
 
 def _status(state: SessionState, event: JournalEvent, body: SessionStatus) -> None:
@@ -151,6 +197,8 @@ def _status(state: SessionState, event: JournalEvent, body: SessionStatus) -> No
         end_session(state)
     if body.error:
         say(state, "note", event.at, f"error: {body.error}")
+    if body.by:
+        say(state, "note", event.at, f"{body.status} (by {body.by})", body.by)
 
 
 def _message(state: SessionState, event: JournalEvent, body: MessageAdded) -> None:
@@ -169,6 +217,10 @@ def _tool_message(state: SessionState, body: MessageAdded) -> None:
         return
     call = find_call(state, body.call_id, {"proposed", "waiting", "running", "blocked"})
     if call is None:
+        return
+    if body.ended is not None:
+        update = {"status": body.ended, "output": body.text}
+        replace_call(state, call, call.model_copy(update=update))
         return
     match call.status:
         case "blocked":
@@ -229,8 +281,9 @@ def _result(state: SessionState, event: JournalEvent, body: CallResult) -> None:
     state.pending = pending
     call = find_call(state, body.call_id, UNRESOLVED)
     if call is not None:
-        status = "failed" if body.is_error else "done"
-        update = {"status": status, "output": body.output, "seconds": body.seconds}
+        status = "unknown" if body.unknown else "failed" if body.is_error else "done"
+        seconds = None if body.unknown else body.seconds
+        update = {"status": status, "output": body.output, "seconds": seconds}
         replace_call(state, call, call.model_copy(update=update))
 
 

@@ -5,6 +5,7 @@ The journal keeps it beside the events, in the same transaction; `project` says 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import cast
@@ -17,6 +18,7 @@ from .events import (
     JournalEvent,
     ModeChanged,
     SessionOpened,
+    SessionResumed,
     SessionStatus,
 )
 from .rows import SessionRow, from_ms, to_ms
@@ -39,6 +41,10 @@ class Projection:
     blocked: int = 0
     waiting: int = 0
     error: str | None = None
+    kind: str = "root"
+    parent: str | None = None
+    parent_seq: int | None = None
+    source: str | None = None
 
     @classmethod
     def of_row(cls, row: SessionRow) -> Projection:
@@ -47,7 +53,19 @@ class Projection:
     @classmethod
     def opening(cls, event: JournalEvent, opened: SessionOpened) -> Projection:
         at = to_ms(event.at)
-        return cls(event.session, opened.agent, opened.model, opened.mode, "idle", at, at)
+        return cls(
+            event.session,
+            opened.agent,
+            opened.model,
+            opened.mode,
+            "idle",
+            at,
+            at,
+            kind=opened.kind,
+            parent=opened.parent,
+            parent_seq=opened.parent_seq,
+            source=None if opened.source is None else json.dumps(opened.source),
+        )
 
     def add(self, event: JournalEvent) -> None:
         """Count one event in. `blocked` are calls that did not run, so none in shadow mode."""
@@ -56,6 +74,11 @@ class Projection:
         match event.body:
             case SessionStatus(status=status, error=error):
                 self.phase, self.error = status, error
+            case SessionResumed() as resumed:
+                self.agent, self.model, self.mode = resumed.agent, resumed.model, resumed.mode
+                self.phase, self.error = "idle", None
+                if resumed.source is not None:
+                    self.source = json.dumps(resumed.source)
             case CallDecided(outcome=outcome, mode=mode):
                 self.calls += 1
                 self.blocked += outcome == "block" and mode == "enforce"
@@ -82,6 +105,10 @@ class Projection:
             self.blocked,
             self.waiting,
             self.error,
+            self.kind,
+            self.parent,
+            self.parent_seq,
+            self.source,
         )
 
     def summary(self) -> SessionSummary:
@@ -100,6 +127,10 @@ class Projection:
                 "blocked": self.blocked,
                 "waiting": self.waiting,
                 "error": self.error,
+                "kind": self.kind,
+                "parent": self.parent,
+                "parent_seq": self.parent_seq,
+                "source": None if self.source is None else json.loads(self.source),
             }
         )
 

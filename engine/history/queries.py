@@ -6,14 +6,25 @@ forgotten, and never holds up the writer.
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from ..text import visible
 from .errors import JournalError, SessionNotFound
-from .events import JournalEvent
+from .events import JournalEvent, MessageAdded
 from .projection import Projection
-from .rows import SELECT_EVENTS, SELECT_SESSION, SessionRow, event_of
+from .rows import (
+    SELECT_EVENTS,
+    SELECT_MESSAGES,
+    SELECT_SESSION,
+    SELECT_SESSION_0001,
+    SessionRow,
+    event_of,
+    from_ms,
+)
 from .schema import CURRENT, Schema, inspect, name_of, reading
 from .state import SessionSummary
 
@@ -27,7 +38,8 @@ _LATEST_FIRST = "ORDER BY updated DESC, rowid DESC"
 def open_reader(path: Path | str, schema: Schema = CURRENT) -> HistoryReader:
     """A reader of the journal at `path`.
 
-    Raises `JournalError` when there is none, when it is not a journal, is damaged, or has another schema.
+    An older one is read as it is where that can be done. Raises `JournalError` when there is none, when
+    it is not a journal, is damaged, or has a schema that cannot be read.
     """
     path = Path(path).absolute()
     shown = name_of(path)
@@ -37,26 +49,37 @@ def open_reader(path: Path | str, schema: Schema = CURRENT) -> HistoryReader:
             f"There is no journal at '{shown}' yet. "
             "Run an agent with this journal first, or name another file."
         )
-    if age == "older":
+    if age == "older" and found not in schema.readable:
         raise JournalError(
             f"Journal '{shown}' has the older schema {found}. Open it once for writing to upgrade it to "
             f"{schema.newest}; a copy is kept."
         )
-    return HistoryReader(path)
+    return HistoryReader(path, SELECT_SESSION_0001 if found == "0001" else SELECT_SESSION)
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """What was said in a session, in a line: a person's first words, how many messages, when last."""
+
+    session: str
+    first_text: str
+    messages: int
+    updated: datetime
 
 
 class HistoryReader:
     """What a journal holds, as of each question. Methods raise `JournalError` for an unreadable file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, select: str = SELECT_SESSION) -> None:
         self.path = path
+        self._select = select
 
     def sessions(self, limit: int | None = 200, *, agent: str | None = None) -> list[SessionSummary]:
         """Sessions, the latest changed first: all without a `limit`, those of one `agent` if named."""
         where, arguments = ("WHERE agent = ? ", [agent]) if agent is not None else ("", [])
         with reading(self.path) as connection:
             rows = connection.execute(
-                f"{SELECT_SESSION} {where}{_LATEST_FIRST} LIMIT ?",
+                f"{self._select} {where}{_LATEST_FIRST} LIMIT ?",
                 [*arguments, -1 if limit is None else limit],
             ).fetchall()
         return [self._summary(row) for row in rows]
@@ -65,7 +88,7 @@ class HistoryReader:
         """Sessions that neither ended nor failed, the latest changed first."""
         with reading(self.path) as connection:
             rows = connection.execute(
-                f"{SELECT_SESSION} WHERE status NOT IN ('done', 'failed') {_LATEST_FIRST}"
+                f"{self._select} WHERE status NOT IN ('done', 'failed') {_LATEST_FIRST}"
             ).fetchall()
         return [self._summary(row) for row in rows]
 
@@ -75,11 +98,11 @@ class HistoryReader:
             "utf-8", "replace"
         ).decode()  # a shell may pass what SQLite cannot take
         with reading(self.path) as connection:
-            row = connection.execute(f"{SELECT_SESSION} WHERE id = ?", (wanted,)).fetchone()
+            row = connection.execute(f"{self._select} WHERE id = ?", (wanted,)).fetchone()
             if row is not None:
                 return self._summary(row)
             begins = connection.execute(
-                f"{SELECT_SESSION} WHERE substr(id, 1, ?) = ? {_LATEST_FIRST} LIMIT ?",
+                f"{self._select} WHERE substr(id, 1, ?) = ? {_LATEST_FIRST} LIMIT ?",
                 (len(wanted), wanted, _CANDIDATES + 1),
             ).fetchall()
         if wanted and len(begins) == 1:
@@ -106,6 +129,25 @@ class HistoryReader:
                 return
             after = rows[-1][2]
             left = None if left is None else left - size
+
+    def talks(self) -> list[Talk]:
+        """Sessions in which something was said, the latest said first."""
+        with reading(self.path) as connection:
+            rows = connection.execute(
+                "SELECT session, count(*), max(at) FROM event WHERE type = 'message' "
+                "GROUP BY session ORDER BY max(cursor) DESC"
+            ).fetchall()
+            return [
+                Talk(session, self._first_text(connection, session), count, from_ms(at))
+                for session, count, at in rows
+            ]
+
+    def _first_text(self, connection: sqlite3.Connection, session: str) -> str:
+        for row in connection.execute(SELECT_MESSAGES, (session,)):
+            body = event_of(row, self.path).body
+            if isinstance(body, MessageAdded) and body.role == "user":
+                return body.text or ""
+        return ""
 
     def count(self, session: str) -> int:
         """How many events a session has."""

@@ -15,24 +15,48 @@ from .schema import name_of
 EventRow: TypeAlias = tuple[int, str, int, int, str, str]
 """cursor, session, seq, at, type, body"""
 
-SessionRow: TypeAlias = tuple[str, str, str, str, str, int, int, int, int, int, int, str | None]
-"""id, agent, model, mode, status, opened, updated, events, calls, blocked, waiting, error"""
+SessionRow: TypeAlias = tuple[
+    str,
+    str,
+    str,
+    str,
+    str,
+    int,
+    int,
+    int,
+    int,
+    int,
+    int,
+    str | None,
+    str,
+    str | None,
+    int | None,
+    str | None,
+]
+"""The columns of a session's line, in the order of `SESSION_COLUMNS`; `source` is JSON."""
 
-SESSION_COLUMNS = (
-    "id, agent, model, mode, status, opened, updated, events, calls, blocked, waiting, error"
-)
+_COLUMNS_0001 = "id, agent, model, mode, status, opened, updated, events, calls, blocked, waiting, error"
+SESSION_COLUMNS = f"{_COLUMNS_0001}, kind, parent, parent_seq, source"
 
 INSERT_EVENT = "INSERT INTO event (cursor, session, seq, at, type, body) VALUES (?, ?, ?, ?, ?, ?)"
 UPSERT_SESSION = (
-    f"INSERT INTO session ({SESSION_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
-    "ON CONFLICT (id) DO UPDATE SET mode = excluded.mode, status = excluded.status, "
-    "updated = excluded.updated, events = excluded.events, calls = excluded.calls, "
-    "blocked = excluded.blocked, waiting = excluded.waiting, error = excluded.error"
+    f"INSERT INTO session ({SESSION_COLUMNS}) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+    "ON CONFLICT (id) DO UPDATE SET agent = excluded.agent, model = excluded.model, "
+    "mode = excluded.mode, status = excluded.status, updated = excluded.updated, "
+    "events = excluded.events, calls = excluded.calls, blocked = excluded.blocked, "
+    "waiting = excluded.waiting, error = excluded.error, source = excluded.source"
 )
 SELECT_SESSION = f"SELECT {SESSION_COLUMNS} FROM session"
+SELECT_SESSION_0001 = f"SELECT {_COLUMNS_0001}, 'root', NULL, NULL, NULL FROM session"
+"""The same of a journal that no version which knows of branches has opened for writing."""
 SELECT_EVENTS = (
     "SELECT cursor, session, seq, at, type, body FROM event "
     "WHERE session = ? AND seq > ? ORDER BY seq LIMIT ?"
+)
+SELECT_MESSAGES = (
+    "SELECT cursor, session, seq, at, type, body FROM event "
+    "WHERE session = ? AND type = 'message' ORDER BY seq"
 )
 LAST_OF_SESSION = "SELECT seq, at FROM event WHERE session = ? ORDER BY seq DESC LIMIT 1"
 LAST_CURSOR = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'event'), 0)"

@@ -28,10 +28,14 @@ _MAGIC = b"SQLite format 3\x00"
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The revisions this version knows, oldest first, and the scripts that make them."""
+    """The revisions this version knows, oldest first, and the scripts that make them.
 
-    known: tuple[str, ...] = ("0001",)
+    Those in `readable` can be read without upgrading the file.
+    """
+
+    known: tuple[str, ...] = ("0001", "0002")
     scripts: Path = MIGRATIONS
+    readable: tuple[str, ...] = ("0001",)
 
     @property
     def newest(self) -> str:

@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import BaseModel, JsonValue
 
-from .events import NetRecord, RuleRecord, StepRecord
+from .events import Kind, NetRecord, RuleRecord, StepRecord
 
 Phase = Literal["running", "idle", "done", "failed"]
 Status = Literal["running", "waiting", "idle", "done", "failed"]
@@ -67,7 +67,7 @@ class CallState(BaseModel):
 
     `proposed` before the gate spoke, `waiting` for a person, `running`, then `done`, `failed` (the
     tool's error) or `blocked`; `skipped` when it was never decided; `unknown` when it was allowed and
-    the session ended without a result.
+    the session ended without a result, which stays so when the session is resumed.
     """
 
     call_id: str
@@ -115,6 +115,10 @@ class SessionState(BaseModel):
     opened: datetime | None = None
     updated: datetime | None = None
     workdir: str | None = None
+    kind: Kind = "root"
+    parent: str | None = None
+    parent_seq: int | None = None
+    source: dict[str, JsonValue] | None = None
     tools: tuple[str, ...] = ()
     nets: dict[str, NetState] = {}
     active: list[str] = []
@@ -141,3 +145,7 @@ class SessionSummary(BaseModel):
     calls: int = 0
     blocked: int = 0
     error: str | None = None
+    kind: Kind = "root"
+    parent: str | None = None
+    parent_seq: int | None = None
+    source: dict[str, JsonValue] | None = None

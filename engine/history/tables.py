@@ -23,6 +23,7 @@ class Session(Table, table=True):
     """A session's line in a list. Times are UTC milliseconds.
 
     `status` is the last one recorded; that a session waits for a person follows from `waiting`.
+    `source` is JSON.
     """
 
     id: str = Field(primary_key=True)
@@ -37,6 +38,10 @@ class Session(Table, table=True):
     blocked: int
     waiting: int
     error: str | None = None
+    kind: str = Field(default="root", sa_column_kwargs={"server_default": "root"})
+    parent: str | None = None
+    parent_seq: int | None = None
+    source: str | None = None
 
 
 class Event(Table, table=True):

@@ -78,6 +78,17 @@ def end_turn(state: SessionState) -> None:
             replace_call(state, entry.call, entry.call.model_copy(update={"status": "skipped"}))
 
 
+def reopen(state: SessionState) -> None:
+    """An ended session goes on: calls of its last turn that nobody answered may still be decided."""
+    for index in range(len(state.transcript) - 1, -1, -1):
+        entry = state.transcript[index]
+        if entry.kind == "user":
+            return
+        call = entry.call
+        if call is not None and call.status == "skipped" and call.output is None:
+            replace_call(state, call, call.model_copy(update={"status": "proposed"}))
+
+
 def end_session(state: SessionState) -> None:
     """Nothing more will come: what was not decided was skipped, what has no result stays unknown."""
     for entry in list(state.transcript):

@@ -86,6 +86,13 @@ class TestEveryOption:
             (["run", "x"], "MODE", "shadow", "mode", "shadow"),
             (["run", "x"], "WORKDIR", "w", "workdir", Path("w")),
             (["run", "x"], "SYSTEM_PROMPT", "hi", "system_prompt", "hi"),
+            (["run", "x"], "RUNTIME", "sandbox", "runtime", "sandbox"),
+            (["run", "x"], "NETWORK", "true", "network", True),
+            (["run", "x"], "MAX_STEPS", "7", "max_steps", 7),
+            (["run", "x"], "EXPLAIN_BLOCKS", "1", "explain_blocks", True),
+            (["resume", "s"], "AT", "3", "at", 3),
+            (["resume", "s"], "CHANGED_NETS", "1", "changed_nets", True),
+            (["explain", "a.rules", "x"], "AFTER", "lint", "after", ["lint"]),
             (["replay", "s"], "PLAIN", "true", "plain", True),
         ],
     )

@@ -7,68 +7,28 @@ import resource
 import signal
 import sqlite3
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from interlock.engine.agents import Agent, C, Reply, ScriptedModel, T, ToolContext, tool
+from interlock.engine.agents import Agent, C, Reply, ScriptedModel, T, tool
 from interlock.engine.history.events import (
     ApprovalDecided,
     ApprovalRequested,
     ApprovalWithdrawn,
     CallDecided,
     CallResult,
-    JournalEvent,
     MessageAdded,
     ModeChanged,
     NetToggled,
 )
 from interlock.engine.history.fold import fold
 from interlock.engine.history.queries import open_reader
-from interlock.engine.hub import DIED, Hub, Streaming, Subscription
+from interlock.engine.hub import DIED, Hub, Streaming
 from interlock.rules import compile_rules
-
-RULES = """
-require test before deploy
-require human-approval before deploy
-limit deploy to 2 per session
-block rm
-"""
-
-
-class Shop:
-    """Tools that remember what really ran."""
-
-    def __init__(self) -> None:
-        self.ran: list[str] = []
-        self.before_run: Callable[[str], None] = lambda name: None
-
-    def tools(self) -> list[object]:
-        """`test`, `deploy` and `rm`, all of which succeed."""
-
-        def ran(name: str) -> str:
-            self.before_run(name)
-            self.ran.append(name)
-            return f"{name} ok"
-
-        @tool(name="test")
-        async def run_tests(ctx: ToolContext) -> str:
-            """Run the tests."""
-            return ran("test")
-
-        @tool
-        async def deploy(ctx: ToolContext, env: str = "staging") -> str:
-            """Deploy."""
-            return ran(f"deploy {env}")
-
-        @tool
-        async def rm(ctx: ToolContext) -> str:
-            """Remove."""
-            return ran("rm")
-
-        return [run_tests, deploy, rm]
+from tests.engine.shop import RULES, Shop, bodies, start, until
 
 
 @pytest.fixture
@@ -82,29 +42,6 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
     hub = Hub.open(tmp_path / "hub.db")
     yield hub
     await hub.close()
-
-
-async def start(hub: Hub, shop: Shop, *replies: Reply, mode: str = "enforce", rules: str = RULES) -> str:
-    """A session whose model gives `replies`, already working on a task."""
-    agent = Agent(ScriptedModel(list(replies)), name="bot", tools=shop.tools())
-    session = await hub.open_session(agent, registry=compile_rules(rules).registry, mode=mode)
-    await hub.send(session, "go", by="maria")
-    return session
-
-
-async def until(subscription: Subscription, kind: type) -> JournalEvent:
-    """The next event with a body of `kind`."""
-    async with asyncio.timeout(10):
-        async for event in subscription:
-            if isinstance(event, JournalEvent) and isinstance(event.body, kind):
-                return event
-    raise AssertionError(f"the hub closed before a {kind.__name__}")
-
-
-def bodies(hub: Hub, session: str, kind: type) -> list:
-    """What the journal's file holds of one kind, read by a connection of its own."""
-    reader = open_reader(hub.database)
-    return [e.body for e in reader.events(session) if isinstance(e.body, kind)]
 
 
 @contextmanager
@@ -300,7 +237,7 @@ class TestRecord:
         await hub.toggle_net(session, "block-rm", False, by="maria")
         await hub.wait(session)
         folded = fold(open_reader(hub.database).events(session))
-        live = hub._hosted[session].manager
+        live = hub._live.get(session)[0].manager
         assert {k: n.marking for k, n in folded.nets.items()} == {
             k: s.marking for k, s in live.states.items()
         }

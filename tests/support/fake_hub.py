@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from pydantic import JsonValue
+
+from interlock.engine.agents import Agent
 from interlock.engine.explained import ExplanationView
+from interlock.engine.gate.types import Mode
 from interlock.engine.history.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -16,7 +20,8 @@ from interlock.engine.history.events import (
     JournalEvent,
 )
 from interlock.engine.history.state import ApprovalState, SessionState, SessionSummary
-from interlock.engine.hub import HubEvent, Outcome, Streaming, UnknownSessionError
+from interlock.engine.hub import HubEvent, Nets, Outcome, Streaming, UnknownSessionError
+from interlock.engine.net import SkillNet
 
 
 class FakeSubscription:
@@ -101,6 +106,44 @@ class FakeHub:
 
     async def abort(self, session_id: str, reason: str = "") -> None:
         self.asked.append(("abort", session_id, reason))
+
+    async def resume_session(
+        self,
+        session_id: str,
+        agent: Agent,
+        *,
+        registry: Mapping[str, SkillNet],
+        active: Sequence[str] | None = None,
+        mode: Mode | None = None,
+        by: str | None = None,
+        explain_blocks: bool = False,
+        nets: Nets = "recorded",
+        source: dict[str, JsonValue] | None = None,
+    ) -> str:
+        self.asked.append(("resume", session_id, agent.name, by, nets))
+        return session_id
+
+    async def branch_session(
+        self,
+        session_id: str,
+        at: int,
+        agent: Agent,
+        *,
+        registry: Mapping[str, SkillNet],
+        active: Sequence[str] | None = None,
+        mode: Mode | None = None,
+        by: str | None = None,
+        explain_blocks: bool = False,
+        nets: Nets = "recorded",
+        source: dict[str, JsonValue] | None = None,
+        branch_id: str | None = None,
+    ) -> str:
+        self.asked.append(("branch", session_id, at, agent.name, by, nets))
+        return branch_id or f"{agent.name}-branch"
+
+    async def close_session(self, session_id: str, by: str) -> None:
+        self.asked.append(("close", session_id, by))
+        del self.states[session_id]
 
     async def history(self, limit: int = 200) -> list[SessionSummary]:
         return []

@@ -24,6 +24,20 @@ class Cut:
 CUT = Cut()
 
 
+class End:
+    """Ends the stream here, in good order but without its last word."""
+
+
+END = End()
+
+
+@dataclass(frozen=True)
+class Raw:
+    """A piece that is sent as it stands, whatever it is."""
+
+    data: str
+
+
 @dataclass(frozen=True)
 class Refusal:
     """An answer that is no stream: a status and OpenAI's error object."""
@@ -41,7 +55,7 @@ class Request:
     body: dict[str, Any]
 
 
-Piece = dict[str, Any] | Cut
+Piece = dict[str, Any] | Cut | End | Raw
 Answer = Sequence[Piece] | Refusal
 
 
@@ -50,9 +64,19 @@ def chunk(delta: dict[str, Any], finish: str | None = None) -> Piece:
     return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
 
 
-def says(*texts: str, finish: str = "stop") -> list[Piece]:
+def says(*texts: str, finish: str = "stop", cached: int | None = None) -> list[Piece]:
     """A reply of text, then its end and usage."""
-    return [*(chunk({"content": text}) for text in texts), *ends(finish)]
+    return [*(chunk({"content": text}) for text in texts), *ends(finish, cached)]
+
+
+def thinks(*texts: str) -> list[Piece]:
+    """Reasoning ahead of a reply."""
+    return [chunk({"reasoning_content": text}) for text in texts]
+
+
+def fails(message: str) -> Piece:
+    """A failure that the provider reports amid the stream."""
+    return {"error": {"message": message, "type": "server_error", "code": 500}}
 
 
 def begins_call(index: int, call_id: str | None, name: str, arguments: str = "") -> Piece:
@@ -68,9 +92,10 @@ def goes_on(index: int, arguments: str) -> Piece:
     return chunk({"tool_calls": [{"index": index, "function": {"arguments": arguments}}]})
 
 
-def ends(finish: str) -> list[Piece]:
-    """The end of a reply, then its usage."""
-    return [chunk({}, finish), {"choices": [], "usage": USAGE}]
+def ends(finish: str, cached: int | None = None) -> list[Piece]:
+    """The end of a reply, then its usage, of which `cached` tokens were not read anew."""
+    usage = USAGE if cached is None else {**USAGE, "prompt_tokens_details": {"cached_tokens": cached}}
+    return [chunk({}, finish), {"choices": [], "usage": usage}]
 
 
 @dataclass
@@ -116,9 +141,18 @@ class OpenAIServer:
                 self.send_header("transfer-encoding", "chunked")
                 self.end_headers()
                 for piece in pieces:
-                    if isinstance(piece, Cut):
-                        return
-                    self.event(json.dumps({**HEAD, **piece}))
+                    match piece:
+                        case Cut():
+                            return
+                        case End():
+                            self.wfile.write(b"0\r\n\r\n")
+                            return
+                        case Raw():
+                            self.event(piece.data)
+                        case {"error": _}:
+                            self.event(json.dumps(piece))
+                        case _:
+                            self.event(json.dumps({**HEAD, **piece}))
                 self.event("[DONE]")
                 self.wfile.write(b"0\r\n\r\n")
 

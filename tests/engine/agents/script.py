@@ -14,10 +14,13 @@ from interlock.engine.agents import (
     Message,
     MessageEvent,
     ModelTool,
+    ReasoningDelta,
     Reply,
     ScriptedModel,
     Session,
+    StatusEvent,
     StepEvent,
+    StepStart,
     TextDelta,
     ToolCallEvent,
     ToolContext,
@@ -25,11 +28,15 @@ from interlock.engine.agents import (
     ToolProgress,
     ToolResultEvent,
     TurnEnd,
+    TurnStart,
     UserMessage,
     tool,
 )
 
 SKIPPED = "Skipped: user sent a new message"
+
+# What the reference has no word for: it only adds to the exact sequences of the specification.
+ADDED = (StatusEvent, TurnStart, StepStart, ReasoningDelta, ToolProgress)
 
 
 def shown(event: Event) -> str:
@@ -51,6 +58,14 @@ def shown(event: Event) -> str:
             return f'turn_end("{event.text}")'
         case ErrorEvent():
             return f"error({event.error})"
+        case StatusEvent():
+            return f"status {event.status}"
+        case TurnStart():
+            return "turn_start"
+        case StepStart():
+            return f"step_start {event.number}"
+        case ReasoningDelta():
+            return f'reasoning "{event.delta}"'
 
 
 def said(message: Message) -> str:
@@ -86,8 +101,8 @@ class Watched:
 
     @property
     def seen(self) -> list[str]:
-        """The events in the notation of the scripts, without tools' progress."""
-        return [shown(event) for event in self.events if not isinstance(event, ToolProgress)]
+        """The reference's events in the notation of the scripts."""
+        return [shown(event) for event in self.events if not isinstance(event, ADDED)]
 
     @property
     def turn_end(self) -> TurnEnd:

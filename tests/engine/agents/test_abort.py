@@ -14,6 +14,7 @@ from interlock.engine.agents import (
     C,
     LocalRuntime,
     ScriptedModel,
+    StatusEvent,
     T,
     TextDelta,
     ToolCallEvent,
@@ -273,6 +274,41 @@ class TestClosing:
         await w.session.aclose()
         assert w.session.closed
 
+    async def test_while_the_end_is_told(self) -> None:
+        """A-63: what was sent while the turn's end was told is handed back when the session closes."""
+        w = await watched(T("one"), T("never"))
+
+        async def end(event: TurnEnd) -> None:
+            w.session.send("more")
+            w.session.send("and more", mode="queue")
+            assert w.session.waiting == ("more", "and more")
+            await w.session.aclose()
+
+        w.session.on("turn_end", end)
+        await w.say("go")
+        last = w.events[-1]
+        assert isinstance(last, StatusEvent)
+        assert (last.status, last.undelivered) == ("idle", ("more", "and more"))
+        assert (w.session.undelivered, w.session.waiting) == (("more", "and more"), ())
+        assert len(w.model.requests) == 1
+
+    async def test_right_after_the_end_was_told(self) -> None:
+        """A-63: a message for the next run is handed back when the session closes before that begins."""
+        w = await watched(T("one"), T("never"))
+        closing: list[asyncio.Future[None]] = []
+
+        def end(event: TurnEnd) -> None:
+            w.session.send("more")
+            asyncio.get_running_loop().call_soon(
+                lambda: closing.append(asyncio.ensure_future(w.session.aclose()))
+            )
+
+        w.session.on("turn_end", end)
+        await w.say("go")
+        await closing[0]
+        assert w.session.undelivered == ("more",)
+        assert [e.undelivered for e in w.events if isinstance(e, StatusEvent)] == [(), ("more",)]
+
     async def test_from_a_listener(self) -> None:
         """A listener may close its own session."""
         w = await watched(T("a", "b"), T("never"))
@@ -359,7 +395,7 @@ class TestSpawn:
         w = await self.session(T("x"), tools=[], spawn=spawn)
         with pytest.raises(RuntimeError, match="no workers left"):
             w.session.send("go")
-        assert w.session.status == "idle"
+        assert (w.session.status, w.session.undelivered) == ("idle", ())
 
     async def test_run_that_is_dropped(self) -> None:
         """A run that nobody started fails for those who wait."""
@@ -371,6 +407,29 @@ class TestSpawn:
         dropped.pop().close()
         with pytest.raises(AgentError, match="was never started"):
             await waiter
+        assert w.session.undelivered == ("go",)
+
+    async def test_next_run_that_cannot_start(self) -> None:
+        """A-63: what was sent for a run that could not start is handed back, and nobody waits for it."""
+        workers, spawn = self.spawned()
+
+        def spawn_once(run: Coroutine[None, None, None]) -> object:
+            if workers:
+                raise RuntimeError("no workers left")
+            return spawn(run)
+
+        w = await self.session(T("one"), tools=[], spawn=spawn_once)
+
+        def more(event: TurnEnd) -> None:
+            w.session.send("more")
+            w.session.send("and more", mode="queue")
+
+        w.session.on("turn_end", more)
+        w.session.send("go")
+        with pytest.raises(AgentError, match="was never started"):
+            await w.session.wait_for_idle()
+        assert (w.session.status, w.session.waiting) == ("idle", ())
+        assert sorted(w.session.undelivered) == ["and more", "more"]
 
 
 class TestLoopThatShutsDown:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from pydantic import ValidationError
 
 from interlock.engine.agents import (
     ERR,
+    AbortSignal,
     C,
     Event,
     LocalRuntime,
@@ -16,6 +18,7 @@ from interlock.engine.agents import (
     MessageEvent,
     Reply,
     ScriptedModel,
+    StatusEvent,
     StepEvent,
     T,
     TextDelta,
@@ -23,12 +26,13 @@ from interlock.engine.agents import (
     ToolProgress,
     ToolResultEvent,
     TurnEnd,
+    TurnStart,
     Usage,
     UserMessage,
     loop,
 )
 
-from .script import noted, shown, transcript, watched
+from .script import ADDED, noted, shown, transcript, watched
 
 
 class TestTurnOfText:
@@ -51,6 +55,22 @@ class TestTurnOfText:
         config = LoopConfig(model=ScriptedModel([T("Hel", "lo")]), runtime=LocalRuntime())
         seen = [event async for event in loop([UserMessage(text="Hi")], config)]
         assert [type(event) for event in seen] == [TextDelta, TextDelta, MessageEvent, StepEvent]
+
+    async def test_list_of_the_caller(self) -> None:
+        """A-12: the loop leaves the list it is given alone."""
+        config = LoopConfig(model=ScriptedModel([T("Hello")]), runtime=LocalRuntime())
+        given = [UserMessage(text="Hi")]
+        assert len([event async for event in loop(given, config)]) == 3
+        assert given == [UserMessage(text="Hi")]
+
+    async def test_raw_loop_that_is_aborted(self) -> None:
+        """A-93: with a signal that is set already, the loop yields nothing."""
+        stop = AbortSignal()
+        stop.abort()
+        model = ScriptedModel([T("never")])
+        config = LoopConfig(model=model, runtime=LocalRuntime())
+        assert [event async for event in loop([UserMessage(text="Hi")], config, stop)] == []
+        assert model.requests == []
 
     async def test_empty_reply(self) -> None:
         """A-28: a reply without text or calls is a step and no message."""
@@ -230,7 +250,8 @@ class TestListening:
         w.session.on("text_delta", lambda e: order.append("listener"))
 
         def observer(event: Event) -> None:
-            order.append(event.type)
+            if not isinstance(event, ADDED):
+                order.append(event.type)
 
         assert w.session.on_any(observer) is w.session
         await w.say("go")
@@ -330,7 +351,7 @@ class TestListenerThatRaises:
             await w.session.wait_for_idle()
         assert w.seen[-2:] == ['turn_end("x")', "error(no end)"]
 
-    async def test_of_errors(self) -> None:
+    async def test_of_errors(self, caplog: pytest.LogCaptureFixture) -> None:
         """A-33: an error listener that raises is logged, and the session settles."""
         w = await watched(ERR("boom"), T("ok"))
 
@@ -342,7 +363,107 @@ class TestListenerThatRaises:
         with pytest.raises(RuntimeError, match="boom"):
             await w.session.wait_for_idle()
         assert w.session.status == "idle"
+        assert "worse" in caplog.text
         assert (await w.say("again"))[-1] == 'turn_end("ok")'
+
+
+class TestAdded:
+    """What the reference does not have: status, starts, reasoning."""
+
+    async def test_order(self) -> None:
+        """Part 2: the added events stand around the reference's, and change nothing about them."""
+        reply = T("let me") + C(c1=("bash", {"command": "true"}))
+        w = await watched(replace(reply, reasoning=("hm",)), T("Done"))
+        await w.say("go")
+        assert [shown(e) for e in w.events if not isinstance(e, ToolProgress)] == [
+            "status busy",
+            "turn_start",
+            'user "go"',
+            "step_start 1",
+            'reasoning "hm"',
+            'delta "let me"',
+            'assistant "let me"+c1',
+            "step(tool-calls,10,5)",
+            "tool_call c1",
+            'result c1 ok "(no output)"',
+            "step_start 2",
+            'delta "Done"',
+            'assistant "Done"',
+            "step(stop,10,5)",
+            'turn_end("Done")',
+            "status idle",
+        ]
+        assert not any("hm" in line for line in await w.stored())
+
+    async def test_listeners(self) -> None:
+        """Part 2: every added event has listeners of its own."""
+        w = await watched(replace(T("x"), reasoning=("a", "b")))
+        heard: list[str] = []
+        for name in ("status", "turn_start", "step_start", "reasoning_delta"):
+            w.session.on(name, lambda e: heard.append(shown(e)))
+        await w.say("go")
+        assert heard == [
+            "status busy",
+            "turn_start",
+            "step_start 1",
+            'reasoning "a"',
+            'reasoning "b"',
+            "status idle",
+        ]
+
+    async def test_status_while_runs_follow_each_other(self) -> None:
+        """Part 2: a session that goes on at once was never at rest."""
+        w = await watched(T("one"), T("two"))
+        w.session.on("turn_end", lambda e: w.session.send("more") if e.text == "one" else None)
+        await w.say("go")
+        added = [shown(e) for e in w.events if isinstance(e, StatusEvent | TurnStart)]
+        assert added == ["status busy", "turn_start", "turn_start", "status idle"]
+
+    async def test_message_from_the_listener_of_rest(self) -> None:
+        """Part 2, A-82: what is sent when the session comes to rest starts it again."""
+        w = await watched(T("one"), T("two"))
+
+        def again(event: StatusEvent) -> None:
+            if event.status == "idle" and len(w.model.requests) == 1:
+                w.session.send("more")
+
+        w.session.on("status", again)
+        await w.say("go")
+        assert w.turn_end.text == "two"
+        assert [e.status for e in w.events if isinstance(e, StatusEvent)] == ["busy", "idle"] * 2
+
+    @pytest.mark.parametrize("name", ["status", "turn_start", "step_start", "reasoning_delta"])
+    async def test_listener_that_raises(self, name: str) -> None:
+        """A-32: a listener of an added event that raises ends the run, too."""
+        w = await watched(replace(T("x"), reasoning=("a",)), T("never"))
+
+        def broken(event: Event) -> None:
+            raise RuntimeError("broken")
+
+        w.session.on(name, broken)
+        w.session.send("go")
+        with pytest.raises(RuntimeError, match="broken"):
+            await w.session.wait_for_idle()
+        assert w.seen == ['user "go"', "error(broken)"]
+        assert w.session.status == "idle"
+        w.session.off(name, broken)
+        w.model.requests.clear()
+        await w.say("again")
+        assert w.prompt(1) == ['user "go"', 'user "again"']
+
+    async def test_failure_to_tell_the_rest(self) -> None:
+        """A-32: a run whose rest cannot be told fails after its turn's end."""
+        w = await watched(T("x"))
+
+        def broken(event: StatusEvent) -> None:
+            if event.status == "idle":
+                raise RuntimeError("broken")
+
+        w.session.on("status", broken)
+        w.session.send("go")
+        with pytest.raises(RuntimeError, match="broken"):
+            await w.session.wait_for_idle()
+        assert w.seen[-2:] == ['turn_end("x")', "error(broken)"]
 
 
 class TestStream:

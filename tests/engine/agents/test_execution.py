@@ -7,9 +7,12 @@ import asyncio
 import pytest
 
 from interlock.engine.agents import (
+    AbortSignal,
     Agent,
     C,
     DuplicateToolError,
+    LocalRuntime,
+    RuntimeTimeoutError,
     ScriptedModel,
     T,
     ToolContext,
@@ -188,6 +191,44 @@ class TestContext:
         assert ctx.runtime is w.agent.runtime
         assert (ctx.session_id, ctx.call_id, ctx.abort.aborted) == (w.session.id, "c1", False)
         assert [e.text for e in w.events if e.type == "tool_progress"] == ["looking"]
+
+    async def test_signal_of_the_message(self) -> None:
+        """A-59: a tool's signal is set with the one that was given with the message."""
+        seen: list[bool] = []
+        stop = AbortSignal()
+
+        @tool
+        async def look(ctx: ToolContext) -> str:
+            """Look at the signal, before and after it is set."""
+            seen.append(ctx.abort.aborted)
+            stop.abort("enough")
+            seen.append(ctx.abort.aborted)
+            return "ok"
+
+        w = await watched(C(c1=("look", {})), T("never"), tools=[look])
+        w.session.send("go", abort=stop)
+        await w.session.wait_for_idle()
+        assert seen == [False, True]
+        assert w.turn_end.reason == "enough"
+
+
+class TestTime:
+    @pytest.mark.parametrize("seconds", [None, 0])
+    async def test_no_timeout(self, seconds: float | None) -> None:
+        """A-60: neither `None` nor 0 is a timeout."""
+        done = await LocalRuntime().exec("echo hi", timeout=seconds)
+        assert (done.exit_code, done.stdout) == (0, "hi\n")
+
+    async def test_seconds(self) -> None:
+        """A-60: times are seconds, and parts of one."""
+        with pytest.raises(RuntimeTimeoutError, match=r"^Command timed out after 0\.05s$") as raised:
+            await LocalRuntime().exec("sleep 1000", timeout=0.05)
+        assert raised.value.timeout_secs == 0.05
+
+    async def test_of_a_call(self) -> None:
+        """A-60, A-120: a call's own timeout is in seconds, too."""
+        w = await watched(C(c1=("bash", {"command": "sleep 1000", "timeout": 0.05})), T("ok"))
+        assert 'result c1 err "Command timed out after 0.05s"' in await w.say("go")
 
 
 class TestLimits:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from interlock.engine.agents import (
     Agent,
     C,
     ScriptedModel,
     T,
     ToolCallEvent,
+    tool,
 )
 from interlock.engine.gate import create_gate, create_gate_manager
 from interlock.engine.gate.types import ApprovalRequest, GateDecision
@@ -169,6 +172,96 @@ class TestManager:
         assert 'result c2 err "deploy was rejected by human review."' in await second.say("go")
         assert asked[0] == ("Allow 'deploy' via transition 'approve' in net 'approve-before-deploy'?")
         assert ran == [""]
+
+    async def test_wording_of_a_created_gate(self) -> None:
+        """G-30: a created gate words its block reasons for the model."""
+        gate = create_gate(
+            compile_rules("block rm").nets,
+            transform_block_reason=lambda tool, reason: f"{tool}? {reason.upper()}",
+        )
+        ran: list[str] = []
+        w = await watched(C(c1=("rm", {})), T("ok"), tools=self.tools(ran), gate=gate)
+        assert 'result c1 err "rm? RM IS BLOCKED AND CANNOT BE CALLED."' in await w.say("go")
+        assert ran == []
+
+    async def test_wording_that_fails(self) -> None:
+        """G-30: a call stays blocked when its reason cannot be worded."""
+        gate = create_gate(
+            compile_rules("block rm").nets, transform_block_reason=lambda tool, reason: reason[1000]
+        )
+        w = await watched(C(c1=("rm", {})), T("ok"), tools=self.tools([]), gate=gate)
+        assert 'result c1 err "rm is blocked and cannot be called."' in await w.say("go")
+
+    @pytest.mark.parametrize("failed", [True, False])
+    async def test_results_of_a_created_gate(self, failed: bool) -> None:
+        """G-30: what the gate takes for a failure unlocks nothing; the model reads it as it is."""
+        judged: list[tuple[str, object]] = []
+
+        def is_error(tool: str, value: object) -> bool:
+            judged.append((tool, value))
+            return failed and tool == "test"
+
+        gate = create_gate(
+            compile_rules("require test before deploy").nets, is_tool_result_error=is_error
+        )
+        ran: list[str] = []
+        w = await watched(
+            C(c1=("test", {"text": "t"})),
+            C(c2=("deploy", {"text": "d"})),
+            T("ok"),
+            tools=self.tools(ran),
+            gate=gate,
+        )
+        seen = await w.say("go")
+        assert 'result c1 ok "noted t"' in seen
+        assert ran == (["t"] if failed else ["t", "d"])
+        assert judged[0] == ("test", "noted t")
+
+    async def test_failures_are_not_judged_again(self) -> None:
+        """G-30: an error result is a failure, whatever the gate would say of its text."""
+
+        @tool(name="test")
+        async def broken() -> str:
+            """Fail."""
+            raise RuntimeError("no")
+
+        gate = create_gate(
+            compile_rules("require test before deploy").nets,
+            is_tool_result_error=lambda tool, value: False,
+        )
+        ran: list[str] = []
+        w = await watched(
+            C(c1=("test", {})),
+            C(c2=("deploy", {})),
+            T("ok"),
+            tools=[broken, noted(ran, "deploy")],
+            gate=gate,
+        )
+        await w.say("go")
+        assert ran == []
+
+    async def test_json_of_a_created_gate(self) -> None:
+        """G-30: a value that a tool returned is judged as that value, though the model reads its JSON."""
+
+        @tool(name="test")
+        async def check() -> object:
+            """Give a value."""
+            return {"success": False}
+
+        gate = create_gate(
+            compile_rules("require test before deploy").nets,
+            is_tool_result_error=lambda tool, value: value["success"] is False,
+        )
+        ran: list[str] = []
+        w = await watched(
+            C(c1=("test", {})),
+            C(c2=("deploy", {})),
+            T("ok"),
+            tools=[check, noted(ran, "deploy")],
+            gate=gate,
+        )
+        await w.say("go")
+        assert ran == []
 
     async def test_fresh_for_each_session(self) -> None:
         """A function makes a gate of its own for each session."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import logging
+from collections.abc import Sequence
 
 import pytest
 
@@ -12,22 +15,33 @@ from interlock.engine.agents import (
     InvalidModelUrlError,
     LitellmModel,
     ModelError,
+    ModelTool,
+    ReasoningDelta,
+    StepEvent,
     ToolProgress,
     ToolResultEvent,
+    Usage,
+    tool,
 )
 from tests.support.openai_server import (
     CUT,
+    END,
     Answer,
     OpenAIServer,
+    Piece,
+    Raw,
     Refusal,
     begins_call,
     chunk,
     ends,
+    fails,
     goes_on,
     says,
+    thinks,
 )
 
-from .script import Watched, shown
+from .gates import Log
+from .script import Watched
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:litellm")
 
@@ -48,11 +62,17 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(key, raising=False)
 
 
-async def talk(server: OpenAIServer, *texts: str) -> Watched:
+async def talk(
+    server: OpenAIServer,
+    *texts: str,
+    name: str = "openai/gpt-x",
+    tools: Sequence[ModelTool] = (BashTool,),
+    gate: object = None,
+) -> Watched:
     """A session that says `texts` to the server, one turn each."""
-    model = LitellmModel("openai/gpt-x", api_base=server.base_url, max_retries=0)
-    agent = Agent(model, tools=[BashTool], system_prompt="Be brief.")
-    w = Watched(agent, await agent.create_session())
+    model = LitellmModel(name, api_base=server.base_url, max_retries=0)
+    agent = Agent(model, tools=tools, system_prompt="Be brief.")
+    w = Watched(agent, await agent.create_session(gate=gate))
     for text in texts:
         await w.say(text)
     return w
@@ -114,6 +134,100 @@ class TestReply:
         assert (first.is_error, second.result) == (True, "ok\n")
         assert not any(isinstance(e, ToolProgress) and e.call_id == "a" for e in w.events)
 
+    async def test_reasoning(self) -> None:
+        """Part 2: reasoning is told as it streams, and neither stored nor sent back."""
+        with serve([*thinks("hm, ", "well"), *says("Hello")], says("Bye")) as server:
+            w = await talk(server, "Hi", "go on")
+        thought = [e.delta for e in w.events if isinstance(e, ReasoningDelta)]
+        assert thought == ["hm, ", "well"]
+        assert await w.stored() == ['user "Hi"', 'assistant "Hello"', 'user "go on"', 'assistant "Bye"']
+        assert "hm" not in json.dumps(server.requests[1].body)
+
+    async def test_calls_run_together(self) -> None:
+        """A-55, A-56: calls of one reply run side by side, and their results go back in its order."""
+        met = asyncio.Barrier(2)
+
+        @tool
+        async def meet(name: str) -> str:
+            """Wait for the other."""
+            async with asyncio.timeout(10):
+                await met.wait()
+            return name
+
+        with serve(
+            [
+                begins_call(0, "a", "meet", '{"name": '),
+                begins_call(1, "b", "meet", '{"name"'),
+                goes_on(1, ': "two"}'),
+                goes_on(0, '"one"}'),
+                *ends("tool_calls"),
+            ],
+            says("done"),
+        ) as server:
+            await talk(server, "go", tools=[meet])
+        results = [(m["tool_call_id"], m["content"]) for m in server.requests[1].body["messages"][-2:]]
+        assert results == [("a", "one"), ("b", "two")]
+
+    @pytest.mark.parametrize("broken", ['{"command": "rm', "rm -rf /", '["rm"]', '{"cmd": "rm"}', "null"])
+    async def test_malformed_arguments(self, broken: str) -> None:
+        """A-128: senseless arguments reach neither gate nor tool; the model reads what is wrong."""
+        gate = Log()
+        with serve(
+            [begins_call(0, "a", "bash", broken[:4]), goes_on(0, broken[4:]), *ends("tool_calls")],
+            says("sorry"),
+        ) as server:
+            w = await talk(server, "go", gate=gate)
+        answer = server.requests[1].body["messages"][-1]
+        assert (answer["role"], answer["tool_call_id"]) == ("tool", "a")
+        assert answer["content"].startswith("Invalid arguments for bash: ")
+        assert gate.happened == []
+        assert w.turn_end.text == "sorry"
+
+
+class TestUsage:
+    """Tokens and dollars, as the provider counts and litellm's price list says."""
+
+    async def test_of_a_known_model(self) -> None:
+        """A-27, part 2: tokens, cached ones among them, and their cost, added up over a session."""
+        with serve(says("one"), says("two", cached=4)) as server:
+            w = await talk(server, "a", "b", name="openai/gpt-4o")
+        first, second = [e.usage for e in w.events if isinstance(e, StepEvent)]
+        assert (first.input, first.output, first.cached) == (11, 7, 0)
+        assert (second.input, second.output, second.cached) == (11, 7, 4)
+        price, cached_price, output_price = 2.5e-6, 1.25e-6, 10e-6
+        assert first.cost == pytest.approx(11 * price + 7 * output_price)
+        assert second.cost == pytest.approx(7 * price + 4 * cached_price + 7 * output_price)
+        assert w.session.usage == first + second
+
+    async def test_of_a_model_without_prices(self, capfd: pytest.CaptureFixture[str]) -> None:
+        """Part 2: a model that is on no price list costs 0, without a word about it."""
+        with serve(says("one")) as server:
+            w = await talk(server, "a")
+        assert w.session.usage == Usage(input=11, output=7)
+        assert capfd.readouterr() == ("", "")
+
+
+class TestUrls:
+    async def test_ollama_by_the_openai_wire(self) -> None:
+        """P-121: `wire=openai` posts to the server's chat completions, with the key `ollama`."""
+        with serve(says("hi")) as server:
+            url = server.base_url.removesuffix("/v1").replace("http://", "ollama://")
+            session = await Agent(f"{url}/qwen3:8b?wire=openai", tools=[BashTool]).create_session()
+            assert await session.prompt("go") == "hi"
+        [request] = server.requests
+        assert request.path == "/v1/chat/completions"
+        assert request.headers["authorization"] == "Bearer ollama"
+        assert request.body["model"] == "qwen3:8b"
+        assert request.body["tools"]
+
+    async def test_parameters(self) -> None:
+        """P-122: base and temperature of a URL are used in the call."""
+        with serve(says("hi")) as server:
+            url = f"openai:///gpt-x?base_url={server.base_url}&temperature=0.25"
+            session = await Agent(url).create_session()
+            assert await session.prompt("go") == "hi"
+        assert server.requests[0].body["temperature"] == 0.25
+
 
 class TestFailure:
     async def test_connection_cut_amid_the_reply(self) -> None:
@@ -126,16 +240,57 @@ class TestFailure:
             with pytest.raises(Exception, match=r"transfer|closed|complete"):
                 await w.session.wait_for_idle()
         assert w.error.partial_text == "par"
-        assert [shown(e) for e in w.events[:2]] == ['user "go"', 'delta "par"']
+        assert w.seen[:2] == ['user "go"', 'delta "par"']
         assert await w.stored() == ['user "go"']
 
-    async def test_refusal(self) -> None:
-        """A-91: the provider's refusal is the error."""
-        with serve(Refusal(401, "wrong key, sorry")) as server:
+    @pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503])
+    async def test_refusal(self, status: int) -> None:
+        """A-90, A-91: the provider's refusal is the error, and nothing of a reply is stored."""
+        with serve(Refusal(status, "not today, sorry")) as server:
             w = await talk(server)
             w.session.send("go")
-            with pytest.raises(Exception, match="wrong key, sorry"):
+            with pytest.raises(Exception, match="not today, sorry"):
                 await w.session.wait_for_idle()
+        assert [s.split("(")[0] for s in w.seen] == ['user "go"', "error"]
+        assert await w.stored() == ['user "go"']
+
+    async def test_nobody_there(self) -> None:
+        """A-90: a server that does not answer at all is an error, and the session can go on."""
+        with serve() as server:
+            base = server.base_url
+        agent = Agent(LitellmModel("openai/gpt-x", api_base=base, max_retries=0))
+        w = Watched(agent, await agent.create_session())
+        w.session.send("go")
+        with pytest.raises(Exception, match=r"[Cc]onnect"):
+            await w.session.wait_for_idle()
+        assert w.session.status == "idle"
+
+    @pytest.mark.parametrize(
+        "broken",
+        [
+            [fails("overloaded")],
+            [CUT],
+            [END],
+            [],
+            [Raw('{"choices": [{"index": 0, "del')],
+        ],
+        ids=["error", "cut", "end", "no finish", "no json"],
+    )
+    async def test_amid_the_reply(self, broken: list[Piece]) -> None:
+        """A-92: whatever goes wrong amid a reply, its text is handed over and its calls never run."""
+        gate = Log()
+        call = begins_call(0, "a", "bash", '{"command": "true"}')
+        with serve([chunk({"content": "par"}), call, *broken], says("fine")) as server:
+            w = await talk(server, gate=gate)
+            w.session.send("go")
+            with pytest.raises(Exception, match=r"."):
+                await w.session.wait_for_idle()
+            assert w.error.partial_text == "par"
+            assert gate.happened == []
+            assert await w.stored() == ['user "go"']
+            await w.say("again")
+        assert w.turn_end.text == "fine"
+        assert [m["role"] for m in server.requests[1].body["messages"]] == ["system", "user", "user"]
 
     async def test_abort_closes_the_connection(self) -> None:
         """A-95: aborting amid a reply keeps the text and needs no more of the stream."""

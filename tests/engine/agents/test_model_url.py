@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import pytest
 
 from interlock.engine.agents import InvalidModelUrlError
@@ -36,6 +38,31 @@ class TestReadable:
     def test_target(self, name: str, target: ModelTarget) -> None:
         """P-120, P-122: each URL is litellm's model, base and key."""
         assert parse_model_name(name) == target
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:litellm")
+class TestTable:
+    @pytest.mark.parametrize(
+        ("url", "model", "base"),
+        [
+            ("openai://gpt-4o", "openai/gpt-4o", None),
+            ("openai://gpt-4o-mini", "openai/gpt-4o-mini", None),
+            ("anthropic://claude-opus-4-5", "anthropic/claude-opus-4-5", None),
+            ("anthropic://claude-sonnet-4-5", "anthropic/claude-sonnet-4-5", None),
+            ("gemini://gemini-2.5-flash", "gemini/gemini-2.5-flash", None),
+            ("gemini://gemini-2.5-flash-lite", "gemini/gemini-2.5-flash-lite", None),
+            ("ollama://localhost:11434/qwen3:8b", "ollama_chat/qwen3:8b", "http://localhost:11434"),
+            ("ollama://localhost:11434/llama3.2", "ollama_chat/llama3.2", "http://localhost:11434"),
+        ],
+    )
+    def test_row(self, url: str, model: str, base: str | None) -> None:
+        """P-120: every row of the table, and litellm sends it to the provider that it names."""
+        target = parse_model_name(url)
+        assert (target.model, target.api_base) == (model, base)
+        litellm = importlib.import_module("litellm")
+        provider, name = model.split("/", 1)
+        found = litellm.get_llm_provider(target.model, api_base=target.api_base)
+        assert (found[0], found[1]) == (name, provider)
 
 
 class TestUnreadable:

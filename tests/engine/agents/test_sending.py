@@ -8,9 +8,12 @@ import pytest
 
 from interlock.engine.agents import (
     ERR,
+    Agent,
+    AssistantMessage,
     C,
     InMemorySessionStore,
     Message,
+    ScriptedModel,
     SessionClosedError,
     T,
     TextDelta,
@@ -78,6 +81,29 @@ class TestRouting:
         await w.session.wait_for_idle()
         assert w.prompt(1) == ['user "1"', 'user "3"']
         assert w.prompt(2)[-1] == 'user "2"'
+
+    @pytest.mark.parametrize(
+        ("agent", "session", "call", "first_prompt"),
+        [
+            (None, None, None, 2),
+            ("queue", None, None, 1),
+            ("queue", "steer", None, 2),
+            ("steer", "queue", None, 1),
+            ("steer", "steer", "queue", 1),
+            ("queue", "queue", "steer", 2),
+        ],
+    )
+    async def test_precedence_of_modes(
+        self, agent: str | None, session: str | None, call: str | None, first_prompt: int
+    ) -> None:
+        """A-8: the nearest setting wins; without any, messages steer."""
+        model = ScriptedModel([T("a"), T("b")])
+        made = Agent(model) if agent is None else Agent(model, send_mode=agent)
+        talk = await made.create_session(send_mode=session)
+        talk.send("1")
+        talk.send("2", mode=call)
+        await talk.wait_for_idle()
+        assert len(model.requests[0].messages) == first_prompt
 
     async def test_unknown_mode(self) -> None:
         """An unknown mode is an error and sends nothing."""
@@ -358,6 +384,40 @@ class TestAfterAnError:
             f'result c2 err "{unknown}"',
             'user "again"',
         ]
+
+    async def test_reply_that_cannot_be_stored(self) -> None:
+        """A-11, A-77: results of a reply that could not be stored are neither stored nor told."""
+
+        class FailsOnce(Disk):
+            async def append(self, session_id: str, message: Message) -> None:
+                self.full = isinstance(message, AssistantMessage)
+                await super().append(session_id, message)
+
+        w = await watched(C(c1=("note", {})), T("ok"), tools=[noted([])], store=FailsOnce())
+        w.session.send("go")
+        with pytest.raises(OSError, match="disk full"):
+            await w.session.wait_for_idle()
+        assert w.seen == ['user "go"', "step(tool-calls,10,5)", "error(disk full)"]
+        assert await w.stored() == ['user "go"']
+
+    async def test_result_that_cannot_be_stored(self) -> None:
+        """A-11, A-56: a result that can be stored later does not come after the ones behind it."""
+
+        class FailsOnce(Disk):
+            async def append(self, session_id: str, message: Message) -> None:
+                results.append(message.role)
+                self.full = results.count("tool") == 1
+                await super().append(session_id, message)
+
+        results: list[str] = []
+        calls = C(c1=("note", {"text": "1"}), c2=("note", {"text": "2"}))
+        w = await watched(calls, T("ok"), tools=[noted([])], store=FailsOnce())
+        w.session.send("go")
+        with pytest.raises(OSError, match="disk full"):
+            await w.session.wait_for_idle()
+        kept = ['result c1 ok "noted 1"', 'result c2 ok "noted 2"']
+        assert (await w.stored())[2:] == kept
+        assert [s for s in w.seen if s.startswith("result")] == kept
 
 
 class TestUntil:

@@ -136,6 +136,7 @@ class TestHeadline:
             (opening(ASK, opened_by="maria"), "release-bot  on a-model, enforce mode, 1 net  (by maria)"),
             (SessionStatus(status="failed", error="no key"), "failed  no key"),
             (SessionStatus(status="idle"), "idle"),
+            (SessionStatus(status="done", by="maria"), "done  (by maria)"),
             (MessageAdded(role="user", text="ship\n  it", by="maria"), "user (by maria)  ship it"),
             (asks(("c", "test"), text="checking"), "assistant  checking  test"),
             (MessageAdded(role="tool", tool="rm", call_id="c", text="no"), "tool rm  no"),
@@ -160,6 +161,10 @@ class TestHeadline:
             (result("c", "test", output="12 passed\n", seconds=8.42), "test  ok 8.4 s  12 passed"),
             (result("c", "test", output="", is_error=True), "test  error 1.5 s"),
             (result("c", "test", anomaly="another tool"), "test  anomaly: another tool"),
+            (
+                result("c", "test", output="nobody knows", is_error=True, unknown=True),
+                "test  unknown outcome  nobody knows",
+            ),
             (
                 request("a", "c", "deploy"),
                 'deploy  {"env": "prod"}  asks a person: approve-before-deploy [deploy.rules:4]',

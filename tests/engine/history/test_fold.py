@@ -12,6 +12,7 @@ from interlock.engine.history.events import (
     MessageAdded,
     ModeChanged,
     NetToggled,
+    SessionResumed,
     SessionStatus,
     StepEnded,
 )
@@ -238,6 +239,7 @@ class TestApprovals:
 
 
 OPEN = opening(TEST_FIRST, TWICE)
+RESUMED = SessionResumed(agent="a", model="m", mode="enforce")
 IMPOSSIBLE: dict[str, tuple[tuple[EventBody, ...], str]] = {
     "nothing opened": ((asks(("c", "t")),), "opened once, by its first event"),
     "opened twice": ((OPEN, OPEN), "opened once, by its first event"),
@@ -288,6 +290,19 @@ IMPOSSIBLE: dict[str, tuple[tuple[EventBody, ...], str]] = {
         (OPEN, NetToggled(net=TWICE.name, active=True, by="m", message="")),
         "is already active",
     ),
+    "dropping a net that is not there": (
+        (OPEN, RESUMED.model_copy(update={"dropped": ("x",)})),
+        "the session has no net 'x' to drop",
+    ),
+    "going on under a net that was dropped": (
+        (OPEN, RESUMED.model_copy(update={"dropped": (TWICE.name,), "active": (TWICE.name,)})),
+        f"active net '{TWICE.name}' is not among its nets",
+    ),
+    "a net that starts fresh twice": (
+        (OPEN, RESUMED.model_copy(update={"nets": (OPEN.nets[0], OPEN.nets[0])})),
+        "is listed twice",
+    ),
+    "resuming what was not opened": ((RESUMED,), "a session is opened once, by its first event"),
 }
 
 

@@ -16,14 +16,16 @@ from interlock.engine.history.events import (
     JournalEvent,
     ModeChanged,
     NetToggled,
+    SessionResumed,
     SessionStatus,
 )
 from interlock.engine.history.fold import apply, fold, new_state
 from interlock.engine.history.projection import project
 from interlock.engine.history.replay import Replay
 from interlock.engine.history.state import SessionState
-from interlock.engine.net import ToolCall
-from interlock.engine.records import decision_record, step_records
+from interlock.engine.net import SkillNet, ToolCall
+from interlock.engine.records import decision_record, net_record, step_records
+from interlock.engine.resuming import closings
 from tests.engine.history.recording import (
     approval,
     asks,
@@ -57,6 +59,7 @@ MOVES = st.lists(
         st.tuples(st.just("toggle"), st.sampled_from(NETS), st.booleans()),
         st.tuples(st.just("mode"), st.sampled_from(MODES), st.just(True)),
         st.tuples(st.just("status"), st.sampled_from(("running", "idle", "done")), st.just(True)),
+        st.tuples(st.just("resume"), st.sampled_from(NETS), st.booleans()),
     ),
     max_size=40,
 )
@@ -89,6 +92,8 @@ class Live:
                 self.bodies.append(ModeChanged(mode=mode, by="maria"))
             case "status", ("running" | "idle" | "done") as status:
                 self.bodies.append(SessionStatus(status=status))
+            case "resume", SkillNet() as net:
+                self.resume(net, drop=well)
             case _:
                 pass
 
@@ -100,6 +105,30 @@ class Live:
         self.bodies.append(decision_record(decision, call.input))
         if not decision.block:
             self.running.append(call)
+
+    def resume(self, net: SkillNet, *, drop: bool) -> None:
+        """Another gate goes on where the record is, with `net` started fresh, or dropped."""
+        events = recorded(*self.bodies)
+        state = fold(events)
+        nets = [n for n in self.manager.nets.values() if not (drop and n is net)]
+        nets = nets if drop or net in nets else [*nets, net]
+        kept = [n.name for n in nets if n is not net]
+        active = [n.name for n in nets if n.name in state.active or n is net]
+        self.manager = create_gate_manager(registry=registry(*nets), active=active, mode=state.mode)
+        self.manager.restore(markings={key: state.nets[key].marking for key in kept})
+        self.bodies += [
+            SessionStatus(status="failed", error="died"),
+            SessionResumed(
+                agent="other",
+                model="m",
+                mode=state.mode,
+                nets=tuple(net_record(n.name, n) for n in nets if n is net),
+                dropped=(net.name,) if drop and net.name in state.nets else (),
+                active=tuple(active),
+            ),
+            *closings(state, []),
+        ]
+        self.running.clear()
 
     def finish(self, call: ToolCall, *, failed: bool) -> None:
         told = self.manager.handle_tool_result(
@@ -176,6 +205,7 @@ class TestFold:
         )
         assert line.blocked == sum(c.status == "blocked" for c in state.calls.values())
         assert (line.opened, line.updated) == (state.opened, state.updated)
+        assert (line.agent, line.model, line.kind) == (state.agent, state.model, state.kind)
 
     @settings(max_examples=60, deadline=None)
     @given(MOVES)

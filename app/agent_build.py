@@ -1,0 +1,285 @@
+"""From an `AgentSpec` to a session: rules compiled, tools and runtime made, the agent imported."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias, TypeVar, cast
+
+from ..engine.agents import (
+    Agent,
+    AgentError,
+    LitellmModel,
+    LocalRuntime,
+    Model,
+    Runtime,
+    Tool,
+    tool,
+)
+from ..engine.agents import tools as ready_made
+from ..engine.agents.tool import tool_table
+from ..engine.hub import Hub
+from ..engine.net import NetError
+from ..rules import RuleError, RuleSet, load_rules
+from ..rules.library import LIBRARY
+from .agent_runtime import RuntimeOptionsError, make_runtime
+from .agent_spec import AgentSpec, AgentSpecError, LocalOptions
+from .imported import ImportedError, imported, where_it_broke
+
+NO_RULES = (
+    "no rules were given; name at least one file with --rules "
+    "(an empty file lets everything through, and says so)"
+)
+NO_MODEL = "no model was given; name one with --model, e.g. --model openai/gpt-4o"
+DEFAULT_TOOLS = ("bash",)
+
+Make: TypeAlias = Callable[[], Awaitable[object]]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """An agent that can be hosted: everything that could be checked was.
+
+    `made` is the agent, or the async function that makes it in the loop in which it will run.
+    """
+
+    spec: AgentSpec
+    rules: RuleSet
+    made: Agent | Make
+    parts: _Parts
+
+    async def agent(self) -> Agent:
+        """The agent to host; call it once. Raises `AgentSpecError` when the module's function fails."""
+        if isinstance(self.made, Agent):
+            return self.parts.put_into(self.made)
+        try:
+            found = await self.made()
+        except (Exception, SystemExit) as error:
+            raise _broke(self.spec, error) from error
+        problems: list[str] = []
+        agent = _as_agent(self.spec, found, problems)
+        if agent is not None:
+            _check_agent(self.spec, agent, problems)
+        if agent is None or problems:
+            raise AgentSpecError(problems)
+        return self.parts.put_into(agent)
+
+    async def open(self, hub: Hub, *, by: str) -> str:
+        """Open the session on `hub`; its id. Raises what `agent` and `Hub.open_session` raise."""
+        spec = self.spec
+        return await hub.open_session(
+            await self.agent(),
+            registry=self.rules.registry,
+            active=spec.active,
+            mode=spec.mode,
+            by=by,
+            explain_blocks=spec.explain_blocks,
+            source=spec.model_dump(mode="json"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What the spec says about an agent; `None` leaves an imported one as it is."""
+
+    spec: AgentSpec
+    model: Model | None
+    tools: tuple[Tool, ...] | None
+    runtime: Runtime | None
+
+    def put_into(self, base: Agent) -> Agent:
+        """`base` with what the spec says. Its store and gate do not matter: the hub brings its own."""
+        spec = self.spec
+        said = (self.model, self.tools, self.runtime, spec.name, spec.system_prompt, spec.send_mode)
+        if all(part is None for part in (*said, spec.limits.max_steps)):
+            return base
+        return Agent(
+            self.model or base.model,
+            name=spec.name or base.name,
+            system_prompt=base.system_prompt if spec.system_prompt is None else spec.system_prompt,
+            tools=base.tools if self.tools is None else self.tools,
+            runtime=self.runtime or base.runtime,
+            max_steps=spec.limits.max_steps or base.max_steps,
+            send_mode=spec.send_mode or base.send_mode,
+            follow_up=base.follow_up,
+        )
+
+
+def prepare(spec: AgentSpec) -> Prepared:
+    """Check and make everything that hosting `spec` needs, but for what an async function makes.
+
+    Code that the spec names is imported and, if it makes the agent, called. Raises `AgentSpecError` with
+    every problem; its cause is the first one's.
+    """
+    problems: list[str] = []
+    causes: list[BaseException] = []
+
+    def attempt(make: Callable[[], T]) -> T | None:
+        try:
+            return make()
+        except (AgentSpecError, ImportedError, RuntimeOptionsError, RuleError, AgentError) as error:
+            problems.extend(error.problems if isinstance(error, AgentSpecError) else [str(error)])
+            causes.append(error)
+        except (NetError, TypeError, ValueError) as error:
+            problems.append(str(error))
+            causes.append(error)
+        return None
+
+    made = attempt(lambda: _imported_agent(spec)) if spec.agent is not None else None
+    if isinstance(made, Agent):
+        _check_agent(spec, made, problems)
+    rules = attempt(lambda: _rules(spec, made))
+    model = attempt(lambda: _model(spec))
+    tools = attempt(lambda: _tools(spec))
+    runtime = attempt(lambda: None if spec.runtime is None else make_runtime(spec.runtime))
+    if problems or rules is None:
+        raise AgentSpecError(problems) from (causes[0] if causes else None)
+    parts = _Parts(spec, model, tools, runtime)
+    if made is None:
+        assert model is not None
+        return Prepared(spec, rules, Agent(model, tools=tools or ()), parts)
+    return Prepared(spec, rules, made, parts)
+
+
+def ready_made_tools() -> dict[str, Tool]:
+    """The tools that come with Interlock, by the name an agent knows them by."""
+    exported = (getattr(ready_made, name) for name in ready_made.__all__)
+    return tool_table([each for each in exported if hasattr(each, "execute")])
+
+
+def _rules(spec: AgentSpec, made: object) -> RuleSet:
+    if not spec.rules:
+        if isinstance(made, Agent) and _has_gate(made):
+            raise AgentSpecError(
+                [
+                    f"{spec.agent} has a gate of its own, but the console asks through one that it makes "
+                    "from rules files: write the agent's rules to a file and name that with --rules"
+                ]
+            )
+        raise AgentSpecError([NO_RULES])
+    rules = load_rules(*map(_as_shown, spec.rules))
+    unknown = [name for name in spec.active or () if name not in rules.registry]
+    if unknown:
+        known = ", ".join(rules.registry) or "none"
+        raise AgentSpecError(
+            [f"active: unknown net{'s' * (len(unknown) > 1)} {', '.join(unknown)}; known: {known}"]
+        )
+    return rules
+
+
+def _as_shown(path: Path) -> Path:
+    """A rules file as rules say where they stand: below the working directory without it."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) and path.parent != LIBRARY else path
+
+
+def _has_gate(agent: Agent) -> bool:
+    return agent._gate is not None  # an agent shows nobody its gate, and here it would go unheard
+
+
+def _model(spec: AgentSpec) -> Model | None:
+    if spec.model is None:
+        if spec.agent is None:
+            raise AgentSpecError([NO_MODEL])
+        if spec.api_base is not None:
+            raise AgentSpecError(
+                [f"--api-base: {spec.agent} brings its model; name another with --model"]
+            )
+        return None
+    model = LitellmModel(spec.model, api_base=spec.api_base)
+    model.check_environment()
+    return model
+
+
+def _tools(spec: AgentSpec) -> tuple[Tool, ...] | None:
+    if spec.tools is None and spec.agent is not None:
+        return None
+    known = ready_made_tools()
+    problems: list[str] = []
+    found: list[Tool] = []
+    wanted = DEFAULT_TOOLS if spec.tools is None else spec.tools
+    unknown = [name for name in wanted if ":" not in name and name not in known]
+    if unknown:
+        problems.append(
+            f"tools: unknown {', '.join(unknown)}; known: {', '.join(known)}, or package.module:function"
+        )
+    for name in wanted:
+        if name in known:
+            found.append(known[name])
+        elif ":" in name:
+            try:
+                found.append(_imported_tool(name, spec))
+            except ValueError as error:
+                problems.append(f"tools: {error}")
+    if problems:
+        raise AgentSpecError(problems)
+    return tuple(tool_table(found).values())
+
+
+def _imported_tool(name: str, spec: AgentSpec) -> Tool:
+    thing = imported(name, spec.import_from)
+    if all(hasattr(thing, attribute) for attribute in ("name", "description", "parameters", "execute")):
+        return cast("Tool", thing)
+    if not inspect.isfunction(thing):
+        raise ImportedError(
+            f"{name}: expected a function or a tool made with @tool, found {type(thing).__name__}"
+        )
+    try:
+        return tool(thing)
+    except TypeError as error:
+        raise ImportedError(f"{name}: {error}") from error
+
+
+def _imported_agent(spec: AgentSpec) -> Agent | Make | None:
+    assert spec.agent is not None
+    thing = imported(spec.agent, spec.import_from)
+    if callable(thing) and not isinstance(thing, Agent):
+        _check_callable(spec.agent, thing)
+        if inspect.iscoroutinefunction(thing):
+            return thing
+        try:
+            thing = thing()
+        except (Exception, SystemExit) as error:
+            raise _broke(spec, error) from error
+    problems: list[str] = []
+    agent = _as_agent(spec, thing, problems)
+    if problems:
+        raise AgentSpecError(problems)
+    return agent
+
+
+def _check_callable(name: str, thing: Callable[..., object]) -> None:
+    try:
+        inspect.signature(thing).bind()
+    except (TypeError, ValueError) as error:
+        raise ImportedError(f"{name}: expected a function that needs no arguments: {error}") from error
+
+
+def _as_agent(spec: AgentSpec, thing: object, problems: list[str]) -> Agent | None:
+    if isinstance(thing, Agent):
+        return thing
+    problems.append(
+        f"{spec.agent}: expected an Agent, or a function that returns one, found {type(thing).__name__}"
+    )
+    return None
+
+
+def _check_agent(spec: AgentSpec, agent: Agent, problems: list[str]) -> None:
+    """What an imported agent brings must be able to run, and must not be made less safe in passing."""
+    if spec.model is None and isinstance(agent.model, LitellmModel):
+        try:
+            agent.model.check_environment()
+        except AgentError as error:
+            problems.append(str(error))
+    if isinstance(spec.runtime, LocalOptions) and not isinstance(agent.runtime, LocalRuntime):
+        problems.append(
+            f"workdir: {spec.agent} brings a {type(agent.runtime).__name__}, and tools would run "
+            "on this machine itself instead; change it there, or choose one with --runtime"
+        )
+
+
+def _broke(spec: AgentSpec, error: BaseException) -> AgentSpecError:
+    return AgentSpecError([f"{spec.agent}: {where_it_broke(error, spec.import_from)}"])

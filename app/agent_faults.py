@@ -1,0 +1,114 @@
+"""What pydantic finds wrong with an agent's spec, in the words of a file's or an option's author."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from typing import TypeAlias
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from .agent_spec import KINDS, Limits
+
+Keys: TypeAlias = tuple[str | int, ...]
+_EXPECTED = {
+    "bool_type": "true or false",
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "string_type": "text in quotes",
+    "path_type": "a path in quotes",
+    "tuple_type": "a list, in [ ]",
+    "model_attributes_type": "a table",
+    "model_type": "a table",
+    "model_attributes_error": "a table",
+}
+_SECRET = re.compile(r"key|token|secret|password", re.IGNORECASE)
+
+
+def describe_errors(error: ValidationError, model: type[BaseModel]) -> Iterator[tuple[Keys, str, str]]:
+    """What pydantic found, each as keys, a message that begins with their path, and a remedy."""
+    for found in error.errors(include_url=False):
+        keys = _keys(found["loc"])
+        where = dotted(keys)
+        match found["type"]:
+            case "extra_forbidden":
+                yield keys, *_unknown(keys, model, found["loc"])
+            case "union_tag_invalid":
+                keys = (*keys, "kind")
+                given = found["input"].get("kind") if isinstance(found["input"], dict) else found["input"]
+                kinds = ", ".join(KINDS)
+                yield keys, f"{where}: unknown runtime {given!r:.60}", f"known: {kinds}"
+            case "value_error":
+                yield keys, f"{where}: {str(found['msg']).removeprefix('Value error, ')}", ""
+            case "greater_than_equal":
+                low = found.get("ctx", {}).get("ge", 0)
+                yield keys, f"{where}: expected a number from {low}, found {_found(found)}", ""
+            case "greater_than":
+                yield keys, f"{where}: expected more than 0, found {_found(found)}", ""
+            case "string_too_short":
+                yield keys, f"{where}: expected some text, found none", ""
+            case kind if kind in _EXPECTED:
+                yield keys, f"{where}: expected {_EXPECTED[kind]}, found {_found(found)}", ""
+            case "string_pattern_mismatch":
+                yield keys, f"{where}: expected {_expected_text(keys)}, found {_found(found)}", ""
+            case "too_short" if isinstance(found["input"], (list, tuple)):
+                yield keys, f"{where}: expected at least one", "leave it out for all"
+            case _:
+                said = str(found["msg"]).removeprefix("Input should ").removeprefix("be ")
+                yield keys, f"{where}: expected {said}, found {_found(found)}", ""
+
+
+def dotted(keys: Keys) -> str:
+    """`('tools', 1)` as `tools[1]`, `('limits', 'max_steps')` as `limits.max_steps`."""
+    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).removeprefix(".")
+
+
+def _keys(loc: Sequence[str | int]) -> Keys:
+    """Where the value is in the file: pydantic puts the runtime's kind between its key and the rest."""
+    inside = len(loc) > 1 and loc[0] == "runtime" and loc[1] in KINDS
+    return (loc[0], *loc[2:]) if inside else tuple(loc)
+
+
+def _found(found: ErrorDetails) -> str:
+    value: object = found["input"]
+    names = {bool: "true or false", dict: "a table", list: "a list"}
+    return f"{value!r:.60}" if type(value) not in names else f"{names[type(value)]}"
+
+
+def _expected_text(keys: Keys) -> str:
+    match keys[-1] if keys else None:
+        case "name":
+            return "up to 64 letters, digits, '.', '_' and '-'"
+        case "agent":
+            return "package.module:name"
+        case "workdir":
+            return "a path that starts with /"
+        case _:
+            return "some text"
+
+
+def _unknown(keys: Keys, model: type[BaseModel], loc: Sequence[str | int]) -> tuple[str, str]:
+    """The message and the remedy for a key there is not."""
+    key = str(keys[-1])
+    match loc:
+        case ("limits", _):
+            table = Limits
+        case ("runtime", kind, _):
+            table = KINDS[str(kind)]
+        case _:
+            table = model
+    known = list(table.model_fields)
+    message = f"unknown key '{dotted(keys)}'"
+    for place, other in (("limits", Limits), *((f"kind = '{k}'", m) for k, m in KINDS.items())):
+        if key in other.model_fields and key != "kind":
+            belongs = (
+                "in the table [limits]" if place == "limits" else f"in the table [runtime] with {place}"
+            )
+            return message, f"it belongs {belongs}"
+    if _SECRET.search(key):
+        return message, "a secret does not belong in an agent file; put it into the environment"
+    if close := get_close_matches(key, known, n=2, cutoff=0.7):
+        return message, "did you mean '" + "' or '".join(close) + "'?"
+    return message, f"known: {', '.join(known)}"

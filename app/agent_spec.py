@@ -1,0 +1,161 @@
+"""What it takes to host an agent, as plain data: from an agent file, from options, or from a journal.
+
+A spec holds no secret and only absolute paths, so that a session can be started again from it, in another
+directory and another process.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictInt,
+    ValidationInfo,
+)
+
+from ..engine.agents import SendMode
+from ..engine.agents.model_url import parse_model_name
+from ..engine.gate.types import Mode
+
+BASE = "base"
+"""The key of a validation's context that holds the directory where relative paths start."""
+
+
+class AgentSpecError(ValueError):
+    """An agent that cannot be hosted: every problem, each with what was found and the remedy."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+
+def absolute(path: Path, info: ValidationInfo) -> Path:
+    if "\0" in str(path):
+        raise ValueError("a path cannot hold a NUL character")
+    base = (info.context or {}).get(BASE) or Path.cwd()
+    try:
+        return Path(os.path.normpath(base / path.expanduser()))
+    except RuntimeError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _readable_model(name: str) -> str:
+    target = parse_model_name(name)
+    if target.api_base is not None:
+        _plain_url(target.api_base)
+    return name
+
+
+def _plain_url(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError("expected a URL such as http://127.0.0.1:8080/v1")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("a password does not belong in a URL; put the key into the environment")
+    return url
+
+
+def _as_table(value: object) -> object:
+    """`runtime = "sandbox"` stands for a table with that kind; a table without one is local."""
+    if isinstance(value, str):
+        return {"kind": value}
+    return {"kind": "local", **value} if isinstance(value, dict) else value
+
+
+AbsolutePath = Annotated[Path, AfterValidator(absolute)]
+InsidePath = Annotated[str, Field(pattern=r"^/[^\x00]*$")]
+"""A path on the runtime's own machine, not on this one."""
+Names = tuple[Annotated[str, Field(min_length=1)], ...]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class LocalOptions(_Frozen):
+    """Tools run on this machine, with this program's rights."""
+
+    kind: Literal["local"] = "local"
+    workdir: AbsolutePath | None = None
+
+
+class SandboxOptions(_Frozen):
+    """Tools run behind bubblewrap. `env` names the variables they get, never their values."""
+
+    kind: Literal["sandbox"] = "sandbox"
+    workdir: AbsolutePath | None = None
+    network: StrictBool = False
+    read_only: tuple[AbsolutePath, ...] = ()
+    writable: tuple[AbsolutePath, ...] = ()
+    env: Names = ()
+
+
+class JustBashOptions(_Frozen):
+    """Tools run in a shell interpreted here, on files in memory."""
+
+    kind: Literal["just-bash"] = "just-bash"
+    workdir: InsidePath | None = None
+
+
+class VercelOptions(_Frozen):
+    """Tools run in a Vercel sandbox that lives `time_limit` seconds at most. `env` as for `sandbox`."""
+
+    kind: Literal["vercel"] = "vercel"
+    workdir: InsidePath | None = None
+    time_limit: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None = None
+    env: Names = ()
+
+
+RuntimeOptions = Annotated[
+    LocalOptions | SandboxOptions | JustBashOptions | VercelOptions, Field(discriminator="kind")
+]
+KINDS: dict[str, type[BaseModel]] = {
+    "local": LocalOptions,
+    "sandbox": SandboxOptions,
+    "just-bash": JustBashOptions,
+    "vercel": VercelOptions,
+}
+HERE = frozenset({"local", "sandbox"})
+"""The runtimes whose working directory is one of this machine."""
+
+
+class Limits(_Frozen):
+    """`max_steps` counts a run's model calls; without it the agent's own limit applies."""
+
+    max_steps: Annotated[StrictInt, Field(ge=1)] | None = None
+
+
+class AgentSpec(_Frozen):
+    """See the module. What is `None` is up to the agent, or has a default where it is used.
+
+    `agent` names an `Agent` of a Python module (`package.module:name`) that the rest then changes;
+    without it there must be a `model`. `tools` are names of ready-made ones or `package.module:name`,
+    imported with the directories of `import_from` first on the path. Relative paths start at the
+    directory that the validation's context has under `BASE`, or at the working directory.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")] | None = None
+    agent: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")] | None = None
+    model: Annotated[str, AfterValidator(_readable_model)] | None = None
+    api_base: Annotated[str, AfterValidator(_plain_url)] | None = None
+    system_prompt: str | None = None
+    tools: Names | None = None
+    runtime: Annotated[RuntimeOptions, BeforeValidator(_as_table)] | None = None
+    rules: tuple[AbsolutePath, ...] = ()
+    active: Annotated[Names, Field(min_length=1)] | None = None
+    mode: Mode = "enforce"
+    limits: Limits = Limits()
+    send_mode: SendMode | None = None
+    explain_blocks: StrictBool = False
+    task: Annotated[str, Field(pattern=r"\S")] | None = None
+    import_from: tuple[AbsolutePath, ...] = ()

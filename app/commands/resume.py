@@ -1,0 +1,49 @@
+"""`interlock resume`: go on with a recorded session, or from a moment of it in a new one."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from ...engine.history.errors import SessionNotFound
+from ...engine.history.queries import open_reader
+from ...engine.hub import Hub, JournalError, ResumeError
+from ...engine.text import visible
+from ..agent_spec import AgentSpecError
+from ..hosting import host
+from ..starting import go_on
+from . import BAD_INPUT, in_terminal, needs_terminal
+
+
+def resume(args: argparse.Namespace, database: Path, operator: str) -> int:
+    """Resume the session, on a screen or without one. Returns the exit code."""
+    headless = bool(args.headless)
+    if not headless and not in_terminal():
+        return needs_terminal("resume", "use --headless --answer approve|deny to run without one")
+    if headless and args.task is None:
+        print("interlock resume: without a screen a task is needed: what is it to do?", file=sys.stderr)
+        return BAD_INPUT
+    if headless and args.answer is None:
+        # Nobody can be asked, and nobody said what to answer: the safe answer.
+        args.answer = "deny"
+    try:
+        # Before anything is opened for writing: a misspelt id is the likeliest mistake.
+        session = open_reader(database).session(args.session).id
+
+        async def start(hub: Hub) -> str:
+            return await go_on(
+                hub,
+                session,
+                operator,
+                at=args.at,
+                nets="changed" if args.changed_nets else "recorded",
+                task=args.task,
+            )
+
+        return host(args, database, operator, start, headless=headless)
+    except (SessionNotFound, ResumeError, AgentSpecError, JournalError) as error:
+        print(f"interlock resume: {visible(str(error), keep_newlines=True)}", file=sys.stderr)
+        if isinstance(error, ResumeError) and (error.missing or error.changed or error.forgetful):
+            print("Here that is the option --changed-nets.", file=sys.stderr)
+        return BAD_INPUT

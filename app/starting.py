@@ -1,0 +1,149 @@
+"""Starting, resuming and branching sessions on a hub, from what an operator says.
+
+Everything that reads files, imports code or compiles rules runs beside the screen, never in front of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from ..engine.history.fold import fold
+from ..engine.hub import Hub, Nets
+from .agent_build import Prepared, prepare
+from .agent_options import from_command_line
+from .agent_spec import AgentSpec, AgentSpecError
+from .run_words import is_target
+
+NO_TASK = "Task: what is the agent to do? An agent file may have a task of its own"
+
+
+@dataclass(frozen=True, slots=True)
+class StartForm:
+    """What an operator fills in; empty fields are left to the agent file.
+
+    `agent` is an agent file, `package.module:name`, or a model's name. `rules` are files and `tools`
+    names, separated by blanks or commas.
+    """
+
+    agent: str = ""
+    rules: str = ""
+    tools: str = ""
+    task: str = ""
+    shadow: bool = False
+
+    def spec(self, *, directory: Path | None = None) -> AgentSpec:
+        """The agent that is asked for. Raises `AgentSpecError` with every problem that can be seen."""
+        agent = self.agent.strip()
+        target = agent if agent and is_target(agent, alone=False) else None
+        said = {
+            "model": agent if target is None and agent else None,
+            "rules": _words(self.rules) or None,
+            "tools": ",".join(_words(self.tools)) or None,
+            "mode": "shadow" if self.shadow else None,
+        }
+        options = dict.fromkeys(
+            (
+                "api_base",
+                "active",
+                "system_prompt",
+                "explain_blocks",
+                "runtime",
+                "workdir",
+                "network",
+                "max_steps",
+            )
+        )
+        args = argparse.Namespace(
+            target=target,
+            task=self.task.strip() or None,
+            typed=frozenset(name for name, value in said.items() if value is not None),
+            **said,
+            **options,
+        )
+        spec = from_command_line(args, environ={}, directory=directory)
+        if spec.task is None:
+            raise AgentSpecError([NO_TASK])
+        return spec
+
+
+def _words(text: str) -> list[str]:
+    return text.replace(",", " ").split()
+
+
+async def prepare_form(form: StartForm) -> Prepared:
+    """Read, compile and import what `form` names. Raises `AgentSpecError`."""
+    return await asyncio.to_thread(lambda: prepare(form.spec()))
+
+
+async def start(hub: Hub, prepared: Prepared, operator: str) -> str:
+    """Open the session and set its agent to work; the session's id."""
+    session = await prepared.open(hub, by=operator)
+    assert prepared.spec.task is not None
+    await hub.send(session, prepared.spec.task, by=operator)
+    return session
+
+
+async def go_on(
+    hub: Hub,
+    session_id: str,
+    operator: str,
+    *,
+    at: int | None = None,
+    nets: Nets = "recorded",
+    task: str | None = None,
+) -> str:
+    """Go on with a recorded session, or from its event number `at` in a new one; the session's id.
+
+    The agent is made again from what the record says it was started from. With a `task` it sets to work
+    at once. Raises `AgentSpecError`, `SessionNotFound`, `ResumeError` and `JournalError`.
+    """
+    recorded = await hub.recorded(session_id)
+    found = recorded[0].session
+    spec = _recorded_spec(found, await asyncio.to_thread(lambda: fold(recorded).source))
+    prepared = await asyncio.to_thread(prepare, spec)
+    agent, registry = await prepared.agent(), prepared.rules.registry
+    source = spec.model_dump(mode="json")
+    if at is None:
+        live = await hub.resume_session(
+            found,
+            agent,
+            registry=registry,
+            by=operator,
+            explain_blocks=spec.explain_blocks,
+            nets=nets,
+            source=source,
+        )
+    else:
+        live = await hub.branch_session(
+            found,
+            at,
+            agent,
+            registry=registry,
+            by=operator,
+            explain_blocks=spec.explain_blocks,
+            nets=nets,
+            source=source,
+        )
+    if task is not None:
+        await hub.send(live, task, by=operator)
+    return live
+
+
+def _recorded_spec(session_id: str, source: object) -> AgentSpec:
+    if source is None:
+        raise AgentSpecError(
+            [
+                f"session '{session_id}' was not started by `interlock run` or the console's form, so "
+                "nothing says how to make its agent again; its program can use Hub.resume_session"
+            ]
+        )
+    try:
+        return AgentSpec.model_validate(source)
+    except ValidationError as error:
+        text = f"session '{session_id}' says how it was started in a way that this version cannot read"
+        raise AgentSpecError([f"{text}: {error.errors()[0]['msg']}"]) from error

@@ -1,0 +1,34 @@
+"""What a session runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ..gate.types import CallGate
+from .hooks import HookChain
+from .inbox import FollowUp, SendMode
+from .model import Model
+from .runtime.base import Runtime
+from .store import SessionStore
+from .tool import Tool
+
+Spawn: TypeAlias = Callable[[Coroutine[None, None, None]], object]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionConfig:
+    """Settings of a session. `spawn` starts a run's coroutine; by default as a task."""
+
+    model: Model
+    runtime: Runtime
+    store: SessionStore
+    tools: Mapping[str, Tool]
+    gate: CallGate | None = None
+    hooks: HookChain = field(default_factory=HookChain)
+    system_prompt: str | None = None
+    max_steps: int = 100
+    send_mode: SendMode = "steer"
+    follow_up: FollowUp = "one"
+    spawn: Spawn | None = None

@@ -1,0 +1,71 @@
+"""A conversation in the journal: from the loop's messages to its records, and back exactly (A-77)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .agents import AssistantMessage, Message, ProposedCall, ToolMessage, UserMessage
+from .history.events import CallRecord, CallResult, JournalEvent, MessageAdded
+from .records import json_input
+
+
+def message_record(message: Message, *, in_result: bool = False, gated: bool = True) -> MessageAdded:
+    """A message as the journal keeps it.
+
+    With `in_result` a tool message leaves its text to the `call.result` that was recorded before it. One
+    of a call that was not `gated` says itself how the call ended.
+    """
+    match message:
+        case UserMessage():
+            return MessageAdded(role="user", text=message.text, by=message.by)
+        case AssistantMessage():
+            calls = tuple(
+                CallRecord(
+                    call_id=call.call_id,
+                    tool=call.name,
+                    input=json_input(call.args),
+                    malformed=call.malformed,
+                )
+                for call in message.tool_calls
+            )
+            return MessageAdded(role="assistant", text=message.text, calls=calls)
+        case ToolMessage():
+            return MessageAdded(
+                role="tool",
+                text=None if in_result else message.text,
+                call_id=message.call_id,
+                tool=message.name,
+                is_error=message.is_error,
+                ended=None if gated else "failed" if message.is_error else "done",
+            )
+
+
+def conversation(events: Iterable[JournalEvent]) -> list[Message]:
+    """The messages in a session's events, as the loop said them."""
+    messages: list[Message] = []
+    outputs: dict[str, str] = {}
+    for event in events:
+        match event.body:
+            case CallResult(call_id=call_id, output=output):
+                outputs[call_id] = output
+            case MessageAdded() as body:
+                messages.append(_message(body, outputs))
+            case _:
+                pass
+    return messages
+
+
+def _message(body: MessageAdded, outputs: dict[str, str]) -> Message:
+    match body.role:
+        case "user":
+            return UserMessage(text=body.text or "", by=body.by)
+        case "assistant":
+            calls = tuple(
+                ProposedCall(call_id=c.call_id, name=c.tool, args=c.input, malformed=c.malformed)
+                for c in body.calls
+            )
+            return AssistantMessage(text=body.text or "", tool_calls=calls)
+        case "tool":
+            call_id = body.call_id or ""
+            text = outputs.get(call_id, "") if body.text is None else body.text
+            return ToolMessage(call_id=call_id, name=body.tool or "", text=text, is_error=body.is_error)

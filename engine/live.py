@@ -1,0 +1,237 @@
+"""The sessions a hub hosts: how they begin, go on from a record, branch off and end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeAlias
+from uuid import uuid4
+
+from pydantic import JsonValue
+
+from .agents import Agent, Session
+from .conversation import conversation
+from .gate.types import Mode
+from .history.errors import FoldError
+from .history.events import EventBody, JournalEvent, SessionStatus
+from .history.fold import fold
+from .history.journal import Journal, JournalError
+from .history.state import SessionState
+from .hosted import HostedSession, Publish
+from .net import SkillNet
+from .resuming import (
+    Nets,
+    ResumeError,
+    Standing,
+    check_branch_point,
+    closings,
+    copied,
+    folded,
+    standing,
+    withdrawals,
+)
+
+Spawn: TypeAlias = Callable[[Coroutine[None, None, None], str], object]
+
+ENDED = ("done", "failed")
+DIED = "the process that hosted this session ended without closing it"
+
+
+class UnknownSessionError(LookupError):
+    """No live session has this id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a session is hosted on.
+
+    `None` for `active` and `mode` is what the record says, if there is one. `nets` says whether a record
+    may go on under other nets than its own.
+    """
+
+    registry: Mapping[str, SkillNet]
+    active: Sequence[str] | None = None
+    mode: Mode | None = None
+    by: str | None = None
+    explain_blocks: bool = False
+    source: dict[str, JsonValue] | None = None
+    nets: Nets = "recorded"
+
+
+class LiveSessions:
+    """Live sessions by id, in the order they were opened. One at a time changes whether an id is live."""
+
+    def __init__(self, journal: Journal, publish: Publish, spawn: Spawn) -> None:
+        self._journal = journal
+        self._publish = publish
+        self._spawn = spawn
+        self._hosted: dict[str, HostedSession] = {}
+        self._changing: set[str] = set()
+
+    def __iter__(self) -> Iterator[HostedSession]:
+        return iter(list(self._hosted.values()))
+
+    def get(self, session_id: str) -> tuple[HostedSession, Session]:
+        """A live session. Raises `UnknownSessionError`."""
+        hosted = self._hosted.get(session_id)
+        if hosted is None or hosted.session is None:
+            raise UnknownSessionError(f"No live session '{session_id}'")
+        return hosted, hosted.session
+
+    async def open(self, agent: Agent, terms: Terms, session_id: str | None) -> str:
+        """Begin a session; its id."""
+        session_id = session_id or _new_id(agent)
+        with self._change(session_id, _taken(session_id)):
+            hosted = self._prepare(session_id, terms)
+            opened = hosted.opened(agent, terms.by, terms.source)
+            return await self._start(hosted, agent, opened)
+
+    async def resume(self, session_id: str, agent: Agent, terms: Terms) -> str:
+        """Go on with a recorded session; its id."""
+        session_id = await asyncio.to_thread(lambda: self._journal.reader().session(session_id).id)
+        live = ResumeError(
+            f"Session '{session_id}' is live here. Send to it, or close it before resuming it."
+        )
+        with self._change(session_id, live):
+            events = await self._events(session_id)
+            state = await asyncio.to_thread(folded, events)
+            fit = _fit(state, terms)
+            hosted = self._prepare(session_id, terms, fit, recorded=state)
+            hosted.state = state
+            resumed = hosted.resumed(agent, terms.by, terms.source, fit)
+            return await self._start(hosted, agent, resumed, *closings(state, conversation(events)))
+
+    async def branch(
+        self, session_id: str, at: int, agent: Agent, terms: Terms, branch_id: str | None
+    ) -> str:
+        """Begin a session where another was after its event number `at`; its id."""
+        parent = await asyncio.to_thread(lambda: self._journal.reader().session(session_id).id)
+        events = await self._events(parent)
+        check_branch_point(events, at)
+        events = events[:at]
+        state = await asyncio.to_thread(folded, events)
+        fit = _fit(state, terms)
+        branch_id = branch_id or _new_id(agent)
+        with self._change(branch_id, _taken(branch_id)):
+            hosted = self._prepare(branch_id, terms, fit, recorded=state)
+            origin = {
+                "kind": "branch",
+                "parent": parent,
+                "parent_seq": at,
+                "markings": fit.markings,
+            }
+            opened = hosted.opened(agent, terms.by, terms.source).model_copy(update=origin)
+            return await self._start(hosted, agent, opened, *copied(events, state))
+
+    async def close(self, session_id: str, by: str) -> None:
+        """Stop a session's agent, withdraw its questions and record who ended it."""
+        hosted, session = self.get(session_id)
+        if session_id in self._changing:
+            raise UnknownSessionError(f"Session '{session_id}' is being closed")
+        self._changing.add(session_id)
+        try:
+            await session.aclose()
+            questions = withdrawals(hosted.state, "the session was closed")
+            await hosted.record(*questions, SessionStatus(status="done", by=by))
+            del self._hosted[session_id]
+        finally:
+            self._changing.discard(session_id)
+
+    async def close_all(self) -> list[JournalError]:
+        """Stop every agent and end every session; what could not be recorded."""
+        problems: list[JournalError] = []
+        for hosted in self:
+            if hosted.session is not None:
+                await hosted.session.aclose()
+            if hosted.state.status not in ENDED:
+                try:
+                    await hosted.record(SessionStatus(status="done"))
+                except JournalError as error:
+                    problems.append(error)
+        return problems
+
+    async def _events(self, session_id: str) -> list[JournalEvent]:
+        return await asyncio.to_thread(lambda: list(self._journal.reader().events(session_id)))
+
+    def _prepare(
+        self,
+        session_id: str,
+        terms: Terms,
+        fit: Standing | None = None,
+        *,
+        recorded: SessionState | None = None,
+    ) -> HostedSession:
+        """A session on `terms`, its gate where `fit` says."""
+        mode = terms.mode or ("enforce" if recorded is None else recorded.mode)
+        hosted = HostedSession(
+            session_id,
+            self._journal,
+            self._publish,
+            registry=terms.registry,
+            active=terms.active if fit is None else fit.active,
+            mode=mode,
+            explain_blocks=terms.explain_blocks,
+        )
+        if fit is not None:
+            hosted.manager.restore(markings=fit.markings)
+        return hosted
+
+    async def _start(self, hosted: HostedSession, agent: Agent, *beginning: EventBody) -> str:
+        """Record how a session begins or goes on, then make it live."""
+        session_id = hosted.id
+        await hosted.record(*beginning)
+        # From here on it is listed: whoever has heard of it by now finds it.
+        self._hosted[session_id] = hosted
+        try:
+            session = await agent.create_session(
+                session_id,
+                gate=hosted,
+                store=hosted,
+                spawn=lambda run: self._spawn(run, session_id),
+                exist_ok=True,
+            )
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+            await hosted.record(SessionStatus(status="failed", error=problem))
+            del self._hosted[session_id]
+            raise
+        session.on_any(hosted.on_event)
+        hosted.session = session
+        return session_id
+
+    @contextmanager
+    def _change(self, session_id: str, live: Exception) -> Generator[None, None, None]:
+        """Nobody else begins, resumes or ends this session meanwhile. Raises `live` when it is live."""
+        if session_id in self._changing or session_id in self._hosted:
+            raise live
+        self._changing.add(session_id)
+        try:
+            yield
+        finally:
+            self._changing.discard(session_id)
+
+
+def _fit(state: SessionState, terms: Terms) -> Standing:
+    return standing(state, terms.registry, active=terms.active, nets=terms.nets)
+
+
+def _taken(session_id: str) -> JournalError:
+    return JournalError(f"Session '{session_id}' is live here; give the new one another id.")
+
+
+def _new_id(agent: Agent) -> str:
+    return f"{agent.name}-{uuid4().hex[:6]}"
+
+
+def end_left_open(journal: Journal) -> None:
+    """End the sessions of a process that died: their questions withdrawn, they themselves failed."""
+    for left in journal.reader().unfinished():
+        questions: list[EventBody] = []
+        if left.waiting:
+            try:
+                questions = withdrawals(fold(journal.reader().events(left.id)))
+            except FoldError:
+                questions = []  # a record that makes no sense is ended all the same
+        journal.write(left.id, *questions, SessionStatus(status="failed", error=DIED))

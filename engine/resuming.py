@@ -1,0 +1,303 @@
+"""How a recorded session goes on: where its nets stand, how open calls end, where it may be branched.
+
+Pure: from a fold and a registry to the events that come next. What does not fit is an error, so that
+nobody goes on under fewer rules than the record says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from .agents import Message
+from .agents.messages import open_calls
+from .agents.run import UNKNOWN_OUTCOME
+from .history.events import (
+    ApprovalWithdrawn,
+    CallEnd,
+    CallRecord,
+    CallResult,
+    EventBody,
+    JournalEvent,
+    MessageAdded,
+    NetRecord,
+)
+from .history.fold import FoldError, fold
+from .history.state import CallState, SessionState
+from .net import SkillNet
+from .records import net_record
+from .text import visible
+
+NOT_DECIDED = "Tool call not executed: the session was interrupted before it was decided"
+HOST_GONE = "the process that asked has ended"
+
+Nets: TypeAlias = Literal["recorded", "changed"]
+"""Whether a session goes on only under the nets it was recorded under, or under others too."""
+
+
+class ResumeError(ValueError):
+    """A recorded session cannot go on as asked; the message says what does not fit and what to do.
+
+    `missing` are nets of the record that were not given, `changed` those given with another structure,
+    `forgetful` those whose own notes the record does not hold.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        missing: Sequence[str] = (),
+        changed: Sequence[str] = (),
+        forgetful: Sequence[str] = (),
+    ) -> None:
+        super().__init__(text)
+        self.missing = tuple(missing)
+        self.changed = tuple(changed)
+        self.forgetful = tuple(forgetful)
+
+
+class BranchError(ResumeError):
+    """A session cannot be branched there; `nearest` are the event numbers around it where it can."""
+
+    def __init__(self, text: str, *, nearest: Sequence[int] = ()) -> None:
+        super().__init__(text)
+        self.nearest = tuple(nearest)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where the nets of a registry stand when a record goes on.
+
+    `markings` are of the nets that go on from where they were, `fresh` start anew, `dropped` are no more,
+    `forgot` go on without their own notes. `active` is in order of activation.
+    """
+
+    markings: dict[str, dict[str, int]]
+    fresh: tuple[NetRecord, ...]
+    dropped: tuple[str, ...]
+    forgot: tuple[str, ...]
+    active: tuple[str, ...]
+
+
+def folded(events: Sequence[JournalEvent]) -> SessionState:
+    """The state after `events`. Raises `ResumeError` when they make no sense."""
+    try:
+        return fold(events)
+    except FoldError as error:
+        raise ResumeError(
+            f"The session cannot go on, its record makes no sense: {error}. "
+            "Restore a backup of the journal."
+        ) from error
+
+
+def standing(
+    state: SessionState, registry: Mapping[str, SkillNet], *, active: Sequence[str] | None, nets: Nets
+) -> Standing:
+    """Fit `registry` to what was recorded (G-63).
+
+    A net of the same key and structure takes its recorded marking. With `nets="changed"` others start
+    fresh and missing ones are dropped; else both raise `ResumeError`, and so does a net whose results
+    hook keeps notes, which no record holds. Nets that the record does not know are added, active unless
+    `active` says otherwise. What maps calls to names is not in the record, so it is not compared.
+    """
+    records = {key: net_record(key, net) for key, net in registry.items()}
+    missing = [key for key in state.nets if key not in records]
+    changed = {
+        key: different
+        for key, net in state.nets.items()
+        if key in records and (different := _differences(net.net, records[key]))
+    }
+    kept = [key for key in state.nets if key in records and key not in changed]
+    forgetful = [key for key in kept if registry[key].on_deferred_result is not None]
+    if nets == "recorded" and (missing or changed or forgetful):
+        text = _misfit(state.id, missing, changed, forgetful)
+        raise ResumeError(text, missing=missing, changed=tuple(changed), forgetful=forgetful)
+    if active is None:
+        added = [key for key in records if key not in state.nets]
+        active = [*(key for key in state.active if key in records), *added]
+    return Standing(
+        markings={key: dict(state.nets[key].marking) for key in kept},
+        fresh=tuple(record for key, record in records.items() if key not in kept),
+        dropped=tuple(missing),
+        forgot=tuple(forgetful),
+        active=tuple(active),
+    )
+
+
+def _differences(recorded: NetRecord, given: NetRecord) -> list[str]:
+    """What differs in structure. Where the rule was written may change, what it does may not."""
+    parts = ("name", "places", "transitions", "initial_marking", "free_tools")
+    return [part.replace("_", " ") for part in parts if getattr(recorded, part) != getattr(given, part)]
+
+
+def _misfit(
+    session: str, missing: list[str], changed: Mapping[str, list[str]], forgetful: list[str]
+) -> str:
+    found = [
+        *(f"'{visible(key)}' is missing" for key in missing),
+        *(f"'{visible(key)}' differs ({', '.join(parts)})" for key, parts in changed.items()),
+        *(f"'{visible(key)}' keeps notes that no record holds" for key in forgetful),
+    ]
+    return (
+        f"The nets given do not fit what session '{visible(session)}' was recorded under: "
+        f"{'; '.join(found)}. Give the rules it was recorded under, or allow the change "
+        '(nets="changed"): nets that differ then start fresh, missing ones are dropped, notes are '
+        "forgotten, and the record says so."
+    )
+
+
+# Calls that were open when the host went away
+
+
+def closings(state: SessionState, messages: Sequence[Message]) -> list[EventBody]:
+    """What ends everything that a session left open when its host went away.
+
+    Questions are withdrawn. A call that was allowed and has no result gets one that says its outcome is
+    unknown; what waited for it is dropped, as for an error. Then the model is told how every call ended:
+    by its result if there is one, why it was blocked, or that it was never decided.
+    """
+    unanswered = open_calls(messages)
+    unknown = {
+        call.call_id: call.name for call in unanswered if _status(state, call.call_id) in _UNRESOLVED
+    }
+    for pending in state.pending:
+        unknown.setdefault(pending.call_id, state.calls[pending.call_id].tool)
+    told: list[EventBody] = [
+        _answer(call.call_id, call.name, state.calls.get(call.call_id)) for call in unanswered
+    ]
+    return [
+        *withdrawals(state),
+        *(_unknown(state, call_id, tool) for call_id, tool in unknown.items()),
+        *told,
+    ]
+
+
+def withdrawals(state: SessionState, reason: str = HOST_GONE) -> list[EventBody]:
+    """Every open question as nobody's any more."""
+    return [
+        ApprovalWithdrawn(approval_id=asked.id, call_id=asked.call_id, reason=reason)
+        for asked in state.approvals.values()
+    ]
+
+
+_UNRESOLVED = ("running", "unknown")
+_ENDS: Mapping[str, CallEnd] = {
+    "done": "done",
+    "failed": "failed",
+    "blocked": "blocked",
+    "skipped": "skipped",
+    "unknown": "unknown",
+}
+
+
+def _status(state: SessionState, call_id: str) -> str:
+    call = state.calls.get(call_id)
+    return "proposed" if call is None else call.status
+
+
+def _unknown(state: SessionState, call_id: str, tool: str) -> CallResult:
+    return CallResult(
+        call_id=call_id,
+        tool=tool,
+        output=UNKNOWN_OUTCOME,
+        is_error=True,
+        dropped=tuple(p.step for p in state.pending if p.call_id == call_id),
+        unknown=True,
+    )
+
+
+def _answer(call_id: str, tool: str, call: CallState | None) -> MessageAdded:
+    """The tool message of a call as its end was recorded."""
+    is_error, text = True, None
+    match call:
+        case CallState(status="done"):
+            is_error = False
+        case CallState(status="failed" | "running" | "unknown"):
+            pass
+        case CallState(status="blocked", reason=reason):
+            text = reason or f"{tool} is blocked."
+        case _:
+            text = NOT_DECIDED
+    return MessageAdded(role="tool", text=text, call_id=call_id, tool=tool, is_error=is_error)
+
+
+# Branches
+
+
+def check_branch_point(events: Sequence[JournalEvent], at: int) -> None:
+    """Raise `BranchError` unless every call has a result after event number `at`.
+
+    A model refuses a conversation with open calls, and a gate's state amid one is nobody's.
+    """
+    session, last = visible(events[0].session), len(events)
+    if not 1 <= at <= last:
+        raise BranchError(
+            f"Session '{session}' has events 1 to {last}, not {at}. Choose one of them.",
+            nearest=(1 if at < 1 else _points(events)[-1],),
+        )
+    points = _points(events)
+    if at in points:
+        return
+    [*_, before] = (point for point in points if point < at)
+    after = next((point for point in points if point > at), None)
+    nearest = (before,) if after is None else (before, after)
+    calls = ", ".join(
+        f"{visible(call.tool)} (call {visible(call.call_id)})" for call in _open(events[:at])
+    )
+    raise BranchError(
+        f"Session '{session}' cannot be branched at event {at}: no result there yet of {calls}. "
+        f"The nearest events where it can be are {' and '.join(map(str, nearest))}.",
+        nearest=nearest,
+    )
+
+
+def _points(events: Iterable[JournalEvent]) -> list[int]:
+    """The numbers of the events after which no call is open; the first is always one."""
+    points: list[int] = []
+    unanswered: dict[str, CallRecord] = {}
+    for event in events:
+        _follow(unanswered, event)
+        if not unanswered:
+            points.append(event.seq)
+    return points
+
+
+def _open(events: Iterable[JournalEvent]) -> list[CallRecord]:
+    unanswered: dict[str, CallRecord] = {}
+    for event in events:
+        _follow(unanswered, event)
+    return list(unanswered.values())
+
+
+def _follow(unanswered: dict[str, CallRecord], event: JournalEvent) -> None:
+    match event.body:
+        case MessageAdded(role="assistant", calls=calls):
+            unanswered.clear()
+            unanswered.update({call.call_id: call for call in calls})
+        case MessageAdded(role="tool", call_id=str(call_id)):
+            unanswered.pop(call_id, None)
+        case _:
+            pass
+
+
+def copied(events: Iterable[JournalEvent], state: SessionState) -> list[EventBody]:
+    """The messages in `events` for a record of their own: texts in full, and how each call ended.
+
+    `state` is the fold of `events`.
+    """
+    outputs: dict[str, str] = {}
+    messages: list[EventBody] = []
+    for event in events:
+        match event.body:
+            case CallResult(call_id=call_id, output=output):
+                outputs[call_id] = output
+            case MessageAdded(role="tool", call_id=str(call_id)) as body:
+                text = outputs.get(call_id, "") if body.text is None else body.text
+                ended = _ENDS.get(_status(state, call_id), "skipped")
+                messages.append(body.model_copy(update={"text": text, "ended": ended}))
+            case MessageAdded() as body:
+                messages.append(body)
+            case _:
+                pass
+    return messages

@@ -1,0 +1,268 @@
+"""From an agent's spec to an agent: tools, runtimes, rules, and agents of Python modules."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from interlock.app.agent_build import prepare, ready_made_tools
+from interlock.app.agent_spec import AgentSpec, AgentSpecError
+from interlock.engine.agents import (
+    JustBashRuntime,
+    LocalRuntime,
+    SandboxRuntime,
+    VercelSandboxRuntime,
+)
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory, a key, and an import path that is put back afterwards."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    monkeypatch.setenv("OPENAI_API_KEY", "test")
+    return tmp_path
+
+
+class TestPrepared:
+    def spec(self, here: Path, **more: object) -> AgentSpec:
+        """A spec that works, with changes."""
+        (here / "a.rules").write_text("block rm\nlimit deploy to 1 per session")
+        data = {"model": "openai/m", "rules": [here / "a.rules"], "import_from": [here]}
+        return AgentSpec.model_validate({**data, **more})
+
+    def refused(self, spec: AgentSpec) -> str:
+        with pytest.raises(AgentSpecError) as caught:
+            prepare(spec)
+        return str(caught.value)
+
+    async def test_parts(self, here: Path) -> None:
+        """Model, tools, limits and name arrive at the agent; a plain function becomes a tool."""
+        code = "def count(word: str) -> int:\n    'Letters.'\n    return len(word)\n"
+        (here / "parts_tools.py").write_text(code)
+        tools = ["bash", "parts_tools:count"]
+        spec = self.spec(
+            here, name="bot", tools=tools, limits={"max_steps": 4}, system_prompt="Hi", send_mode="queue"
+        )
+        agent = await prepare(spec).agent()
+        assert [tool.name for tool in agent.tools] == ["bash", "count"]
+        assert (agent.name, agent.max_steps, agent.system_prompt) == ("bot", 4, "Hi")
+        assert (agent.model.name, agent.send_mode) == ("openai/m", "queue")
+
+    def test_every_tool_of_ours_can_be_named(self) -> None:
+        """The table has the tools that the engine exports."""
+        table = ready_made_tools()
+        assert {"bash", "web_fetch"} <= table.keys()
+        assert all(name == tool.name for name, tool in table.items())
+
+    def test_all_problems_at_once(self, here: Path) -> None:
+        """Rules, nets, tools, key and directory are reported together."""
+        spec = self.spec(
+            here,
+            model="anthropic/claude",
+            active=["blok-rm"],
+            tools=["ssh", "absent_tools:x"],
+            runtime={"kind": "local", "workdir": "nope"},
+        )
+        said = self.refused(spec).split("\n")
+        assert "active: unknown net blok-rm; known: block-rm, limit-deploy-1" in said[0]
+        assert "ANTHROPIC_API_KEY" in said[1]
+        assert said[2].startswith("tools: unknown ssh; known: bash, ")
+        assert said[3].startswith("tools: absent_tools:x: no module 'absent_tools' can be found")
+        assert said[4] == f"workdir: {here}/nope is not a directory"
+        assert len(said) == 5
+
+    def test_tool_twice(self, here: Path) -> None:
+        """A-61: two tools of one name are refused before anything runs."""
+        assert 'Duplicate tool name: "bash"' in self.refused(self.spec(here, tools=["bash", "bash"]))
+
+    @pytest.mark.parametrize(
+        ("code", "message"),
+        [
+            ("deploy = 3", "expected a function or a tool made with @tool, found int"),
+            ("deplyo = 3", "has no 'deploy'; did you mean 'deplyo'?"),
+            ("def deploy(*names): pass", "cannot be given by name"),
+            ("x = 1\nraise ValueError('not today')", "faulty_{n}.py:2: ValueError: not today"),
+            ("import sys\nsys.exit(3)", "faulty_{n}.py:2: SystemExit: 3"),
+            ("def deploy(:", "faulty_{n}.py:1: SyntaxError: "),
+            (
+                "import absent_thing",
+                "faulty_{n}.py:1: ModuleNotFoundError: No module named 'absent_thing'",
+            ),
+        ],
+        ids=range(7),
+    )
+    def test_faulty_tools(
+        self, here: Path, code: str, message: str, request: pytest.FixtureRequest
+    ) -> None:
+        """What is wrong with somebody's module is said in one line, with its place."""
+        number = request.node.callspec.id
+        (here / f"faulty_{number}.py").write_text(code)
+        said = self.refused(self.spec(here, tools=[f"faulty_{number}:deploy"]))
+        assert message.format(n=number) in said
+        assert "\n" not in said
+
+    @pytest.mark.parametrize(
+        ("runtime", "kind"),
+        [
+            ("local", LocalRuntime),
+            ("sandbox", SandboxRuntime),
+            ("just-bash", JustBashRuntime),
+            ("vercel", VercelSandboxRuntime),
+        ],
+    )
+    async def test_runtimes(self, here: Path, runtime: str, kind: type) -> None:
+        """A runtime's name gives that runtime."""
+        agent = await prepare(self.spec(here, runtime=runtime)).agent()
+        assert isinstance(agent.runtime, kind)
+
+    def test_runtime_without_its_program(self, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A sandbox without bubblewrap says how to get it."""
+        monkeypatch.setenv("PATH", str(here))
+        assert "bubblewrap is not installed" in self.refused(self.spec(here, runtime="sandbox"))
+
+    def test_runtime_without_its_package(self, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """just-bash and vercel say what to install where they are missing."""
+        for package, kind in (("just_bash", "just-bash"), ("vercel", "vercel")):
+            monkeypatch.setitem(sys.modules, package, None)
+            said = self.refused(self.spec(here, runtime=kind))
+            assert f"{kind} is not installed: pip install" in said
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"read_only": ["absent"]}, "there is no {here}/absent for the sandbox to let in"),
+            ({"env": ["ABSENT_ONE", "HOME"]}, "runtime.env: not set in the environment: ABSENT_ONE"),
+            ({"workdir": "/"}, "whole file system"),
+        ],
+    )
+    def test_sandbox_options(self, here: Path, options: dict[str, object], message: str) -> None:
+        """Options of the sandbox that cannot be met are named."""
+        said = self.refused(self.spec(here, runtime={"kind": "sandbox", "workdir": here, **options}))
+        assert message.format(here=here) in said
+
+    def test_no_value_of_the_environment_is_kept(
+        self, here: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A variable that tools get is in the spec by its name only: the journal keeps the spec."""
+        monkeypatch.setenv("RELEASE_TOKEN", "s3cret")
+        spec = prepare(self.spec(here, runtime={"kind": "sandbox", "env": ["RELEASE_TOKEN"]})).spec
+        assert "s3cret" not in spec.model_dump_json()
+        assert "RELEASE_TOKEN" in spec.model_dump_json()
+
+
+AGENTS = """
+from interlock.engine import create_gate
+from interlock.engine.agents import Agent, BashTool, FakeRuntime, LitellmModel, ScriptedModel, T
+
+plain = Agent(ScriptedModel([T("hi")]), name="plain", system_prompt="Mine", tools=[BashTool], max_steps=5)
+gated = Agent(ScriptedModel([T("hi")]), gate=create_gate([]))
+boxed = Agent(ScriptedModel([T("hi")]), runtime=FakeRuntime())
+keyless = Agent("anthropic://claude")
+
+def made():
+    return plain
+
+async def made_later():
+    return plain
+
+def broken():
+    raise RuntimeError("no weather today")
+
+async def broken_later():
+    return 1 / 0
+
+def other():
+    return 42
+
+async def other_later():
+    return 42
+
+async def gated_later():
+    return gated
+
+def needy(what):
+    return plain
+"""
+
+
+class TestImportedAgent:
+    @pytest.fixture(autouse=True)
+    def module(self, here: Path) -> None:
+        (here / "my_agents.py").write_text(AGENTS)
+        (here / "a.rules").write_text("block rm")
+        sys.modules.pop("my_agents", None)
+
+    def spec(self, here: Path, name: str, **more: object) -> AgentSpec:
+        data = {"agent": f"my_agents:{name}", "rules": [here / "a.rules"], "import_from": [here]}
+        return AgentSpec.model_validate({**data, **more})
+
+    def refused(self, spec: AgentSpec) -> str:
+        with pytest.raises(AgentSpecError) as caught:
+            prepare(spec)
+        return str(caught.value)
+
+    @pytest.mark.parametrize("name", ["plain", "made", "made_later"])
+    async def test_kinds(self, here: Path, name: str) -> None:
+        """An agent, a function and an async function that return one: it is hosted as it is."""
+        agent = await prepare(self.spec(here, name)).agent()
+        assert agent is sys.modules["my_agents"].plain
+
+    async def test_changed_by_the_spec(self, here: Path) -> None:
+        """What the spec says replaces the agent's, and nothing else does."""
+        spec = self.spec(here, "plain", system_prompt="Ours", limits={"max_steps": 2})
+        agent = await prepare(spec).agent()
+        assert (agent.name, agent.system_prompt, agent.max_steps) == ("plain", "Ours", 2)
+        assert [tool.name for tool in agent.tools] == ["bash"]
+        assert agent.model.name == sys.modules["my_agents"].plain.model.name
+
+    @pytest.mark.parametrize(
+        ("name", "message"),
+        [
+            ("other", "expected an Agent, or a function that returns one, found int"),
+            ("needy", "expected a function that needs no arguments: missing a required argument: 'what'"),
+            ("broken", "my_agents.py:17: RuntimeError: no weather today"),
+            ("absent", "has no 'absent'"),
+            ("keyless", "ANTHROPIC_API_KEY"),
+        ],
+    )
+    def test_refused(self, here: Path, name: str, message: str) -> None:
+        """What is no agent, cannot be called or broke is named, with its place."""
+        assert message in self.refused(self.spec(here, name))
+
+    @pytest.mark.parametrize(
+        ("name", "message"),
+        [
+            ("other_later", "expected an Agent, or a function that returns one, found int"),
+            ("broken_later", "my_agents.py:20: ZeroDivisionError: division by zero"),
+        ],
+    )
+    async def test_refused_later(self, here: Path, name: str, message: str) -> None:
+        """An async function is called in the loop its agent will live in; its faults read the same."""
+        with pytest.raises(AgentSpecError) as caught:
+            await prepare(self.spec(here, name)).agent()
+        assert message in str(caught.value)
+
+    def test_own_gate_without_rules(self, here: Path) -> None:
+        """An agent's own gate would be replaced: without rules in its place nothing starts."""
+        said = self.refused(self.spec(here, "gated", rules=[]))
+        assert "has a gate of its own" in said
+        assert "--rules" in said
+        assert "no rules were given" in self.refused(self.spec(here, "gated_later", rules=[]))
+
+    def test_own_gate_with_rules(self, here: Path) -> None:
+        """Whoever names rules has chosen what counts."""
+        assert prepare(self.spec(here, "gated")).rules.registry.keys() == {"block-rm"}
+
+    def test_no_way_out_of_a_sandbox(self, here: Path) -> None:
+        """A directory alone never moves an agent from the runtime it brings onto this machine."""
+        runtime = {"kind": "local", "workdir": here}
+        assert "brings a FakeRuntime" in self.refused(self.spec(here, "boxed", runtime=runtime))
+
+    def test_address_without_a_model(self, here: Path) -> None:
+        """An address is a model's; the agent's own model is not redirected."""
+        assert "--api-base: my_agents:plain brings its model" in self.refused(
+            self.spec(here, "plain", api_base="http://127.0.0.1:1")
+        )

@@ -1,0 +1,207 @@
+"""`interlock resume`, and sessions continued from the console: real processes, a real model server."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from interlock.app.console import InterlockConsole
+from interlock.app.screens.confirm import Confirm
+from interlock.app.screens.history import HistoryScreen
+from interlock.engine.history.queries import open_reader
+from interlock.engine.hub import Hub
+from tests.support.openai_server import OpenAIServer, begins_call, ends, says
+
+RULES = "limit bash to 1 per session\n"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "test")
+    (tmp_path / "a.rules").write_text(RULES)
+    return tmp_path
+
+
+def interlock(here: Path, *line: str) -> subprocess.CompletedProcess[str]:
+    """One command in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "interlock.app.cli", *line, "--db", "run.db"],
+        cwd=here,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(here), "OPENAI_API_KEY": "test"},
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+
+
+def bash(command: str) -> list[dict[str, object]]:
+    return [begins_call(0, "call_1", "bash", f'{{"command": "{command}"}}'), *ends("tool_calls")]
+
+
+def recorded(here: Path) -> list[str]:
+    return [summary.id for summary in open_reader(here / "run.db").sessions()]
+
+
+def first_run(here: Path, server: OpenAIServer) -> str:
+    """A session that has spent its one call of bash; its id."""
+    (here / "agent.toml").write_text(
+        f'name = "bot"\nmodel = "openai/m"\napi_base = "{server.base_url}"\nrules = ["a.rules"]\n'
+    )
+    done = interlock(here, "run", "agent.toml", "Make one", "--headless")
+    assert done.returncode == 0, done.stderr
+    [session] = recorded(here)
+    return session
+
+
+class TestResume:
+    def test_goes_on_where_it_was(self, here: Path) -> None:
+        """A-7, G-63: the conversation goes on, and a budget that was spent stays spent."""
+        with OpenAIServer(
+            [bash("touch one"), says("Made."), bash("touch two"), says("I may not.")]
+        ) as server:
+            session = first_run(here, server)
+            done = interlock(here, "resume", session[:6], "Make two", "--headless")
+        assert done.returncode == 0, done.stderr
+        assert (here / "one").exists()
+        assert not (here / "two").exists()
+        assert recorded(here) == [session]
+        told = [m.get("content") for m in server.requests[2].body["messages"]]
+        assert told[-2:] == ["Made.", "Make two"]
+        last = server.requests[3].body["messages"][-1]
+        assert last["content"] == "bash has reached its limit of 1 calls per session."
+
+    def test_from_an_earlier_event_begins_another(self, here: Path) -> None:
+        """A branch has its own budget as it was then, and leaves the first session as it is."""
+        with OpenAIServer(
+            [bash("touch one"), says("Made."), bash("touch two"), says("Made, too.")]
+        ) as server:
+            session = first_run(here, server)
+            before = len(list(open_reader(here / "run.db").events(session)))
+            done = interlock(here, "resume", session, "Make two", "--at", "1", "--headless")
+        assert done.returncode == 0, done.stderr
+        assert (here / "two").exists()
+        assert len(recorded(here)) == 2
+        assert len(list(open_reader(here / "run.db").events(session))) == before
+        assert [m.get("content") for m in server.requests[2].body["messages"]] == ["Make two"]
+
+    def test_changed_rules_are_refused_unless_allowed(self, here: Path) -> None:
+        """Nobody goes on under other rules than the record's without saying so."""
+        with OpenAIServer([bash("touch one"), says("Made."), bash("touch two"), says("Done.")]) as server:
+            session = first_run(here, server)
+            (here / "a.rules").write_text("limit bash to 2 per session\n")
+            refused = interlock(here, "resume", session, "Make two", "--headless")
+            assert (refused.returncode, len(server.requests)) == (2, 2)
+            assert "'limit-bash-1' is missing" in refused.stderr
+            assert "--changed-nets" in refused.stderr
+            allowed = interlock(here, "resume", session, "Make two", "--headless", "--changed-nets")
+        assert allowed.returncode == 0, allowed.stderr
+        assert (here / "two").exists()
+
+    def test_bad_input(self, here: Path) -> None:
+        """An unknown session, a branch point that is none, a missing task: each says what to do."""
+        with OpenAIServer([bash("true"), says("Made.")]) as server:
+            session = first_run(here, server)
+        for line, message in (
+            (("resume", "nobody", "x", "--headless"), "nobody"),
+            (("resume", session, "--headless"), "what is it to do?"),
+            (("resume", session, "x", "--at", "999", "--headless"), "999"),
+            (("resume", session), "--headless"),
+        ):
+            done = interlock(here, *line)
+            assert done.returncode == 2, line
+            assert message in done.stderr
+            assert "Traceback" not in done.stderr
+
+    def test_a_session_of_the_demo_says_why_not(self, here: Path) -> None:
+        """What nobody knows how to start again is not guessed at."""
+        assert interlock(here, "demo", "--headless", "--answer", "deny").returncode == 0
+        [session] = recorded(here)
+        done = interlock(here, "resume", session, "Go on", "--headless")
+        assert done.returncode == 2
+        assert "nothing says how to make its agent again" in done.stderr
+
+
+class Console:
+    def __init__(self, app: InterlockConsole, pilot: Pilot[None]) -> None:
+        self.app = app
+        self.pilot = pilot
+
+    def painted(self) -> str:
+        strips = self.app.screen._compositor.render_strips()
+        return "\n".join(strip.text.rstrip() for strip in strips)
+
+    async def until(self, text: str) -> None:
+        for _ in range(1000):
+            if text in self.painted():
+                return
+            await self.pilot.pause(0.02)
+        raise AssertionError(f"{text!r} was not painted:\n{self.painted()}")
+
+
+@asynccontextmanager
+async def console() -> AsyncIterator[Console]:
+    hub = Hub.open(Path("run.db"))
+    app = InterlockConsole(hub, operator="maria")
+    try:
+        async with app.run_test(size=(120, 40), notifications=True) as pilot:
+            await pilot.pause()
+            yield Console(app, pilot)
+    finally:
+        await hub.close()
+
+
+class TestConsole:
+    async def test_history_continues_a_session(self, here: Path) -> None:
+        """`c` in the history, a yes, and the session is live again with all that was said."""
+        with OpenAIServer([bash("true"), says("Made."), says("Hello again.")]) as server:
+            session = first_run(here, server)
+            async with console() as on:
+                await on.pilot.press("h")
+                await on.until(session)
+                await on.pilot.press("c")
+                await on.until("Go on with")
+                assert isinstance(on.app.screen, Confirm)
+                await on.pilot.press("y")
+                await on.until("Made.")
+                await on.until("limit-bash-1")
+                await on.pilot.press("i", *"Hi", "enter")
+                await on.until("Hello again.")
+
+    async def test_replay_branches(self, here: Path) -> None:
+        """`c` in a replay begins a new session at the event that is shown."""
+        with OpenAIServer([bash("true"), says("Made.")]) as server:
+            session = first_run(here, server)
+            async with console() as on:
+                await on.pilot.press("h")
+                await on.until(session)
+                await on.pilot.press("enter")
+                await on.until("event 1 of")
+                await on.pilot.press("c")
+                await on.until("from event 1 in a new session")
+                await on.pilot.press("y")
+                await on.until("Sessions")
+                states = await on.app.hub.sessions()
+                assert [(s.kind, s.parent, s.parent_seq) for s in states] == [("branch", session, 1)]
+
+    async def test_what_cannot_go_on_is_told(self, here: Path) -> None:
+        """A changed rules file is named; nothing is started."""
+        with OpenAIServer([bash("true"), says("Made.")]) as server:
+            session = first_run(here, server)
+        (here / "a.rules").write_text("block rm\n")
+        async with console() as on:
+            await on.pilot.press("h")
+            await on.until(session)
+            await on.pilot.press("c")
+            await on.until("Go on with")
+            await on.pilot.press("y")
+            await on.until("Cannot continue")
+            assert isinstance(on.app.screen, HistoryScreen)
+            assert await on.app.hub.sessions() == []

@@ -1,0 +1,290 @@
+"""Tools that are async generators: they tell what they do, and their last word is the result."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+
+import pytest
+from pydantic import BaseModel
+
+from interlock.engine.agents import (
+    C,
+    Message,
+    ModelTool,
+    T,
+    ToolContext,
+    ToolOutput,
+    ToolProgress,
+    ToolResultEvent,
+    define_tool,
+    tool,
+)
+
+from .gates import Log
+from .script import Watched, shown, until, watched
+
+
+async def called(made: object) -> Watched:
+    """A finished turn with one call `c1` of the tool `made`."""
+    w = await watched(C(c1=("work", {})), T("ok"), tools=[made])
+    await w.say("go")
+    return w
+
+
+def told(w: Watched) -> str:
+    """What was told while tools ran."""
+    return "|".join(e.text for e in w.events if isinstance(e, ToolProgress))
+
+
+def result(w: Watched) -> ToolResultEvent:
+    """The only result."""
+    [found] = [e for e in w.events if isinstance(e, ToolResultEvent)]
+    return found
+
+
+class TestYielded:
+    async def test_each_is_told_and_the_last_is_the_result(self) -> None:
+        """Part 2: each text is told while the tool runs; the model reads only the last."""
+        heard = asyncio.Event()
+
+        @tool
+        async def work() -> AsyncIterator[str]:
+            """Work in steps."""
+            yield "one"
+            await heard.wait()
+            yield "two"
+
+        w = await watched(C(c1=("work", {})), T("ok"), tools=[work])
+        w.session.on("tool_progress", lambda e: heard.set())
+        await w.say("go")
+        assert told(w) == "one|two"
+        assert (result(w).result, result(w).is_error) == ("two", False)
+        kinds = [e.type for e in w.events]
+        assert kinds.index("tool_call") < kinds.index("tool_progress") < kinds.index("tool_result")
+        assert w.prompt(2)[-1] == 'result c1 ok "two"'
+
+    async def test_output(self) -> None:
+        """Part 2: a `ToolOutput` is the result with its metadata, whatever is told after it."""
+
+        @tool
+        async def work() -> AsyncIterator[object]:
+            """Work in steps."""
+            yield "working"
+            yield ToolOutput("all of it", metadata={"n": 1}, is_error=True)
+            yield "cleaning up"
+
+        w = await called(work)
+        assert (result(w).result, result(w).metadata, result(w).is_error) == ("all of it", {"n": 1}, True)
+        assert told(w) == "workingcleaning up"
+
+    async def test_other_values(self) -> None:
+        """Part 2: a value that is no text is not told, and the result when it is the last."""
+
+        @tool
+        async def work() -> AsyncIterator[object]:
+            """Work in steps."""
+            yield {"half": 1}
+            yield {"whole": 2}
+
+        w = await called(work)
+        assert (told(w), result(w).result) == ("", '{"whole":2}')
+
+    async def test_nothing(self) -> None:
+        """Part 2: a tool that yields nothing has an empty result."""
+
+        @tool
+        async def work() -> AsyncIterator[str]:
+            """Yield nothing."""
+            for text in ():
+                yield text
+
+        assert result(await called(work)).result == ""
+
+    async def test_arguments_and_context(self) -> None:
+        """Part 2: a generator gets its arguments and the context as any tool does."""
+
+        @tool
+        async def work(ctx: ToolContext, text: str = "x") -> AsyncIterator[str]:
+            """Work in steps."""
+            yield f"{ctx.call_id} {text}"
+
+        assert result(await called(work)).result == "c1 x"
+        assert work.parameters["properties"]["text"]["default"] == "x"
+
+    async def test_defined_tool(self) -> None:
+        """Part 2: the function given to `define_tool` may yield, too."""
+
+        class Input(BaseModel):
+            text: str = "x"
+
+        async def execute(given: Input, ctx: ToolContext) -> AsyncGenerator[str, None]:
+            yield "one"
+            yield given.text
+
+        w = await called(define_tool("work", "Work.", Input, execute))
+        assert (told(w), result(w).result) == ("onex", "x")
+
+    async def test_tool_by_hand(self) -> None:
+        """Part 2, A-129: the `execute` of any object may yield."""
+
+        class Work:
+            name = "work"
+            description = "Work."
+            parameters = {"type": "object"}  # noqa: RUF012 - like a user's
+
+            async def execute(self, args: object, ctx: ToolContext) -> AsyncIterator[str]:
+                yield "one"
+                yield "two"
+
+        w = await called(Work())
+        assert (told(w), result(w).result) == ("onetwo", "two")
+
+    async def test_the_gate_hears_the_result(self) -> None:
+        """Part 2: the gate is told how the call ended once, after the last word."""
+        gate = Log()
+
+        @tool
+        async def work() -> AsyncIterator[str]:
+            """Work in steps."""
+            yield "one"
+            assert gate.happened == ["decide c1"]
+            yield "two"
+
+        w = await watched(C(c1=("work", {})), T("ok"), tools=[work], gate=gate)
+        await w.say("go")
+        assert gate.settled == [("c1", False, "two", {})]
+
+
+class TestFailing:
+    async def test_raises(self) -> None:
+        """A-57: what a generator raises is the call's error; what it told stays told."""
+
+        @tool
+        async def work() -> AsyncIterator[str]:
+            """Break after a while."""
+            yield "one"
+            raise RuntimeError("kaboom")
+
+        w = await called(work)
+        assert (result(w).result, result(w).is_error, told(w)) == ("kaboom", True, "one")
+
+    async def test_aborted(self) -> None:
+        """A-94: an abort ends the generator where it waits, and its own clean-up runs."""
+        steps: list[str] = []
+
+        @tool
+        async def work() -> AsyncIterator[str]:
+            """Wait for ever."""
+            try:
+                yield "one"
+                steps.append("waiting")
+                await asyncio.Event().wait()
+            finally:
+                steps.append("closed")
+
+        w = await watched(C(c1=("work", {})), T("never"), tools=[work])
+        w.session.send("go")
+        await until(lambda: steps == ["waiting"])
+        w.session.abort()
+        await w.session.wait_for_idle()
+        assert steps == ["waiting", "closed"]
+        assert shown(result(w)) == 'result c1 err "The operation was aborted"'
+        assert w.turn_end.stop_reason == "aborted"
+
+    async def test_that_will_not_be_told(self) -> None:
+        """Part 2: a generator whose text breaks its reader is closed, not left hanging."""
+        closed: list[bool] = []
+
+        async def work() -> AsyncIterator[str]:
+            try:
+                yield "one"
+                yield "two"
+            finally:
+                closed.append(True)
+
+        def broken(text: str) -> None:
+            raise RuntimeError("no screen")
+
+        ctx = ToolContext(None, None, progress=broken)  # type: ignore[arg-type]
+        with pytest.raises(RuntimeError, match="no screen"):
+            await tool(work).execute({}, ctx)
+        assert closed == [True]
+
+    def test_generator_that_is_not_async(self) -> None:
+        """Part 2: a plain generator is refused when the tool is made, with what to write instead."""
+
+        def work() -> object:
+            yield "one"
+
+        with pytest.raises(TypeError, match="tool work: a generator must be async; write 'async def'"):
+            tool(work)
+
+
+class TestSeen:
+    async def test_conversation(self) -> None:
+        """Part 2: a tool can read what was said, this step's calls last, and change none of it."""
+        got: list[ToolContext] = []
+
+        @tool
+        async def work(ctx: ToolContext) -> str:
+            """Look back."""
+            got.append(ctx)
+            assert ctx.messages[-1].tool_calls[0].args == {}
+            ctx.messages[-1].tool_calls[0].args["changed"] = True
+            return "ok"
+
+        w = await watched(T("Hello"), C(c1=("work", {})), T("ok"), tools=[work])
+        await w.say("Hi")
+        await w.say("look")
+        [ctx] = got
+        assert list(ctx.messages) == list(w.session.messages[:4])
+        assert [m.role for m in ctx.messages] == ["user", "assistant", "user", "assistant"]
+        assert w.session.messages[3].tool_calls[0].args == {}
+        assert ctx.session_id == w.session.id
+
+    async def test_costs_nothing_unasked(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Part 2: the conversation is not copied for a tool that does not look."""
+        looks: list[int] = []
+
+        def first(history: Sequence[Message], count: int) -> Sequence[Message]:
+            looks.append(count)
+            return history[:count]
+
+        monkeypatch.setattr(importlib.import_module("interlock.engine.agents.loop"), "_first", first)
+
+        @tool(name="work")
+        async def blind() -> str:
+            """Look at nothing."""
+            return "ok"
+
+        @tool(name="work")
+        async def curious(ctx: ToolContext) -> str:
+            """Look back."""
+            return str(len(ctx.messages))
+
+        await called(blind)
+        assert looks == []
+        assert result(await called(curious)).result == "2"
+        assert looks == [2]
+
+    def test_label(self) -> None:
+        """Part 2: a tool may have a name for people."""
+
+        class Input(BaseModel):
+            pass
+
+        async def work() -> str:
+            """Work."""
+            return ""
+
+        async def execute(given: Input, ctx: ToolContext) -> str:
+            return ""
+
+        made: list[ModelTool] = [
+            tool(label="Hard work")(work),
+            define_tool("work", "Work.", Input, execute, label="Hard work"),
+        ]
+        assert [(m.name, m.label) for m in made] == [("work", "Hard work")] * 2
+        assert tool(work).label is None
