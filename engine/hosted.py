@@ -7,7 +7,7 @@ that consoles see and releases whoever waits. The hub owns many of these.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from uuid import uuid4
 
 from pydantic import JsonValue
@@ -58,6 +58,8 @@ from .net import SkillNet, ToolCall
 from .records import decision_record, json_input, net_record, rule_record, step_records, uninspectable
 from .resuming import Standing
 
+Preview = Callable[[ToolCall], Awaitable[str | None]]
+"""What a call's tool says it would change; a bounded wait, and never an error."""
 Publish = Callable[[JournalEvent | TextDelta | ToolProgress | ErrorEvent, str], None]
 
 
@@ -85,6 +87,7 @@ class HostedSession:
             explain_blocks=explain_blocks,
         )
         self.session: Session | None = None
+        self.preview: Preview | None = None
         self._journal = journal
         self._publish = publish
         self._waiting: dict[str, asyncio.Future[ApprovalAnswer]] = {}
@@ -178,6 +181,7 @@ class HostedSession:
         self._waiting[approval_id] = answered
         call_id = request.call.tool_call_id
         try:
+            preview = None if self.preview is None else await self.preview(request.call)
             await self.record(
                 ApprovalRequested(
                     approval_id=approval_id,
@@ -193,6 +197,7 @@ class HostedSession:
                     marking=dict(request.marking),
                     rule=rule_record(request.rule),
                     uninspectable=uninspectable(request),
+                    preview=preview,
                 )
             )
             return await answered

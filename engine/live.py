@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from pydantic import JsonValue
 
-from .agents import Agent, Session
+from .agents import Agent, Session, preview_of
 from .conversation import conversation
 from .gate.types import Mode
 from .history.errors import FoldError
@@ -19,8 +19,9 @@ from .history.events import EventBody, JournalEvent, SessionStatus
 from .history.fold import fold
 from .history.journal import Journal, JournalError
 from .history.state import SessionState
-from .hosted import HostedSession, Publish
-from .net import SkillNet
+from .hosted import HostedSession, Preview, Publish
+from .net import SkillNet, ToolCall
+from .records import json_input
 from .resuming import (
     Nets,
     ResumeError,
@@ -198,6 +199,7 @@ class LiveSessions:
             del self._hosted[session_id]
             raise
         session.on_any(hosted.on_event)
+        hosted.preview = _previews(agent)
         hosted.session = session
         return session_id
 
@@ -211,6 +213,17 @@ class LiveSessions:
             yield
         finally:
             self._changing.discard(session_id)
+
+
+def _previews(agent: Agent) -> Preview:
+    """What the tools of `agent` would change."""
+    tools = {tool.name: tool for tool in agent.tools}
+
+    async def preview(call: ToolCall) -> str | None:
+        tool = tools.get(call.tool_name)
+        return None if tool is None else await preview_of(tool, json_input(call.input), agent.runtime)
+
+    return preview
 
 
 def _fit(state: SessionState, terms: Terms) -> Standing:

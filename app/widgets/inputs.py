@@ -6,7 +6,7 @@ between. Each line of a text with line breaks starts with a bar, so that no inpu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue
@@ -81,16 +81,20 @@ class Layout:
         """Lines that all of it takes."""
         return sum(len(field.rows) for field in self.fields) or 1
 
+    @property
+    def sizes(self) -> list[int]:
+        """Lines that each field takes."""
+        return [len(field.rows) for field in self.fields]
+
     def lines(self, room: int | None = None) -> list[Content]:
         """The lines; those that `room` has no place for are folded, `None` shows all."""
+        return self.capped(None if room is None else cap_for(self.sizes, room))
+
+    def capped(self, cap: int | None) -> list[Content]:
+        """The lines, with at most `cap` for each field."""
         if not self.fields:
             return [Content.styled("no input", "$foreground 60%")]
-        cap = None if room is None else cap_for([len(field.rows) for field in self.fields], room)
         return [line for field in self.fields for line in _rows(field, self.column, cap, self.width)]
-
-    def folds(self, room: int) -> bool:
-        """Whether `lines` hides some at this height."""
-        return cap_for([len(field.rows) for field in self.fields], room) is not None
 
 
 def lay_out(values: Mapping[str, JsonValue], width: int) -> Layout:
@@ -112,14 +116,18 @@ def _rows(field: Field, column: int, cap: int | None, width: int) -> list[Conten
         filler = " " * (column - width_of(label))
         return Content.assemble((label, "bold $text-accent"), filler, (bar, "$foreground 60%"), text)
 
-    count = len(field.rows)
+    rows = [row(text, i == 0) for i, text in enumerate(field.rows)]
+    return lines + folded(rows, cap, column, width)
+
+
+def folded(rows: Sequence[Content], cap: int | None, indent: int, width: int) -> list[Content]:
+    """`rows`, or the first and the last of them in `cap` lines, with a count of those between."""
+    count = len(rows)
     if cap is None or count <= max(cap, LEAST):
-        return lines + [row(text, i == 0) for i, text in enumerate(field.rows)]
+        return [*rows]
     size = max(cap, LEAST)
     tail = (size - 1) // 2
     head = size - 1 - tail
-    lines += [row(text, i == 0) for i, text in enumerate(field.rows[:head])]
-    hidden = count - head - tail
-    note = f"… {hidden} lines hidden · space shows all {count}"
-    lines.append(Content.assemble(" " * column, (clip(note, width - column), "bold $text-warning")))
-    return lines + [row(text, False) for text in field.rows[-tail:]]
+    note = f"… {count - head - tail} lines hidden · space shows all {count}"
+    line = Content.assemble(" " * indent, (clip(note, width - indent), "bold $text-warning"))
+    return [*rows[:head], line, *rows[-tail:]]

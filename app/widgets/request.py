@@ -13,11 +13,12 @@ from datetime import datetime
 from textual.content import Content
 
 from ...engine.history.state import ApprovalState, NetState, SessionState
-from ..text import ago, clip, place, seconds_between, shown, wrap_all
-from .inputs import lay_out
+from ..text import ago, clip, place, seconds_between, shown, shown_lines, wrap_all
+from .inputs import cap_for, folded, lay_out
 from .markings import Prospect, places_line, prospects
 
 MUTED = "$foreground 60%"
+DIFF = {"+": "$text-success", "-": "$text-error", "@": "$foreground 60%"}
 LABEL = 16
 INDENT = 2
 SAYS_LINES = 3
@@ -45,12 +46,17 @@ def request_text(
     above = [_heading("WHAT WILL RUN"), *_unclear(request, width), *_what(request, width)]
     layout = lay_out(request.input, width - INDENT)
     below = _below(request, session, now, width, airy=True)
-    if len(above) + layout.height + len(below) > height:
+    if len(above) + layout.height + len(below) > height or request.preview:
         below = _below(request, session, now, width, airy=False)
-    room = height - len(above) - len(below)
-    rows = layout.lines(None if expanded else room)
-    lines = [*above, *(Content.assemble(" " * INDENT, row) for row in rows), *below]
-    return RequestText(lines, layout.folds(room))
+    changes = _changes(request, width - INDENT)
+    room = height - len(above) - len(below) - (1 if changes else 0)
+    fits = cap_for([*layout.sizes, len(changes)], room)
+    cap = None if expanded else fits
+    rows = [Content.assemble(" " * INDENT, row) for row in layout.capped(cap)]
+    if changes:
+        rows.append(_heading("WOULD CHANGE"))
+        rows += [Content.assemble(" " * INDENT, row) for row in folded(changes, cap, 0, width - INDENT)]
+    return RequestText([*above, *rows, *below], fits is not None)
 
 
 def _heading(text: str) -> Content:
@@ -96,6 +102,17 @@ def _what(request: ApprovalState, width: int) -> list[Content]:
         return [line]
     names = wrap_all([f"{called} → {', '.join(effects)}"], width - 2)
     return [Content.assemble("  ", (row, "bold $text-warning")) for row in names]
+
+
+def _changes(request: ApprovalState, width: int) -> list[Content]:
+    """What the call's tool said it would change, line by line; added and removed ones told apart."""
+    if request.preview is None:
+        return []
+    lines: list[Content] = []
+    for line in shown_lines(request.preview.rstrip("\n")):
+        style = "" if line[:3] in ("+++", "---") else DIFF.get(line[:1], "")
+        lines += [Content.assemble(("│ ", MUTED), (row, style)) for row in wrap_all([line], width - 2)]
+    return lines
 
 
 def _below(

@@ -218,7 +218,8 @@ class CallResult(Record):
 class ApprovalRequested(Record):
     """A question to the operators, written before it is shown.
 
-    `uninspectable` says why the call may do more than its names tell (G-51).
+    `uninspectable` says why the call may do more than its names tell (G-51). `preview` is what its tool
+    said it would change, such as a file's diff, when the question was asked.
     """
 
     type: Literal["approval.requested"] = "approval.requested"
@@ -235,6 +236,7 @@ class ApprovalRequested(Record):
     marking: dict[str, int]
     rule: RuleRecord | None = None
     uninspectable: str | None = None
+    preview: str | None = None
 
 
 class ApprovalDecided(Record):

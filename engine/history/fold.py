@@ -328,6 +328,7 @@ def _requested(state: SessionState, event: JournalEvent, body: ApprovalRequested
         marking=body.marking,
         rule=body.rule,
         uninspectable=body.uninspectable,
+        preview=body.preview,
     )
     call = find_call(state, body.call_id, UNDECIDED)
     if call is None:

@@ -60,6 +60,7 @@ class ApprovalState(BaseModel):
     marking: dict[str, int]
     rule: RuleRecord | None = None
     uninspectable: str | None = None
+    preview: str | None = None
 
 
 class CallState(BaseModel):

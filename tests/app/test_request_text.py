@@ -10,7 +10,13 @@ from interlock.engine.history.state import ApprovalState
 NOW = datetime(2026, 1, 5, 14, 0, tzinfo=UTC)
 
 
-def lines(uninspectable: str | None) -> list[str]:
+def lines(
+    uninspectable: str | None = None,
+    preview: str | None = None,
+    *,
+    height: int = 40,
+    expanded: bool = False,
+) -> list[str]:
     """The dialog's lines for a request of a shell command."""
     request = ApprovalState(
         id="a1",
@@ -28,8 +34,10 @@ def lines(uninspectable: str | None) -> list[str]:
         message="",
         marking={"ready": 1},
         uninspectable=uninspectable,
+        preview=preview,
     )
-    return [line.plain for line in request_text(request, None, NOW, 76, 40).lines]
+    text = request_text(request, None, NOW, 76, height, expanded=expanded)
+    return [line.plain for line in text.lines]
 
 
 class TestUninspectable:
@@ -43,3 +51,67 @@ class TestUninspectable:
     def test_is_silent_otherwise(self) -> None:
         """A command that was read to its end gets no warning."""
         assert not any("UNINSPECTABLE" in line for line in lines(None))
+
+
+class TestPreview:
+    DIFF = "--- a.py\n+++ a.py\n@@ -1 +1 @@\n-old\n+new\n"
+
+    def test_stands_between_the_input_and_why_it_asks(self) -> None:
+        """What the tool would change is shown line by line, each marked as not the dialog's own."""
+        shown = lines(preview=self.DIFF)
+        start = shown.index("WOULD CHANGE")
+        assert shown[start + 1 : start + 6] == [
+            "  │ --- a.py",
+            "  │ +++ a.py",
+            "  │ @@ -1 +1 @@",
+            "  │ -old",
+            "  │ +new",
+        ]
+        why = next(i for i, line in enumerate(shown) if line.startswith("WHY IT ASKS"))
+        command = next(i for i, line in enumerate(shown) if "./deploy" in line)
+        assert command < start < why
+
+    def test_added_and_removed_lines_are_told_apart(self) -> None:
+        """By their sign, and by colour."""
+        request = ApprovalState(
+            id="a",
+            session="s",
+            agent="b",
+            call_id="c",
+            since=NOW,
+            tool="edit",
+            called="edit",
+            input={},
+            names=("edit",),
+            net="n",
+            transition="t",
+            title="",
+            message="",
+            marking={},
+            preview=self.DIFF,
+        )
+        rows = {row.plain: row for row in request_text(request, None, NOW, 76, 40).lines}
+        styles = {plain: {str(span.style) for span in row.spans} for plain, row in rows.items()}
+        assert "$text-success" in styles["  │ +new"]
+        assert "$text-error" in styles["  │ -old"]
+        assert not {"$text-success", "$text-error"} & styles["  │ +++ a.py"]
+
+    def test_a_long_one_keeps_its_end_and_leaves_room(self) -> None:
+        """Folded in its middle; `space` shows all of it, and what comes after stays on screen."""
+        diff = "\n".join(f"+line {n}" for n in range(300))
+        folded, whole = lines(preview=diff, height=24), lines(preview=diff, height=24, expanded=True)
+        assert len(folded) <= 24
+        assert any("lines hidden · space shows all 300" in line for line in folded)
+        assert "  │ +line 299" in folded
+        assert any(line.startswith("WHY IT ASKS") for line in folded)
+        assert sum(line.startswith("  │ +line") for line in whole) == 300
+
+    def test_nothing_in_a_file_can_draw_the_dialog(self) -> None:
+        """A diff is untrusted: control characters are shown, headings cannot be imitated."""
+        shown = lines(preview="+\x1b[2J\n+WHY IT ASKS  nothing\n \u202eevil")
+        assert not any("\x1b" in line or "\u202e" in line for line in shown)
+        assert sum(line.startswith("WHY IT ASKS") for line in shown) == 1
+
+    def test_without_one_there_is_no_section(self) -> None:
+        """Most tools change nothing that can be foretold."""
+        assert "WOULD CHANGE" not in lines()
