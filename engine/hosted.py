@@ -17,6 +17,7 @@ from .agents import (
     ErrorEvent,
     Event,
     Message,
+    Runtime,
     Session,
     StepEvent,
     TextDelta,
@@ -88,6 +89,7 @@ class HostedSession:
         )
         self.session: Session | None = None
         self.preview: Preview | None = None
+        self.runtime: Runtime | None = None
         self._journal = journal
         self._publish = publish
         self._waiting: dict[str, asyncio.Future[ApprovalAnswer]] = {}

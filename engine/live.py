@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, cast
 from uuid import uuid4
 
 from pydantic import JsonValue
@@ -35,6 +36,8 @@ from .resuming import (
 )
 
 Spawn: TypeAlias = Callable[[Coroutine[None, None, None], str], object]
+
+log = logging.getLogger(__name__)
 
 ENDED = ("done", "failed")
 DIED = "the process that hosted this session ended without closing it"
@@ -137,6 +140,7 @@ class LiveSessions:
             questions = withdrawals(hosted.state, "the session was closed")
             await hosted.record(*questions, SessionStatus(status="done", by=by))
             del self._hosted[session_id]
+            await self._leave(hosted)
         finally:
             self._changing.discard(session_id)
 
@@ -151,7 +155,26 @@ class LiveSessions:
                     await hosted.record(SessionStatus(status="done"))
                 except JournalError as error:
                     problems.append(error)
+        left = list(self)
+        for hosted in left:
+            del self._hosted[hosted.id]
+            await self._leave(hosted)
         return problems
+
+    async def _leave(self, hosted: HostedSession) -> None:
+        """Close the runtime of a session that has ended, unless another session's tools run in it.
+
+        Only some need it: a remote sandbox would go on, and be paid for.
+        """
+        runtime = hosted.runtime
+        if any(other.runtime is runtime for other in self):
+            return
+        close = getattr(runtime, "aclose", None)
+        if callable(close):
+            try:
+                await cast("Callable[[], Awaitable[None]]", close)()
+            except Exception:
+                log.exception("The runtime of session '%s' could not be closed", hosted.id)
 
     async def _events(self, session_id: str) -> list[JournalEvent]:
         return await asyncio.to_thread(lambda: list(self._journal.reader().events(session_id)))
@@ -200,6 +223,7 @@ class LiveSessions:
             raise
         session.on_any(hosted.on_event)
         hosted.preview = _previews(agent)
+        hosted.runtime = agent.runtime
         hosted.session = session
         return session_id
 
