@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         define_tool,
         preview_of,
         private_addresses_refused,
+        task_tool,
         tool,
     )
     from .gate import (
@@ -153,6 +154,7 @@ __all__ = [
     "private_addresses_refused",
     "replay_entries",
     "resolve_tool",
+    "task_tool",
     "tool",
     "tool_approval_net",
 ]

@@ -62,6 +62,7 @@ from .runtime import (
 from .scripted import ERR, C, Reply, ScriptedCall, ScriptedModel, T
 from .session import Session
 from .store import InMemorySessionStore, SessionStore
+from .subagents import Children, task_tool
 from .tool import ModelTool, Tool, ToolContext, ToolOutput, define_tool, tool
 from .tools import (
     BashTool,
@@ -88,6 +89,7 @@ __all__ = [
     "BashTool",
     "C",
     "CallChunk",
+    "Children",
     "Chunk",
     "Decision",
     "Deny",
@@ -171,5 +173,6 @@ __all__ = [
     "loop",
     "preview_of",
     "private_addresses_refused",
+    "task_tool",
     "tool",
 ]

@@ -18,6 +18,7 @@ from .runtime.local import LocalRuntime
 from .session import Session
 from .session_config import SessionConfig, Spawn
 from .store import InMemorySessionStore, SessionStore
+from .subagents import Children, OwnChildren
 from .tool import Tool, tool_table
 
 
@@ -74,13 +75,14 @@ class Agent:
         store: SessionStore | None = None,
         runtime: Runtime | None = None,
         spawn: Spawn | None = None,
+        children: Children | None = None,
         exist_ok: bool = False,
     ) -> Session:
         """A new session; without `id` it gets a fresh one (A-2, A-3).
 
-        `gate`, `store`, `runtime` and `spawn` replace the agent's. Raises `SessionExistsError` when the
-        store already holds `id`; with `exist_ok` the conversation goes on (A-4). Raises `TypeError` for
-        what is no gate.
+        `gate`, `store`, `runtime` and `spawn` replace the agent's; `children` makes its subagents'
+        sessions. Raises `SessionExistsError` when the store already holds `id`; with `exist_ok` the
+        conversation goes on (A-4). Raises `TypeError` for what is no gate.
         """
         session_id = id or str(uuid4())
         kept = self.store if store is None else store
@@ -91,7 +93,7 @@ class Agent:
                     f"Session already exists: {session_id}; resume it, or choose another id"
                 )
             history = await kept.load(session_id)
-        return self._session(session_id, history, send_mode, gate, kept, runtime, spawn)
+        return self._session(session_id, history, send_mode, gate, kept, runtime, spawn, children)
 
     async def resume_session(
         self,
@@ -102,13 +104,14 @@ class Agent:
         store: SessionStore | None = None,
         runtime: Runtime | None = None,
         spawn: Spawn | None = None,
+        children: Children | None = None,
     ) -> Session:
         """A session that goes on from the store. Raises `SessionNotFoundError` (A-5, A-6)."""
         kept = self.store if store is None else store
         history = await kept.load(id)
         if not history and not await kept.exists(id):
             raise SessionNotFoundError(f"Session not found: {id}")
-        return self._session(id, history, send_mode, gate, kept, runtime, spawn)
+        return self._session(id, history, send_mode, gate, kept, runtime, spawn, children)
 
     def _session(
         self,
@@ -119,20 +122,24 @@ class Agent:
         store: SessionStore,
         runtime: Runtime | None,
         spawn: Spawn | None,
+        children: Children | None,
     ) -> Session:
         gate = self._gate if gate is None else gate
+        asked = None if gate is None else as_call_gate(gate)
+        runtime = self.runtime if runtime is None else runtime
         config = SessionConfig(
             model=self.model,
-            runtime=self.runtime if runtime is None else runtime,
+            runtime=runtime,
             store=store,
             tools=self._table,
-            gate=None if gate is None else as_call_gate(gate),
+            gate=asked,
             hooks=self._hooks,
             system_prompt=self.system_prompt,
             max_steps=self.max_steps,
             send_mode=self.send_mode if send_mode is None else _mode(send_mode),
             follow_up=self.follow_up,
             spawn=spawn,
+            children=children or OwnChildren(session_id, asked, store, runtime, spawn),
         )
         return Session(session_id, config, history)
 

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from pydantic import JsonValue
 
@@ -18,6 +18,9 @@ from .messages import Message, ProposedCall
 from .runtime.base import Runtime
 from .tool import Tool, ToolContext, ToolOutput, as_output
 from .yielding import outcome
+
+if TYPE_CHECKING:
+    from .subagents import Children
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,7 @@ class StepExecution:
     settle: Settle | None
     after_call: AfterCall | None = None
     said: Callable[[], Sequence[Message]] = tuple
+    children: Children | None = None
     problem: Exception | None = None
     _printed: list[ToolProgress] = field(default_factory=list[ToolProgress])
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -180,6 +184,7 @@ class StepExecution:
             call_id=call.call_id,
             progress=progress,
             said=self.said,
+            children=self.children,
         )
 
 

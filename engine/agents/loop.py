@@ -11,7 +11,7 @@ import functools
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from .abort import AbortSignal
 from .decisions import Allow, Decision, Deny, Override, as_decision
@@ -39,6 +39,9 @@ from .model import (
 from .runtime.base import Runtime
 from .streaming import stream_chunks
 from .tool import Tool, input_problem, wants_approval
+
+if TYPE_CHECKING:
+    from .subagents import Children
 
 BeforeModel: TypeAlias = Callable[[ModelRequest], Awaitable[ModelRequest]]
 BeforeStop: TypeAlias = Callable[[str], Awaitable[str | None]]
@@ -73,6 +76,7 @@ class LoopConfig:
     before_stop: BeforeStop | None = None
     offered: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
     session_id: str = ""
+    children: Children | None = None
 
 
 async def loop(
@@ -182,6 +186,7 @@ async def loop(
             config.settle,
             config.after_call,
             functools.partial(_first, history, len(history)),
+            config.children,
         )
         async with aclosing(execution.run()) as printed:
             async for progress in printed:

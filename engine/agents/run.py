@@ -127,12 +127,14 @@ class Run:
 
     async def drive(self) -> None:
         """Run to the end. Raises nothing: see `failure`."""
+        inherited = True
         try:
             if self._conversation.told == "idle":
                 self._conversation.told = "busy"
                 await self._emit(StatusEvent(status="busy"))
             await self._emit(TurnStart())
             await self._close_open_calls(UNKNOWN_OUTCOME)
+            inherited = bool(open_calls(self._conversation.messages))
             self._start = len(self._conversation.messages)
             if self._first is not None:
                 await self._handle(MessageEvent(message=self._first))
@@ -142,7 +144,8 @@ class Run:
         except Exception as error:
             self._fail(error)
         self._hand_back(self.let_go())
-        await self._close_open_calls(self.signal.call_text)
+        # Of calls that an earlier run left open nobody knows what became of them.
+        await self._close_open_calls(UNKNOWN_OUTCOME if inherited else self.signal.call_text)
         self.over = True
         if self.failure is None:
             await self._emit(self._turn_end())
@@ -209,7 +212,8 @@ class Run:
                 self._said, self._partial = message.text, ""
             case MessageEvent(message=UserMessage() as message):
                 self._in_hand = message
-                if not await self._store(message):
+                # Nor may a message come between calls and their results.
+                if self._behind or not await self._store(message):
                     self._hand_back(self.let_go())
                     return
                 self._in_hand = None

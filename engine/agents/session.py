@@ -313,6 +313,7 @@ class Session:
             before_model=run.before_model,
             before_stop=run.before_stop if config.hooks else None,
             session_id=self.id,
+            children=config.children,
         )
 
     async def _supervise(self, run: Run) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from ..gate.types import CallGate
 from .hooks import HookChain
@@ -14,12 +14,18 @@ from .runtime.base import Runtime
 from .store import SessionStore
 from .tool import Tool
 
+if TYPE_CHECKING:
+    from .subagents import Children
+
 Spawn: TypeAlias = Callable[[Coroutine[None, None, None]], object]
 
 
 @dataclass(frozen=True, slots=True)
 class SessionConfig:
-    """Settings of a session. `spawn` starts a run's coroutine; by default as a task."""
+    """Settings of a session. `spawn` starts a run's coroutine; by default as a task.
+
+    `children` makes the sessions of subagents.
+    """
 
     model: Model
     runtime: Runtime
@@ -32,3 +38,4 @@ class SessionConfig:
     send_mode: SendMode = "steer"
     follow_up: FollowUp = "one"
     spawn: Spawn | None = None
+    children: Children | None = None

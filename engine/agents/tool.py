@@ -8,7 +8,7 @@ import inspect
 import typing
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
 
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationError, create_model
 from pydantic_core import to_json
@@ -18,6 +18,9 @@ from .errors import DuplicateToolError, ToolInputError, describe
 from .messages import Message
 from .runtime.base import Runtime
 from .yielding import outcome
+
+if TYPE_CHECKING:
+    from .subagents import Children
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ class ToolContext:
 
     Files and commands go through `runtime`. `progress` shows text while the tool runs. `abort` is the
     run's signal; the tool's task is cancelled with it, so most tools need not look. `said` gives the
-    conversation for `messages`.
+    conversation for `messages`, `children` makes the sessions of subagents.
     """
 
     runtime: Runtime
@@ -55,6 +58,7 @@ class ToolContext:
     call_id: str = ""
     progress: Callable[[str], None] = lambda text: None
     said: Callable[[], Sequence[Message]] = tuple
+    children: Children | None = None
 
     @property
     def messages(self) -> tuple[Message, ...]:

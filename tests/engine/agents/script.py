@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from interlock.engine.agents import (
     Agent,
@@ -173,3 +174,25 @@ async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(10):
         while not condition():  # noqa: ASYNC110 - processes and plain lists set no event
             await asyncio.sleep(0)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process exists and is more than a zombie."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+async def pid_in(file: Path) -> int:
+    """The process id that a command writes into `file`."""
+    text = ""
+
+    def written() -> bool:
+        nonlocal text
+        text = file.read_text() if file.exists() else ""
+        return text.endswith("\n")
+
+    await until(written)
+    return int(text)

@@ -1,0 +1,225 @@
+"""Hooks around model calls and the end of a run, and what hooks may be."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from interlock.engine.agents import (
+    ERR,
+    Agent,
+    Hooks,
+    ModelCall,
+    ModelRequest,
+    ScriptedModel,
+    T,
+)
+
+from .gates import Log
+from .hooked import CALL, failing, raises, turn
+from .script import noted, until, watched
+
+
+class TestBeforeModelCall:
+    async def test_change(self) -> None:
+        """Part 2: a hook may change system prompt and tools of one call."""
+        numbers: list[int] = []
+
+        def hook(request: ModelRequest) -> ModelCall | None:
+            numbers.append(len(request.messages))
+            if len(numbers) > 1:
+                return None
+            return ModelCall(system_prompt="Be brief.", tools=["one"])
+
+        w = await watched(
+            T("a"),
+            T("b"),
+            tools=[noted([], "one"), noted([], "two")],
+            system_prompt="Be kind.",
+            hooks=Hooks(before_model_call=hook),
+        )
+        await w.say("go")
+        await w.say("on")
+        first, second = w.model.requests
+        assert (first.system_prompt, [t.name for t in first.tools]) == ("Be brief.", ["one"])
+        assert (second.system_prompt, [t.name for t in second.tools]) == ("Be kind.", ["one", "two"])
+        assert numbers == [1, 3]
+
+    async def test_tool_that_is_left_out(self) -> None:
+        """Part 2: a tool that was left out of a call cannot be called in its reply; nobody is asked."""
+        ran: list[str] = []
+        gate = Log()
+        w = await watched(
+            CALL,
+            T("ok"),
+            tools=[noted(ran)],
+            gate=gate,
+            hooks=Hooks(before_model_call=lambda request: ModelCall(tools=[])),
+        )
+        assert 'result c1 err "Tool not found: note"' in await w.say("go")
+        assert (ran, gate.happened) == ([], [])
+
+    async def test_own_copy(self) -> None:
+        """Part 2, A-12: what a hook does to the request it is shown changes nothing."""
+
+        def hook(request: ModelRequest) -> None:
+            for message in request.messages:
+                for call in getattr(message, "tool_calls", ()):
+                    call.args["text"] = "changed"
+
+        w = await turn(Hooks(before_model_call=hook))
+        assert w.model.requests[1].messages[1].tool_calls[0].args == {"text": "x"}
+        assert w.session.messages[1].tool_calls[0].args == {"text": "x"}
+
+    @pytest.mark.parametrize(
+        ("hook", "expected"),
+        [
+            (raises, "hook broke"),
+            (lambda request: {"tools": []}, "must return None or a ModelCall, not dict"),
+            (lambda request: ModelCall(tools=["nope"]), "wants the tool 'nope'; there are: note"),
+        ],
+    )
+    async def test_raises_or_answers_nonsense(self, hook: object, expected: str) -> None:
+        """Part 2, A-32: the run fails, and the model is not called."""
+        w, ran = await failing(Hooks(before_model_call=hook), expected)
+        assert (w.model.requests, ran) == ([], [])
+        assert w.seen[0] == 'user "go"'
+
+    async def test_aborted_meanwhile(self) -> None:
+        """Part 2, A-95: an abort does not wait for a hook, and the model is not called."""
+        asked = asyncio.Event()
+
+        async def hook(request: ModelRequest) -> None:
+            asked.set()
+            await asyncio.Event().wait()
+
+        w = await watched(T("never"), hooks=Hooks(before_model_call=hook))
+        w.session.send("go")
+        await asked.wait()
+        w.session.abort()
+        await w.session.wait_for_idle()
+        assert w.seen == ['user "go"', 'turn_end("")']
+        assert w.model.requests == []
+
+
+class TestBeforeStop:
+    async def test_goes_on(self) -> None:
+        """Part 2: text goes on as if a person had queued it, in the same run."""
+        heard: list[str] = []
+
+        def hook(text: str) -> str | None:
+            heard.append(text)
+            return "Are you sure?" if len(heard) == 1 else None
+
+        w = await watched(T("Done"), T("Sure"), hooks=Hooks(before_stop=hook))
+        await w.say("go")
+        assert heard == ["Done", "Sure"]
+        assert w.prompt(2) == ['user "go"', 'assistant "Done"', 'user "Are you sure?"']
+        assert await w.stored() == [*w.prompt(2), 'assistant "Sure"']
+        assert [s for s in w.seen if s.startswith("turn_end")] == ['turn_end("Sure")']
+
+    async def test_never_for_ever(self) -> None:
+        """Part 2, A-62: a hook that never has enough ends with the steps, and is not asked in vain."""
+        heard: list[str] = []
+
+        def hook(text: str) -> str:
+            heard.append(text)
+            return "more"
+
+        w = await watched(*[T(str(n)) for n in range(9)], max_steps=3, hooks=Hooks(before_stop=hook))
+        await w.say("go")
+        assert heard == ["0", "1"]
+        assert w.turn_end.text == "2"
+        assert w.session.undelivered == ()
+        assert len(w.model.requests) == 3
+
+    async def test_people_come_first(self) -> None:
+        """Part 2, A-79: the hook is not asked while somebody's message waits."""
+        heard: list[str] = []
+        w = await watched(T("A"), T("B"), hooks=Hooks(before_stop=heard.append))
+        w.session.send("1")
+        w.session.send("2", mode="queue")
+        await w.session.wait_for_idle()
+        assert heard == ["B"]
+
+    async def test_not_after_calls(self) -> None:
+        """Part 2: a reply with calls does not stop the run, so the hook is not asked about it."""
+        heard: list[str] = []
+        await turn(Hooks(before_stop=heard.append))
+        assert heard == ["ok"]
+
+    @pytest.mark.parametrize(
+        ("hook", "expected"),
+        [(raises, "hook broke"), (lambda text: True, "must return None or text, not bool")],
+    )
+    async def test_raises_or_answers_nonsense(self, hook: object, expected: str) -> None:
+        """Part 2, A-32: the run fails; what was said is kept."""
+        w = await watched(T("Done"), T("never"), hooks=Hooks(before_stop=hook))
+        w.session.send("go")
+        with pytest.raises(Exception, match=expected):
+            await w.session.wait_for_idle()
+        assert await w.stored() == ['user "go"', 'assistant "Done"']
+
+    async def test_aborted_meanwhile(self) -> None:
+        """Part 2: an abort does not wait for a hook, and its text is nobody's."""
+        asked = asyncio.Event()
+
+        async def hook(text: str) -> str:
+            asked.set()
+            await asyncio.Event().wait()
+            return "never"
+
+        w = await watched(T("Done"), hooks=Hooks(before_stop=hook))
+        w.session.send("go")
+        await asked.wait()
+        w.session.abort()
+        await w.session.wait_for_idle()
+        assert (w.turn_end.stop_reason, w.turn_end.undelivered) == ("aborted", ())
+
+    async def test_message_meanwhile(self) -> None:
+        """Part 2, A-81: a message that comes while the hook thinks goes first, and none is lost."""
+        asked, answer = asyncio.Event(), asyncio.Event()
+
+        async def hook(text: str) -> str | None:
+            if asked.is_set():
+                return None
+            asked.set()
+            await answer.wait()
+            return "hook"
+
+        w = await watched(T("A"), T("B"), T("C"), hooks=Hooks(before_stop=hook))
+        w.session.send("go")
+        await asked.wait()
+        w.session.send("person")
+        answer.set()
+        await w.session.wait_for_idle()
+        said = [s for s in await w.stored() if s.startswith("user")]
+        assert said == ['user "go"', 'user "person"', 'user "hook"']
+
+
+class TestMaking:
+    def test_what_are_no_hooks(self) -> None:
+        """Part 2: an agent is not made with what nobody would ask."""
+        with pytest.raises(TypeError, match="hooks are Hooks, not dict"):
+            Agent(ScriptedModel([]), hooks=[{"before_stop": print}])
+
+    async def test_shared_by_sessions(self) -> None:
+        """Part 2: hooks are the agent's, for each of its sessions."""
+        heard: list[str] = []
+        agent = Agent(ScriptedModel([T("A"), T("B")]), hooks=Hooks(before_stop=heard.append))
+        await (await agent.create_session()).prompt("1")
+        await (await agent.create_session()).prompt("2")
+        assert heard == ["A", "B"]
+
+    async def test_cancelled_from_within(self) -> None:
+        """Part 2, A-32: a hook that cancels itself fails the run; it is no abort."""
+
+        def hook(request: ModelRequest) -> None:
+            raise asyncio.CancelledError
+
+        w = await watched(T("never"), ERR("never"), hooks=Hooks(before_model_call=hook))
+        w.session.send("go")
+        with pytest.raises(Exception, match="cancelled from within"):
+            await w.session.wait_for_idle()
+        await until(lambda: w.session.status == "idle")

@@ -1,0 +1,220 @@
+"""Subagents: work handed to another agent, every call of which passes the same gate."""
+
+from __future__ import annotations
+
+import asyncio
+
+from interlock.engine import (
+    Agent,
+    FakeRuntime,
+    ScriptedModel,
+    ToolContext,
+    create_gate,
+    create_gate_manager,
+    tool,
+)
+from interlock.engine.agents import ERR, C, T, task_tool
+from interlock.engine.agents.events import ToolProgress, ToolResultEvent
+from interlock.rules import compile_rules
+
+
+class Shop:
+    """Tools that remember what ran, and agents that use them."""
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+
+    def tools(self) -> list[object]:
+        @tool(name="test")
+        async def run_tests(ctx: ToolContext) -> str:
+            """Run the tests."""
+            self.ran.append("test")
+            return "ok"
+
+        @tool
+        async def deploy(ctx: ToolContext) -> str:
+            """Deploy."""
+            self.ran.append("deploy")
+            return "deployed"
+
+        return [run_tests, deploy]
+
+    def agent(self, *replies: object, name: str = "helper") -> Agent:
+        return Agent(ScriptedModel(list(replies)), name=name, tools=self.tools())
+
+    def boss(self, *replies: object, helper: Agent, **options: object) -> Agent:
+        tools = [*self.tools(), task_tool(helper)]
+        return Agent(ScriptedModel(list(replies)), name="boss", tools=tools, **options)
+
+
+RULES = "require test before deploy\nlimit deploy to 1 per session\n"
+
+
+class TestTask:
+    async def test_the_subagent_answers_for_its_call(self) -> None:
+        """§9 ☆: `task_<name>` gives another agent a conversation of its own; its last words return."""
+        shop = Shop()
+        helper = shop.agent(C(test={}), T("All ", "green."))
+        boss = shop.boss(C(task_helper={"prompt": "Test it"}), T("Fine."), helper=helper)
+        session = await boss.create_session()
+        results: list[ToolResultEvent] = []
+        said: list[str] = []
+        session.on("tool_result", results.append)
+        session.on("tool_progress", lambda e: said.append(e.text))
+        assert await session.prompt("go") == "Fine."
+        assert [(r.name, r.result, r.is_error) for r in results] == [("task_helper", "All green.", False)]
+        assert "".join(said) == "All green."
+        assert [m.role for m in helper.model.requests[0].messages] == ["user"]
+        assert shop.ran == ["test"]
+
+    async def test_its_errors_are_the_calls(self) -> None:
+        """A-57: a subagent that fails is a failed call; the parent goes on."""
+        shop = Shop()
+        helper = shop.agent(ERR("no model today"))
+        boss = shop.boss(C(task_helper={"prompt": "x"}), T("I see."), helper=helper)
+        session = await boss.create_session()
+        results: list[ToolResultEvent] = []
+        session.on("tool_result", results.append)
+        assert await session.prompt("go") == "I see."
+        assert (results[0].result, results[0].is_error) == ("no model today", True)
+
+    async def test_its_steps_end(self) -> None:
+        """A subagent that would go on for ever says so when it is stopped."""
+        shop = Shop()
+        helper = Agent(
+            ScriptedModel(lambda _: C(test={})), name="helper", tools=shop.tools(), max_steps=3
+        )
+        boss = shop.boss(C(task_helper={"prompt": "x"}), T("ok"), helper=helper)
+        session = await boss.create_session()
+        results: list[ToolResultEvent] = []
+        session.on("tool_result", results.append)
+        await session.prompt("go")
+        assert results[0].result == "[helper stopped after 3 steps]"
+        assert shop.ran == ["test"] * 3
+
+    async def test_an_agent_that_calls_itself_ends(self) -> None:
+        """Agents that set each other to work are stopped after eight levels."""
+        model = ScriptedModel(
+            lambda messages: C(task_echo={"prompt": "deeper"}) if len(messages) < 2 else T("up")
+        )
+        echo = Agent(model, name="echo")
+        echo = Agent(model, name="echo", tools=[task_tool(echo)])
+        chain = echo
+        for _ in range(12):
+            chain = Agent(model, name="echo", tools=[task_tool(chain)])
+        session = await chain.create_session()
+        assert await session.prompt("go") == "up"
+        deepest = [r for r in model.requests if "is the limit" in str(r.messages[-1])]
+        assert len(deepest) == 1
+
+    async def test_its_tools_stay_in_the_parents_runtime(self) -> None:
+        """Nobody leaves a sandbox by delegating."""
+        seen: list[object] = []
+
+        @tool
+        async def look(ctx: ToolContext) -> str:
+            """Look."""
+            seen.append(ctx.runtime)
+            return "ok"
+
+        helper = Agent(ScriptedModel([C(look={}), T("done")]), name="helper", tools=[look])
+        runtime = FakeRuntime()
+        boss = Agent(
+            ScriptedModel([C(task_helper={"prompt": "x"}), T("ok")]),
+            tools=[task_tool(helper)],
+            runtime=runtime,
+        )
+        await (await boss.create_session()).prompt("go")
+        assert seen == [runtime]
+
+
+class TestGate:
+    async def test_every_call_passes_the_parents_gate(self) -> None:
+        """The subagent's test unlocks the parent's deploy, and its deploy spends the parent's budget."""
+        shop = Shop()
+        helper = shop.agent(C(deploy={}), C(test={}), C(deploy={}), T("done"))
+        boss = shop.boss(
+            C(task_helper={"prompt": "x"}), C(test={}), C(deploy={}), T("done"), helper=helper
+        )
+        manager = create_gate_manager(compile_rules(RULES).nets)
+        session = await boss.create_session(gate=manager)
+        await session.prompt("go")
+        assert shop.ran == ["test", "deploy", "test"]
+        told = [str(r.messages[-1]) for r in helper.model.requests]
+        assert "requires a successful call to test first" in told[1]
+        assert "has reached its limit of 1 calls" in str(boss.model.requests[-1].messages[-1])
+
+    async def test_the_task_itself_can_be_gated(self) -> None:
+        """`block task_helper` keeps the subagent from being started at all."""
+        shop = Shop()
+        helper = shop.agent()
+        boss = shop.boss(C(task_helper={"prompt": "x"}), T("ok"), helper=helper)
+        gate = create_gate(compile_rules("block task_helper").nets)
+        await (await boss.create_session(gate=gate)).prompt("go")
+        assert helper.model.requests == []
+
+    async def test_calls_of_the_same_id_do_not_meet(self) -> None:
+        """G-53: parent and children may number their calls alike."""
+        shop = Shop()
+        helpers = [shop.agent(C(c1=("test", {})), T("done"), name=f"h{n}") for n in (1, 2)]
+        calls = C(c1=("task_h1", {"prompt": "x"}), c2=("task_h2", {"prompt": "x"}))
+        boss = Agent(ScriptedModel([calls, T("ok")]), name="boss", tools=[task_tool(h) for h in helpers])
+        manager = create_gate_manager(compile_rules("require test before deploy").nets)
+        session = await boss.create_session(gate=manager)
+        await session.prompt("go")
+        assert shop.ran == ["test", "test"]
+        assert all(not state.pending for state in manager.states.values())
+
+    async def test_a_child_agents_own_gate_is_not_a_way_around(self) -> None:
+        """What the child brought along decides nothing."""
+        shop = Shop()
+        helper = Agent(
+            ScriptedModel([C(deploy={}), T("ok")]),
+            name="helper",
+            tools=shop.tools(),
+            gate=create_gate_manager([]),
+        )
+        boss = shop.boss(C(task_helper={"prompt": "x"}), T("ok"), helper=helper)
+        await (await boss.create_session(gate=create_gate(compile_rules("block deploy").nets))).prompt(
+            "go"
+        )
+        assert shop.ran == []
+
+
+class TestAbort:
+    async def test_aborting_the_parent_stops_the_child(self) -> None:
+        """A-94: no tool of a subagent outlives the session that started it."""
+        started, stopped = asyncio.Event(), asyncio.Event()
+
+        @tool
+        async def wait(ctx: ToolContext) -> str:
+            """Wait."""
+            started.set()
+            try:
+                await asyncio.sleep(60)
+            finally:
+                stopped.set()
+            return "late"
+
+        helper = Agent(ScriptedModel([C(wait={}), T("late")]), name="helper", tools=[wait])
+        boss = Agent(
+            ScriptedModel([C(task_helper={"prompt": "x"}), T("late")]), tools=[task_tool(helper)]
+        )
+        session = await boss.create_session()
+        session.send("go")
+        await started.wait()
+        session.abort("enough")
+        await session.wait_for_idle()
+        assert stopped.is_set()
+        assert len(helper.model.requests) == 1
+        assert len(boss.model.requests) == 1
+
+    async def test_progress_reaches_the_parent_as_it_comes(self) -> None:
+        """What a subagent says is seen while it works."""
+        helper = Agent(ScriptedModel([T("one ", "two")], delay=0.01), name="helper")
+        boss = Agent(ScriptedModel([C(task_helper={"prompt": "x"}), T("ok")]), tools=[task_tool(helper)])
+        session = await boss.create_session()
+        seen: list[type] = []
+        session.on_any(lambda e: seen.append(type(e)))
+        await session.prompt("go")
+        assert seen.index(ToolProgress) < seen.index(ToolResultEvent)
