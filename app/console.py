@@ -214,7 +214,7 @@ class InterlockConsole(App[None]):
             if request is None:
                 self.notify("This request is no longer open.")
                 return False
-            session = next((s for s in await self.hub.sessions() if s.id == request.session), None)
+            known = {state.id: state for state in await self.hub.sessions()}
         except Exception as error:
             self.notify(
                 shown(str(error)), title="Cannot open the request", severity="error", markup=False
@@ -223,7 +223,7 @@ class InterlockConsole(App[None]):
         if isinstance(self.screen, ModalScreen):
             return False
         self.clear_notifications()
-        self._dialog.present(request, session)
+        self._dialog.present(request, known.get(request.session), known.get(request.via or ""))
         self.push_screen(self._dialog, self._told)
         return True
 

@@ -90,8 +90,9 @@ class HostedSession:
         self.session: Session | None = None
         self.preview: Preview | None = None
         self.runtime: Runtime | None = None
-        self._journal = journal
-        self._publish = publish
+        self.journal = journal
+        self.publish = publish
+        self.children: dict[str, HostedSession] = {}
         self._waiting: dict[str, asyncio.Future[ApprovalAnswer]] = {}
         self._originals: dict[str, Mapping[str, object]] = {}
         self._settled: dict[str, str] = {}
@@ -102,14 +103,14 @@ class HostedSession:
 
         Raises `JournalError` when they could not be written: then nothing changed.
         """
-        events, durable = self._journal.submit(self.id, *bodies)
+        events, durable = self.journal.submit(self.id, *bodies)
 
         def on_durable(done: asyncio.Future[None]) -> None:
             if done.cancelled() or done.exception() is not None:
                 return
             for event in events:
                 apply(self.state, event)
-                self._publish(event, self.id)
+                self.publish(event, self.id)
 
         durable.add_done_callback(on_durable)
         await asyncio.shield(durable)
@@ -141,12 +142,25 @@ class HostedSession:
                 anomaly=outcome.anomaly,
             )
         )
-        self._settled[result.tool_call_id] = output
+        self.note_settled(result.tool_call_id, output)
         return outcome
+
+    def note_settled(self, call_id: str, output: str) -> None:
+        """The record has this output for the call: the message that follows need not repeat it."""
+        self._settled[call_id] = output
 
     async def _record_decision(self, call: ToolCall, decision: GateDecision) -> None:
         original = self._originals.get(call.tool_call_id, call.input)
-        await self._record_change(lambda: decision_record(decision, original))
+        via = self._made_by(call.tool_call_id)
+        await self._record_change(
+            lambda: decision_record(decision, original, via=None if via is self else via.id)
+        )
+
+    def _made_by(self, call_id: str) -> HostedSession:
+        """The session that made a call: this one, or a subagent's somewhere below it."""
+        name, below, rest = call_id.partition("/")
+        child = self.children.get(name) if below else None
+        return self if child is None else child._made_by(rest)
 
     async def _record_change(self, body: Callable[[], EventBody]) -> None:
         """Record what the gate has already done in memory.
@@ -182,8 +196,9 @@ class HostedSession:
         answered: asyncio.Future[ApprovalAnswer] = asyncio.get_running_loop().create_future()
         self._waiting[approval_id] = answered
         call_id = request.call.tool_call_id
+        maker = self._made_by(call_id)
         try:
-            preview = None if self.preview is None else await self.preview(request.call)
+            preview = None if maker.preview is None else await maker.preview(request.call)
             await self.record(
                 ApprovalRequested(
                     approval_id=approval_id,
@@ -200,6 +215,7 @@ class HostedSession:
                     rule=rule_record(request.rule),
                     uninspectable=uninspectable(request),
                     preview=preview,
+                    via=None if maker is self else maker.id,
                 )
             )
             return await answered
@@ -259,7 +275,11 @@ class HostedSession:
         """
         if call_id not in self.state.calls:
             raise LookupError(f"Session '{self.id}' has made no call '{call_id}'")
-        return ExplanationView.of(self.manager.explain(self._call(call_id)))
+        return self.explain_call(self._call(call_id))
+
+    def explain_call(self, call: ToolCall) -> ExplanationView:
+        """What the nets say of any call as things stand now."""
+        return ExplanationView.of(self.manager.explain(call))
 
     async def set_mode(self, mode: Mode, by: str) -> None:
         """Enforce or shadow from the next call on."""
@@ -272,7 +292,7 @@ class HostedSession:
 
     async def load(self, session_id: str) -> Messages:
         """What was said so far, from the journal: exactly what the model is prompted with next (A-77)."""
-        reader = self._journal.reader()
+        reader = self.journal.reader()
         return await asyncio.to_thread(lambda: conversation(reader.events(self.id)))
 
     async def exists(self, session_id: str) -> bool:
@@ -291,7 +311,7 @@ class HostedSession:
         """Record or pass on what the session's loop reports."""
         match event:
             case TextDelta() | ToolProgress():
-                self._publish(event, self.id)
+                self.publish(event, self.id)
             case StepEvent():
                 await self.record(
                     StepEnded(
@@ -315,7 +335,7 @@ class HostedSession:
             # The journal cannot say it, so the screens must: the state is all that is left.
             self.state.status = "failed"
             self.state.error = f"{error} ({unwritten})"
-            self._publish(event, self.id)
+            self.publish(event, self.id)
 
     def opened(self, agent: Agent, by: str | None, source: dict[str, JsonValue] | None) -> SessionOpened:
         """The event a session's journal begins with."""

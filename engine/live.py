@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias, cast
 from uuid import uuid4
@@ -13,6 +22,7 @@ from uuid import uuid4
 from pydantic import JsonValue
 
 from .agents import Agent, Session, preview_of
+from .children import HostedChild, HostedChildren
 from .conversation import conversation
 from .gate.types import Mode
 from .history.errors import FoldError
@@ -38,6 +48,9 @@ from .resuming import (
 Spawn: TypeAlias = Callable[[Coroutine[None, None, None], str], object]
 
 log = logging.getLogger(__name__)
+
+CHILDREN_LISTED = 8
+"""Subagents that have finished and are still listed, for each session."""
 
 ENDED = ("done", "failed")
 DIED = "the process that hosted this session ended without closing it"
@@ -101,6 +114,7 @@ class LiveSessions:
         with self._change(session_id, live):
             events = await self._events(session_id)
             state = await asyncio.to_thread(folded, events)
+            _check_own_nets(state)
             fit = _fit(state, terms)
             hosted = self._prepare(session_id, terms, fit, recorded=state)
             hosted.state = state
@@ -116,6 +130,7 @@ class LiveSessions:
         check_branch_point(events, at)
         events = events[:at]
         state = await asyncio.to_thread(folded, events)
+        _check_own_nets(state)
         fit = _fit(state, terms)
         branch_id = branch_id or _new_id(agent)
         with self._change(branch_id, _taken(branch_id)):
@@ -139,7 +154,8 @@ class LiveSessions:
             await session.aclose()
             questions = withdrawals(hosted.state, "the session was closed")
             await hosted.record(*questions, SessionStatus(status="done", by=by))
-            del self._hosted[session_id]
+            self._hosted.pop(session_id, None)
+            self._forget_children(hosted, keep=0)
             await self._leave(hosted)
         finally:
             self._changing.discard(session_id)
@@ -157,7 +173,7 @@ class LiveSessions:
                     problems.append(error)
         left = list(self)
         for hosted in left:
-            del self._hosted[hosted.id]
+            self._hosted.pop(hosted.id, None)
             await self._leave(hosted)
         return problems
 
@@ -214,6 +230,7 @@ class LiveSessions:
                 gate=hosted,
                 store=hosted,
                 spawn=lambda run: self._spawn(run, session_id),
+                children=HostedChildren(hosted, self._host_child),
                 exist_ok=True,
             )
         except Exception as error:
@@ -226,6 +243,41 @@ class LiveSessions:
         hosted.runtime = agent.runtime
         hosted.session = session
         return session_id
+
+    @asynccontextmanager
+    async def _host_child(
+        self, child: HostedChild, agent: Agent, below: HostedChildren
+    ) -> AsyncGenerator[Session, None]:
+        """A subagent's session, live while it works; afterwards listed as done until its parent ends."""
+        parent = child.parent
+        await child.record(child.opened(agent, None, None))
+        self._hosted[child.id] = parent.children[child.id] = child
+        child.preview, child.runtime = _previews(agent), parent.runtime
+        try:
+            session = child.session = await agent.create_session(
+                child.id,
+                gate=child,
+                store=child,
+                runtime=parent.runtime,
+                spawn=lambda run: self._spawn(run, child.id),
+                children=below,
+                exist_ok=True,
+            )
+            session.on_any(child.on_event)
+            async with session:
+                yield session
+        finally:
+            if child.state.status not in ENDED:
+                await child.record(*withdrawals(child.state), SessionStatus(status="done"))
+            self._forget_children(parent, keep=CHILDREN_LISTED)
+
+    def _forget_children(self, parent: HostedSession, *, keep: int) -> None:
+        """Leave the latest of those that have ended in the list."""
+        ended = [child for child in parent.children.values() if child.state.status in ENDED]
+        for child in ended[: max(0, len(ended) - keep)]:
+            self._forget_children(child, keep=0)
+            del parent.children[child.id]
+            self._hosted.pop(child.id, None)
 
     @contextmanager
     def _change(self, session_id: str, live: Exception) -> Generator[None, None, None]:
@@ -248,6 +300,15 @@ def _previews(agent: Agent) -> Preview:
         return None if tool is None else await preview_of(tool, json_input(call.input), agent.runtime)
 
     return preview
+
+
+def _check_own_nets(state: SessionState) -> None:
+    """A subagent's session has no nets of its own: alone it would be under none."""
+    if state.kind == "child":
+        raise ResumeError(
+            f"Session '{state.id}' is a subagent's, judged by the nets of session '{state.parent}'. "
+            "Resume that one."
+        )
 
 
 def _fit(state: SessionState, terms: Terms) -> Standing:

@@ -76,8 +76,8 @@ def step_records(steps: Iterable[Step]) -> tuple[StepRecord, ...]:
     )
 
 
-def decision_record(decision: GateDecision, original: Input) -> CallDecided:
-    """A decision as the journal keeps it; `original` is the input the agent sent."""
+def decision_record(decision: GateDecision, original: Input, *, via: str | None = None) -> CallDecided:
+    """A decision as the journal keeps it; `original` is the input the agent sent, `via` who sent it."""
     call = decision.call
     return CallDecided(
         call_id=call.tool_call_id,
@@ -92,4 +92,5 @@ def decision_record(decision: GateDecision, original: Input) -> CallDecided:
         steps=step_records(decision.steps),
         approved_by=tuple(a.answer.by or "unnamed" for a in decision.approvals if a.answer.approved),
         edited=call.input != original,
+        via=via,
     )

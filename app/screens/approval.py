@@ -94,20 +94,26 @@ class ApprovalScreen(Panel[Outcome | None]):
         self._reason = Input(placeholder="optional; the agent is told", id="reason")
         self._reset()
 
-    def present(self, request: ApprovalState, session: SessionState | None) -> None:
-        """Take another request, before the screen is pushed again.
+    def present(
+        self,
+        request: ApprovalState,
+        session: SessionState | None,
+        speaker: SessionState | None = None,
+    ) -> None:
+        """Take another request, before the screen is pushed again; `speaker` made the call.
 
         One dialog serves all: making the widgets anew takes longer than everything else between a
         request and its paint.
         """
         self._reset()
         self.request = request
-        self._session = session
+        self._session, self._speaker = session, speaker
         if self.is_mounted:
             self._prepare()
 
     def _reset(self) -> None:
         self._session: SessionState | None = None
+        self._speaker: SessionState | None = None
         self._shown_at: float | None = None
         self._flash_until = 0.0
         self.deciding = False
@@ -169,7 +175,13 @@ class ApprovalScreen(Panel[Outcome | None]):
             return
         self._arranged = arranged
         text = request_text(
-            self.request, self._session, self._clock(), inner, room, expanded=self._expanded
+            self.request,
+            self._session,
+            self._clock(),
+            inner,
+            room,
+            expanded=self._expanded,
+            speaker=self._speaker,
         )
         self._foldable, lines = text.folded, text.lines
         self._frame.styles.width = width

@@ -123,6 +123,8 @@ def call_detail(call: CallState, explain: Explain | None = None) -> Detail:
         facts.append(("rule", f"{call.rule.where}  {call.rule.text}", ""))
     if call.approved_by:
         facts.append(("approved by", ", ".join(call.approved_by), ""))
+    if call.via:
+        facts.append(("made by", call.via, ""))
     facts.append(("call", f"{call.call_id} · proposed {call.at:%H:%M:%S}", "$foreground 60%"))
     blocks = [_heading("call", first=True)]
     blocks += [_fact(label, value, style) for label, value, style in facts]

@@ -33,17 +33,42 @@ class SessionList(BlockList):
 
     def show_sessions(self, sessions: Sequence[SessionState]) -> None:
         names = session_names(sessions)
-        self.show([_session_block(state, names[state.id]) for state in sessions])
+        self.show(
+            [_session_block(state, names[state.id], depth) for state, depth in in_families(sessions)]
+        )
 
 
-def _session_block(state: SessionState, name: str) -> Block:
+def in_families(sessions: Sequence[SessionState]) -> list[tuple[SessionState, int]]:
+    """Every session with how deep it stands: subagents below the one that set them to work."""
+    known = {state.id for state in sessions}
+    below: dict[str, list[SessionState]] = {}
+    tops: list[SessionState] = []
+    for state in sessions:
+        parent = state.parent if state.kind == "child" else None
+        if parent in known and parent is not None:
+            below.setdefault(parent, []).append(state)
+        else:
+            tops.append(state)
+    found: list[tuple[SessionState, int]] = []
+    stack = [(state, 0) for state in reversed(tops)]
+    while stack:
+        state, depth = stack.pop()
+        found.append((state, depth))
+        stack += [(child, depth + 1) for child in reversed(below.get(state.id, []))]
+    return found
+
+
+def _session_block(state: SessionState, name: str, depth: int) -> Block:
     waiting = len(state.approvals)
     look = session_look(state)
     mode = state.mode
+    indent = "  " * (min(depth, 4) - 1) + "└ " if depth else ""
 
     def lines(width: int) -> list[Content]:
         badge = Content.styled(f" {waiting} ", "bold $warning reverse") if waiting else Content("")
-        head = Content.assemble((f"{look.symbol} ", look.style), (name, "bold"))
+        head = Content.assemble((indent, MUTED), (f"{look.symbol} ", look.style), (name, "bold"))
+        if depth:
+            return [spread(head, badge, width)]
         below = Content.assemble(
             ("  ", ""),
             (look.word, look.style),
@@ -52,7 +77,7 @@ def _session_block(state: SessionState, name: str) -> Block:
         )
         return [spread(head, badge, width), below.truncate(width, ellipsis=True)]
 
-    return Block(state.id, (state.status, mode, waiting, name), lines)
+    return Block(state.id, (state.status, mode, waiting, name, depth), lines)
 
 
 class WaitingList(BlockList):
@@ -69,12 +94,13 @@ class WaitingList(BlockList):
 
 def _waiting_block(approval: ApprovalState, name: str, now: datetime) -> Block:
     waited = age(seconds_between(approval.since, now))
+    who = f"{shown(approval.via)} of {name}" if approval.via else name
 
     def lines(width: int) -> list[Content]:
         head = Content.assemble(("◐ ", "$text-warning"), (shown(approval.tool), "bold"))
         return [
             spread(head, Content.styled(waited, "$text-warning"), width),
-            Content.styled(f"  {name}", MUTED).truncate(width, ellipsis=True),
+            Content.styled(f"  {who}", MUTED).truncate(width, ellipsis=True),
             Content.styled(f"  {glance(approval.input, 120)}", MUTED).truncate(width, ellipsis=True),
         ]
 

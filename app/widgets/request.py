@@ -41,13 +41,18 @@ def request_text(
     height: int,
     *,
     expanded: bool = False,
+    speaker: SessionState | None = None,
 ) -> RequestText:
-    """The dialog's text; long input values are folded to fit `height`, unless `expanded`."""
+    """The dialog's text; long input values are folded to fit `height`, unless `expanded`.
+
+    `session` is the one whose nets ask; `speaker` the one that made the call, if that is a subagent's.
+    """
+    speaker = speaker or session
     above = [_heading("WHAT WILL RUN"), *_unclear(request, width), *_what(request, width)]
     layout = lay_out(request.input, width - INDENT)
-    below = _below(request, session, now, width, airy=True)
+    below = _below(request, session, speaker, now, width, airy=True)
     if len(above) + layout.height + len(below) > height or request.preview:
-        below = _below(request, session, now, width, airy=False)
+        below = _below(request, session, speaker, now, width, airy=False)
     changes = _changes(request, width - INDENT)
     room = height - len(above) - len(below) - (1 if changes else 0)
     fits = cap_for([*layout.sizes, len(changes)], room)
@@ -116,13 +121,19 @@ def _changes(request: ApprovalState, width: int) -> list[Content]:
 
 
 def _below(
-    request: ApprovalState, session: SessionState | None, now: datetime, width: int, *, airy: bool
+    request: ApprovalState,
+    session: SessionState | None,
+    speaker: SessionState | None,
+    now: datetime,
+    width: int,
+    *,
+    airy: bool,
 ) -> list[Content]:
     room = _text_width(width)
     sections = [
         ("WHY IT ASKS", _why(request, session, room)),
         ("SO FAR", _so_far(request, session, now, room)),
-        ("THE AGENT SAYS", _says(session, room)),
+        ("THE AGENT SAYS", _says(speaker, room)),
         ("SESSION", _session(request, session, room)),
     ]
     lines: list[Content] = []
@@ -245,6 +256,7 @@ def _session(request: ApprovalState, session: SessionState | None, width: int) -
         Content.assemble(
             shown(request.agent or request.session), (f" ({shown(request.session)})", MUTED)
         ),
+        *([Content.assemble(("made by ", MUTED), (shown(request.via), "bold"))] if request.via else []),
         Content.assemble(("call ", MUTED), shown(request.call_id)),
     ]
     if session is not None and session.workdir:

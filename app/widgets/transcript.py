@@ -193,6 +193,7 @@ def call_lines(
     weight = "bold " if call.status in ("waiting", "running", "blocked", "failed") else ""
     left = Content.assemble(
         (f"{look.symbol} ", look.style),
+        (f"{shown(call.via)} ▸ " if call.via else "", MUTED),
         (name, weight + "$foreground"),
         (called, MUTED),
         (f"  {glance(call.input)}", MUTED),

@@ -6,7 +6,8 @@ session that started it, under an id that names the child.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, cast
 from uuid import uuid4
@@ -33,10 +34,10 @@ MAX_DEPTH = 8
 class Children(Protocol):
     """Makes the sessions of subagents."""
 
-    async def open(self, agent: Agent, call_id: str) -> Session:
+    def open(self, agent: Agent, call_id: str) -> AbstractAsyncContextManager[Session]:
         """A session of `agent` for the call `call_id`, its calls decided by the parent's gate.
 
-        Raises `ToolError` where there can be none.
+        It is closed at the end. Entering raises `ToolError` where there can be none.
         """
         ...
 
@@ -91,13 +92,14 @@ class OwnChildren:
         self._spawn = spawn
         self._depth = depth
 
-    async def open(self, agent: Agent, call_id: str) -> Session:
+    @asynccontextmanager
+    async def open(self, agent: Agent, call_id: str) -> AsyncGenerator[Session, None]:
         """See `Children.open`."""
         check_depth(agent, self._depth)
         child = f"{self._parent}/{agent.name}-{uuid4().hex[:6]}"
         gate = None if self._gate is None else ChildGate(self._gate, child)
         below = OwnChildren(child, gate, self._store, self._runtime, self._spawn, self._depth + 1)
-        return await agent.create_session(
+        session = await agent.create_session(
             child,
             gate=gate,
             store=self._store,
@@ -105,6 +107,8 @@ class OwnChildren:
             spawn=self._spawn,
             children=below,
         )
+        async with session:
+            yield session
 
 
 def check_depth(agent: Agent, depth: int) -> None:
@@ -143,7 +147,7 @@ def task_tool(agent: Agent, *, description: str | None = None) -> ModelTool:
 
 async def _work(children: Children, agent: Agent, prompt: str, ctx: ToolContext) -> str:
     ended: list[TurnEnd] = []
-    async with await children.open(agent, ctx.call_id) as session:
+    async with children.open(agent, ctx.call_id) as session:
         session.on_any(_follow(ctx.progress, ended))
         text = await session.prompt(prompt)
     last = ended[-1] if ended else None

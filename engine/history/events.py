@@ -178,7 +178,8 @@ class CallDecided(Record):
     """The gate's decision on one call, written before the tool starts.
 
     `outcome` is what enforce mode does. In shadow mode the call ran whatever it says. `input` is what
-    runs, `edited` whether a person changed it. `steps` were committed in this order.
+    runs, `edited` whether a person changed it. `steps` were committed in this order. `via` is the
+    subagent's session that made the call, for a call that is not the agent's own.
     """
 
     type: Literal["call.decided"] = "call.decided"
@@ -194,6 +195,7 @@ class CallDecided(Record):
     steps: tuple[StepRecord, ...] = ()
     approved_by: tuple[str, ...] = ()
     edited: bool = False
+    via: str | None = None
 
 
 class CallResult(Record):
@@ -219,7 +221,7 @@ class ApprovalRequested(Record):
     """A question to the operators, written before it is shown.
 
     `uninspectable` says why the call may do more than its names tell (G-51). `preview` is what its tool
-    said it would change, such as a file's diff, when the question was asked.
+    said it would change, such as a file's diff, when the question was asked. `via` is as for a decision.
     """
 
     type: Literal["approval.requested"] = "approval.requested"
@@ -237,6 +239,7 @@ class ApprovalRequested(Record):
     rule: RuleRecord | None = None
     uninspectable: str | None = None
     preview: str | None = None
+    via: str | None = None
 
 
 class ApprovalDecided(Record):

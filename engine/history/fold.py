@@ -259,6 +259,7 @@ def _decided(state: SessionState, event: JournalEvent, body: CallDecided) -> Non
             "rule": body.rule,
             "approved_by": body.approved_by,
             "names": body.names,
+            "via": body.via,
         }
     )
     replace_call(state, call, decided)
@@ -329,11 +330,14 @@ def _requested(state: SessionState, event: JournalEvent, body: ApprovalRequested
         rule=body.rule,
         uninspectable=body.uninspectable,
         preview=body.preview,
+        via=body.via,
     )
     call = find_call(state, body.call_id, UNDECIDED)
     if call is None:
         call = propose(state, event.at, body.call_id, body.called, body.input)
-    replace_call(state, call, call.model_copy(update={"status": "waiting", "names": body.names}))
+    replace_call(
+        state, call, call.model_copy(update={"status": "waiting", "names": body.names, "via": body.via})
+    )
 
 
 def _answered(

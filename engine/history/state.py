@@ -61,6 +61,7 @@ class ApprovalState(BaseModel):
     rule: RuleRecord | None = None
     uninspectable: str | None = None
     preview: str | None = None
+    via: str | None = None
 
 
 class CallState(BaseModel):
@@ -86,6 +87,7 @@ class CallState(BaseModel):
     names: tuple[str, ...] = ()
     output: str | None = None
     seconds: float | None = None
+    via: str | None = None
 
 
 class TranscriptEntry(BaseModel):

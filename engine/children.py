@@ -1,0 +1,114 @@
+"""Sessions of subagents under the hub: recorded and shown like any other, gated by their parent's nets.
+
+A child has no nets. Its calls are decided, and its questions asked, in the session at the top: the record
+of that one says what they did to the nets, the child's own what became of each call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from typing import NoReturn
+from uuid import uuid4
+
+from pydantic import JsonValue
+
+from .agents import Agent, Session
+from .agents.subagents import ChildGate, check_depth
+from .explained import ExplanationView
+from .gate.types import GateDecision, Mode, ResultRecord, ToggleResult, ToolResult
+from .history.events import CallResult, SessionOpened
+from .history.journal import JournalError
+from .hosted import HostedSession
+from .net import ToolCall
+from .records import decision_record
+
+Host = Callable[["HostedChild", Agent, "HostedChildren"], AbstractAsyncContextManager[Session]]
+"""Makes a child live while the context lasts: recorded, listed, its session running under the hub."""
+
+NOT_RECORDED = "The call was not run: it could not be recorded"
+
+
+class HostedChild(HostedSession):
+    """A subagent's session: what `parent` decides about its calls is recorded here too."""
+
+    def __init__(self, parent: HostedSession, agent: Agent) -> None:
+        super().__init__(
+            f"{agent.name}-{uuid4().hex[:6]}",
+            parent.journal,
+            parent.publish,
+            registry={},
+            active=None,
+            mode=parent.manager.mode,
+        )
+        self.parent = parent
+        self._gate = ChildGate(parent, self.id)
+
+    def opened(self, agent: Agent, by: str | None, source: dict[str, JsonValue] | None) -> SessionOpened:
+        """The event a child's journal begins with."""
+        origin = {"kind": "child", "parent": self.parent.id}
+        if self.parent.runtime is not None:
+            origin["workdir"] = str(self.parent.runtime.cwd)
+        return super().opened(agent, by, source).model_copy(update=origin)
+
+    async def decide(self, call: ToolCall) -> GateDecision:
+        """Have the parent decide, then record it. What cannot be recorded here does not run."""
+        decision = await self._gate.decide(call)
+        try:
+            await self.record(decision_record(replace(decision, steps=()), call.input))
+        except JournalError:
+            if not decision.block:
+                lost = ToolResult(call.tool_call_id, call.tool_name, call.input, is_error=True)
+                await self._gate.settle(lost, NOT_RECORDED, 0.0)
+            raise
+        return decision
+
+    async def settle(self, result: ToolResult, output: str, seconds: float) -> ResultRecord:
+        """Tell the parent's nets, then record the result here."""
+        outcome = await self._gate.settle(result, output, seconds)
+        await self.record(
+            CallResult(
+                call_id=result.tool_call_id,
+                tool=result.tool_name,
+                output=output,
+                is_error=result.is_error,
+                seconds=seconds,
+            )
+        )
+        self.note_settled(result.tool_call_id, output)
+        return outcome
+
+    def explain_call(self, call: ToolCall) -> ExplanationView:
+        """What the nets that judge it say of a call."""
+        return self.parent.explain_call(call)
+
+    async def toggle(self, net: str, active: bool, by: str) -> ToggleResult:
+        """Nothing to switch here."""
+        return ToggleResult(False, self._elsewhere)
+
+    async def set_mode(self, mode: Mode, by: str) -> NoReturn:
+        """Raises `JournalError`: the mode is the parent's."""
+        raise JournalError(self._elsewhere)
+
+    @property
+    def _elsewhere(self) -> str:
+        return f"'{self.id}' is a subagent's session: its calls are judged in '{self.parent.id}'"
+
+
+class HostedChildren:
+    """Makes the children of one hosted session."""
+
+    def __init__(self, parent: HostedSession, host: Host, depth: int = 1) -> None:
+        self._parent = parent
+        self._host = host
+        self._depth = depth
+
+    @asynccontextmanager
+    async def open(self, agent: Agent, call_id: str) -> AsyncGenerator[Session, None]:
+        """See `Children.open`."""
+        check_depth(agent, self._depth)
+        child = HostedChild(self._parent, agent)
+        below = HostedChildren(child, self._host, self._depth + 1)
+        async with self._host(child, agent, below) as session:
+            yield session
