@@ -318,6 +318,8 @@ class HostedSession:
                         finish_reason=event.finish_reason,
                         input_tokens=event.usage.input,
                         output_tokens=event.usage.output,
+                        cached_tokens=event.usage.cached,
+                        cost=event.usage.cost,
                     )
                 )
             case TurnEnd():

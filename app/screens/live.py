@@ -19,6 +19,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
+from ...engine.history.changes import dollars
 from ...engine.history.events import ApprovalDecided, ApprovalRequested, ApprovalWithdrawn, JournalEvent
 from ...engine.history.state import ApprovalState, SessionState, TranscriptEntry
 from ...engine.hub import Hub, HubEvent, Outcome
@@ -387,7 +388,8 @@ def _changes_queue(event: HubEvent) -> bool:
 def _tokens(state: SessionState) -> str:
     """What the model has read and written so far, once it has."""
     read, written = state.input_tokens, state.output_tokens
-    return f" · {amount(read)} in {amount(written)} out" if read or written else ""
+    paid = f" · {dollars(state.cost)}" if state.cost else ""
+    return f" · {amount(read)} in {amount(written)} out{paid}" if read or written else ""
 
 
 def _entitle(widget: Widget, title: str) -> None:

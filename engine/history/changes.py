@@ -71,6 +71,7 @@ def _headline(event: JournalEvent) -> Iterable[str]:
                 f"on {body.model}, {body.mode} mode",
                 f"fresh: {fresh}" if fresh else "",
                 f"dropped: {', '.join(body.dropped)}" if body.dropped else "",
+                f"asked again: {', '.join(body.asked_again)}" if body.asked_again else "",
                 _by(body.by),
             )
         case SessionStatus() as body:
@@ -78,7 +79,8 @@ def _headline(event: JournalEvent) -> Iterable[str]:
         case MessageAdded() as body:
             return _message_headline(body)
         case StepEnded() as body:
-            return body.finish_reason, f"{body.input_tokens} tokens in, {body.output_tokens} out"
+            paid = f", {dollars(body.cost)}" if body.cost else ""
+            return body.finish_reason, f"{body.input_tokens} tokens in, {body.output_tokens} out{paid}"
         case CallDecided() as body:
             return _decision_headline(body)
         case CallResult() as body:
@@ -169,6 +171,9 @@ def _opened(event: JournalEvent, after: SessionState) -> Iterable[str]:
                 yield f"{key}: dropped"
             for key in body.forgot:
                 yield f"{key}: notes forgotten"
+            for call_id in body.asked_again:
+                call = after.calls.get(call_id)
+                yield f"asked again: {'unknown' if call is None else call.tool} (call {call_id})"
         case _:
             pass
 
@@ -265,4 +270,12 @@ def _pending(before: SessionState, event: JournalEvent, after: SessionState) -> 
 def _spent(before: SessionState, after: SessionState) -> Iterable[str]:
     used = after.input_tokens - before.input_tokens, after.output_tokens - before.output_tokens
     if any(used):
-        yield f"model: {used[0]} tokens in, {used[1]} out"
+        cost = after.cost - before.cost
+        yield f"model: {used[0]} tokens in, {used[1]} out" + (f", {dollars(cost)}" if cost > 0 else "")
+
+
+def dollars(cost: float) -> str:
+    """An amount in US dollars: `$1.25`, `$0.0042`, `<$0.0001`."""
+    if 0 < cost < 0.0001:
+        return "<$0.0001"
+    return f"${cost:.2f}" if cost >= 0.1 else f"${cost:.4f}"

@@ -115,7 +115,8 @@ class SessionResumed(Record):
 
     Its nets stay where they were, but for `nets`, which start fresh because they are new or have
     changed, and `dropped`, which are gone; those in `forgot` lost what their callbacks had noted.
-    `active` are all that are active from here on, in order of activation. Without `source` that of before
+    `active` are all that are active from here on, in order of activation. `asked_again` are calls that
+    the gate had not decided when the host died, and gets to decide now. Without `source` that of before
     holds.
     """
 
@@ -131,6 +132,7 @@ class SessionResumed(Record):
     workdir: str | None = None
     by: str | None = None
     source: dict[str, JsonValue] | None = None
+    asked_again: tuple[str, ...] = ()
 
 
 class SessionStatus(Record):
@@ -166,12 +168,14 @@ class MessageAdded(Record):
 
 
 class StepEnded(Record):
-    """One model call ended; tokens in and out."""
+    """One model call ended: tokens in and out, `cached_tokens` of those in; `cost` in US dollars."""
 
     type: Literal["step"] = "step"
     finish_reason: str
     input_tokens: int = 0
     output_tokens: int = 0
+    cached_tokens: int = 0
+    cost: float = 0.0
 
 
 class CallDecided(Record):

@@ -116,6 +116,7 @@ def _apply(state: SessionState, event: JournalEvent) -> None:
         case StepEnded():
             state.input_tokens += body.input_tokens
             state.output_tokens += body.output_tokens
+            state.cost += body.cost
         case CallDecided():
             _decided(state, event, body)
         case CallResult():
@@ -163,7 +164,9 @@ def _resumed(state: SessionState, event: JournalEvent, body: SessionResumed) -> 
     state.phase, state.error = "idle", None
     reopen(state)
     by = f" by {body.by}" if body.by else ""
-    say(state, "note", event.at, f"resumed{by}", body.by)
+    calls = len(body.asked_again)
+    again = f"; {calls} {'call is' if calls == 1 else 'calls are'} asked again" if calls else ""
+    say(state, "note", event.at, f"resumed{by}{again}", body.by)
 
 
 def _fresh(event: JournalEvent, records: Iterable[NetRecord]) -> dict[str, NetState]:

@@ -131,6 +131,7 @@ class SessionState(BaseModel):
     transcript: list[TranscriptEntry] = []
     input_tokens: int = 0
     output_tokens: int = 0
+    cost: float = 0.0
 
 
 class SessionSummary(BaseModel):

@@ -186,7 +186,10 @@ class TestStreaming:
         state = release_bot()
         state.input_tokens, state.output_tokens = 12_345, 678
         async with stage(state) as on:
-            assert "scripted · 12k in 678 out" in on.painted()
+            assert "scripted · 12k in 678 out ─" in on.painted()
+        state.cost = 0.0312
+        async with stage(state) as on:
+            assert "scripted · 12k in 678 out · $0.0312" in on.painted()
 
     async def test_the_end_stays_in_view_unless_scrolled_up(self) -> None:
         """New entries are followed at the end; who scrolled up keeps reading."""

@@ -52,6 +52,9 @@ def measure() -> Iterator[tuple[str, float, str]]:
             asyncio.run(_idle_memory(Path(folder) / "idle.db")) / 1000,
             "KB (goal ≤ 100)",
         )
+    ticks = asyncio.run(_busy_console())
+    yield "console with 10 working sessions, a 10 ms tick, median", ticks[len(ticks) // 2] * 1000, "ms"
+    yield "the same, slowest 1 %", ticks[len(ticks) * 99 // 100] * 1000, "ms"
     yield (
         f"transcript of {MESSAGES:,} messages opened",
         median(asyncio.run(_open_transcript()) for _ in range(REPEATS)) * 1000,
@@ -110,6 +113,39 @@ async def _idle_memory(database: Path) -> float:
     finally:
         tracemalloc.stop()
         await hub.close()
+
+
+async def _busy_console() -> list[float]:
+    """How long a sleep of 10 ms takes while ten agents stream, call tools and are painted; sorted."""
+
+    def reply(messages: Sequence[Message]) -> Reply:
+        return T(*(f"word {n} of many " for n in range(20))) + C(work={"number": len(messages)})
+
+    agent = Agent(ScriptedModel(reply, delay=0.02), tools=[work], max_steps=1_000)
+    registry = compile_rules(RULES).registry
+
+    async def start(hub: Hub) -> None:
+        for number in range(10):
+            session = await hub.open_session(
+                agent,
+                registry=registry,
+                active=["limit-work-100000", "block-rm"],
+                session_id=f"agent-{number}",
+            )
+            await hub.send(session, "go")
+
+    ticks: list[float] = []
+    with tempfile.TemporaryDirectory() as folder:
+        hub = Hub.open(Path(folder) / "busy.db")
+        app = InterlockConsole(hub, operator="bench", start=start)
+        async with app.run_test(size=(120, 40)):
+            await asyncio.sleep(2)
+            end = time.perf_counter() + 6
+            while (begun := time.perf_counter()) < end:
+                await asyncio.sleep(0.01)
+                ticks.append(time.perf_counter() - begun)
+        await hub.close()
+    return sorted(ticks)
 
 
 async def _open_transcript() -> float:

@@ -9,11 +9,12 @@ import sqlite3
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from interlock.engine.agents import Agent, C, Reply, ScriptedModel, T, tool
+from interlock.engine.agents import Agent, C, Reply, ScriptedModel, T, Usage, tool
 from interlock.engine.history.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -23,6 +24,7 @@ from interlock.engine.history.events import (
     MessageAdded,
     ModeChanged,
     NetToggled,
+    StepEnded,
 )
 from interlock.engine.history.fold import fold
 from interlock.engine.history.queries import open_reader
@@ -369,3 +371,16 @@ class TestUninspectable:
         assert (request.uninspectable is None) == clear
         await hub.decide(request.id, approved=False, by="maria")
         await hub.wait(session)
+
+
+class TestUsage:
+    async def test_tokens_and_cost_add_up_in_the_record(self, hub: Hub, shop: Shop) -> None:
+        """What each model call cost is kept with its step, and the state has the sum (A-27)."""
+        paid = Usage(input=100, output=20, cached=60, cost=0.25)
+        session = await start(hub, shop, replace(C(test={}), usage=paid), replace(T("done"), usage=paid))
+        await hub.wait(session)
+        state = await hub.session(session)
+        assert (state.input_tokens, state.output_tokens, state.cost) == (200, 40, 0.5)
+        steps = bodies(hub, session, StepEnded)
+        assert [(s.cached_tokens, s.cost) for s in steps] == [(60, 0.25), (60, 0.25)]
+        assert fold(await hub.recorded(session)).cost == 0.5

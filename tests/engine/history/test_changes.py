@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.engine.history.changes import changes, headline, input_head, shortened
+from interlock.engine.history.changes import changes, dollars, headline, input_head, shortened
 from interlock.engine.history.events import (
     ApprovalDecided,
     ApprovalWithdrawn,
@@ -212,3 +212,19 @@ class TestHeadline:
         assert shortened("abcdef", 4) == "abc…"
         assert input_head({"name": "Größe"}) == '{"name": "Größe"}'
         assert input_head({}) == ""
+
+
+class TestCosts:
+    @pytest.mark.parametrize(
+        ("cost", "shown"),
+        [
+            (0.00001, "<$0.0001"),
+            (0.0312, "$0.0312"),
+            (0.1, "$0.10"),
+            (12.344, "$12.34"),
+            (0.0, "$0.0000"),
+        ],
+    )
+    def test_dollars(self, cost: float, shown: str) -> None:
+        """Small amounts keep digits that matter; nothing spent is never shown as something."""
+        assert dollars(cost) == shown
