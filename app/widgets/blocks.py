@@ -37,13 +37,15 @@ def _parsed(style: str | Style) -> Style:
 class Block:
     """Lines that belong together. The same `stamp` under the same `key` promises the same lines.
 
-    `lines` is called with a width in cells and returns lines no wider than it.
+    `lines` is called with a width in cells and returns lines no wider than it. `height` gives their
+    number for a width where that is cheaper than making them: of a long list most are never painted.
     """
 
     key: str
     stamp: Hashable
     lines: Lines
     selectable: bool = True
+    height: Callable[[int], int] | None = None
 
 
 class BlockList(ScrollView, can_focus=True, inherit_bindings=False):
@@ -187,7 +189,9 @@ class BlockList(ScrollView, can_focus=True, inherit_bindings=False):
     # Where things are
 
     def _measure(self, block: Block) -> int:
-        return len(block.lines(self._width)) if self._width else 1
+        if not self._width:
+            return 1
+        return len(block.lines(self._width)) if block.height is None else block.height(self._width)
 
     def _place(self) -> None:
         self._ends = list(accumulate(self._heights))

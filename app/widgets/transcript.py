@@ -127,17 +127,32 @@ def entry_block(key: str, entry: TranscriptEntry, agent: str, flow: Flow, now: d
     if entry.kind == "note":
         return Block(key, text, lambda width: _note(text, width))
     column = label_column(agent)
-    if entry.kind == "user":
-        return Block(key, text, lambda width: _message(entry.by or "user", text, USER, width, column))
-    return Block(key, text, lambda width: _message(agent or "assistant", text, ASSISTANT, width, column))
+    who, style = (entry.by or "user", USER) if entry.kind == "user" else (agent or "assistant", ASSISTANT)
+    return Block(
+        key,
+        text,
+        lambda width: _message(who, text, style, width, column),
+        height=lambda width: _message_height(text, width, column),
+    )
+
+
+def _message_room(width: int, column: int) -> tuple[int, bool]:
+    """Cells for the words of a message, and whether its speaker has to stand above them."""
+    room = width - column
+    return (width - 2, True) if room < 40 else (room, False)
+
+
+def _message_height(text: str, width: int, column: int) -> int:
+    """How many lines `_message` makes."""
+    room, narrow = _message_room(width, column)
+    rows = len(wrap_all(shown_lines(text[: room * LONG_MESSAGE]), room))
+    cut = rows > LONG_MESSAGE or len(text) > room * LONG_MESSAGE
+    return 1 + narrow + min(rows, LONG_MESSAGE) + cut
 
 
 def _message(who: str, text: str, style: str, width: int, column: int, end: str = "") -> list[Content]:
     label = clip(shown(who), column - 2)
-    room = width - column
-    narrow = room < 40
-    if narrow:
-        room = width - 2
+    room, narrow = _message_room(width, column)
     over = len(text) - room * LONG_MESSAGE
     rows = wrap_all(shown_lines(text[: room * LONG_MESSAGE] + end), room)
     hidden = max(0, len(rows) - LONG_MESSAGE)
@@ -177,7 +192,12 @@ def call_block(key: str, call: CallState, flow: Flow, now: datetime) -> Block:
     heard = flow.heard.get(call.call_id)
     quiet = age(seconds_between(heard, now)) if last and heard is not None else ""
     stamp = (call.status, call.outcome, call.reason, call.names, call.approved_by, waited, last, quiet)
-    return Block(key, stamp, lambda width: call_lines(call, width, waited=waited, last=last, quiet=quiet))
+    return Block(
+        key,
+        stamp,
+        lambda width: call_lines(call, width, waited=waited, last=last, quiet=quiet),
+        height=lambda width: 1 + len(_reasons(call, width)) + len(last) + _output_height(call, width),
+    )
 
 
 def call_lines(
@@ -199,10 +219,7 @@ def call_lines(
         (f"  {glance(call.input)}", MUTED),
     )
     lines = [spread(left, _standing(call, waited), width)]
-    if call.outcome in ("block", "ask") and call.status != "blocked" and call.reason:
-        lines += _reason(call, width, "S", "would block: " if call.outcome == "block" else "would ask: ")
-    elif call.status == "blocked":
-        lines += _reason(call, width, "", "")
+    lines += _reasons(call, width)
     for line in last:
         newest = line is last[-1] and quiet not in ("", "0:00")
         tail = Content.styled(f"{quiet} ago" if newest else "", MUTED)
@@ -210,6 +227,15 @@ def call_lines(
     if call.output and call.status in ("done", "failed"):
         lines += _output_head(call.output, width, failed=call.status == "failed")
     return lines
+
+
+def _reasons(call: CallState, width: int) -> list[Content]:
+    """Why a call was blocked, or in shadow mode would have been or would have been asked for."""
+    if call.status == "blocked":
+        return _reason(call, width, "", "")
+    if call.outcome in ("block", "ask") and call.reason:
+        return _reason(call, width, "S", "would block: " if call.outcome == "block" else "would ask: ")
+    return []
 
 
 def _standing(call: CallState, waited: str) -> Content:
@@ -244,10 +270,25 @@ def _reason(call: CallState, width: int, symbol: str, prefix: str) -> list[Conte
     return lines
 
 
+def _output_height(call: CallState, width: int) -> int:
+    """How many lines `_output_head` makes."""
+    if not call.output or call.status not in ("done", "failed"):
+        return 0
+    rows = min(call.output[: width * 12].rstrip("\n").count("\n") + 1, HEAD_LINES)
+    if _lines_in(call.output) <= HEAD_LINES:
+        return rows
+    return min(rows, HEAD_LINES - 1) + 2 if call.status == "failed" else rows + 1
+
+
+def _lines_in(output: str) -> int:
+    """Lines of an output; beyond the first 200,000 characters they are not counted."""
+    return output.count("\n", 0, 200_000) + 1 - output.endswith("\n")
+
+
 def _output_head(output: str, width: int, *, failed: bool) -> list[Content]:
     head = output[: width * 12]
     rows = shown_lines(head.rstrip("\n"))
-    total = output.count("\n", 0, 200_000) + 1 - output.endswith("\n")
+    total = _lines_in(output)
     bar = "  │ "
     style = "$text-error" if failed else MUTED
     picked = rows[:HEAD_LINES]
