@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias, TypeVar, cast
+from typing import TypeAlias, TypeVar
 
 from ..engine.agents import (
     Agent,
@@ -16,9 +17,7 @@ from ..engine.agents import (
     Model,
     Runtime,
     Tool,
-    tool,
 )
-from ..engine.agents import tools as ready_made
 from ..engine.agents.tool import tool_table
 from ..engine.hub import Hub
 from ..engine.net import NetError
@@ -26,6 +25,8 @@ from ..rules import RuleError, RuleSet, load_rules
 from ..rules.library import LIBRARY
 from .agent_runtime import RuntimeOptionsError, make_runtime
 from .agent_spec import AgentSpec, AgentSpecError, LocalOptions
+from .agent_subagents import Subagent, clashes, prepare_subagents
+from .agent_tools import named_tools
 from .imported import ImportedError, imported, where_it_broke
 
 NO_RULES = (
@@ -89,23 +90,25 @@ class _Parts:
     model: Model | None
     tools: tuple[Tool, ...] | None
     runtime: Runtime | None
+    subagents: tuple[Subagent, ...]
 
     def put_into(self, base: Agent) -> Agent:
-        """`base` with what the spec says. Its store and gate do not matter: the hub brings its own."""
+        """`base` with what the spec says, the rest of it as it was."""
         spec = self.spec
         said = (self.model, self.tools, self.runtime, spec.name, spec.system_prompt, spec.send_mode)
-        if all(part is None for part in (*said, spec.limits.max_steps)):
+        if all(part is None for part in (*said, spec.limits.max_steps)) and not self.subagents:
             return base
-        return Agent(
-            self.model or base.model,
-            name=spec.name or base.name,
-            system_prompt=base.system_prompt if spec.system_prompt is None else spec.system_prompt,
-            tools=base.tools if self.tools is None else self.tools,
-            runtime=self.runtime or base.runtime,
-            max_steps=spec.limits.max_steps or base.max_steps,
-            send_mode=spec.send_mode or base.send_mode,
-            follow_up=base.follow_up,
-        )
+        agent = copy.copy(base)
+        agent.model = self.model or base.model
+        agent.runtime = self.runtime or base.runtime
+        agent.name = spec.name or base.name
+        agent.system_prompt = base.system_prompt if spec.system_prompt is None else spec.system_prompt
+        agent.max_steps = spec.limits.max_steps or base.max_steps
+        agent.send_mode = spec.send_mode or base.send_mode
+        tools = base.tools if self.tools is None else self.tools
+        tasks = (subagent.as_tool(agent.model, agent.runtime) for subagent in self.subagents)
+        agent._table = tool_table((*tools, *tasks))  # an agent's tools are set where it is made, as here
+        return agent
 
 
 def prepare(spec: AgentSpec) -> Prepared:
@@ -134,20 +137,15 @@ def prepare(spec: AgentSpec) -> Prepared:
     rules = attempt(lambda: _rules(spec, made))
     model = attempt(lambda: _model(spec))
     tools = attempt(lambda: _tools(spec))
+    subagents = attempt(lambda: prepare_subagents(spec))
     runtime = attempt(lambda: None if spec.runtime is None else make_runtime(spec.runtime))
     if problems or rules is None:
         raise AgentSpecError(problems) from (causes[0] if causes else None)
-    parts = _Parts(spec, model, tools, runtime)
+    parts = _Parts(spec, model, tools, runtime, subagents or ())
     if made is None:
         assert model is not None
         return Prepared(spec, rules, Agent(model, tools=tools or ()), parts)
     return Prepared(spec, rules, made, parts)
-
-
-def ready_made_tools() -> dict[str, Tool]:
-    """The tools that come with Interlock, by the name an agent knows them by."""
-    exported = (getattr(ready_made, name) for name in ready_made.__all__)
-    return tool_table([each for each in exported if hasattr(each, "execute")])
 
 
 def _rules(spec: AgentSpec, made: object) -> RuleSet:
@@ -197,40 +195,18 @@ def _model(spec: AgentSpec) -> Model | None:
 def _tools(spec: AgentSpec) -> tuple[Tool, ...] | None:
     if spec.tools is None and spec.agent is not None:
         return None
-    known = ready_made_tools()
-    problems: list[str] = []
-    found: list[Tool] = []
     wanted = DEFAULT_TOOLS if spec.tools is None else spec.tools
-    unknown = [name for name in wanted if ":" not in name and name not in known]
-    if unknown:
-        problems.append(
-            f"tools: unknown {', '.join(unknown)}; known: {', '.join(known)}, or package.module:function"
-        )
-    for name in wanted:
-        if name in known:
-            found.append(known[name])
-        elif ":" in name:
-            try:
-                found.append(_imported_tool(name, spec))
-            except ValueError as error:
-                problems.append(f"tools: {error}")
+    problems = clashes(spec, wanted)
+    tools: tuple[Tool, ...] = ()
+    try:
+        others = [name for name in wanted if not clashes(spec, [name])]
+        tools = named_tools(others, spec.import_from)
+    except AgentSpecError as error:
+        problems.extend(error.problems)
+    problems.extend(clashes(spec, (tool.name for tool in tools)))
     if problems:
         raise AgentSpecError(problems)
-    return tuple(tool_table(found).values())
-
-
-def _imported_tool(name: str, spec: AgentSpec) -> Tool:
-    thing = imported(name, spec.import_from)
-    if all(hasattr(thing, attribute) for attribute in ("name", "description", "parameters", "execute")):
-        return cast("Tool", thing)
-    if not inspect.isfunction(thing):
-        raise ImportedError(
-            f"{name}: expected a function or a tool made with @tool, found {type(thing).__name__}"
-        )
-    try:
-        return tool(thing)
-    except TypeError as error:
-        raise ImportedError(f"{name}: {error}") from error
+    return tools
 
 
 def _imported_agent(spec: AgentSpec) -> Agent | Make | None:
@@ -274,6 +250,8 @@ def _check_agent(spec: AgentSpec, agent: Agent, problems: list[str]) -> None:
             agent.model.check_environment()
         except AgentError as error:
             problems.append(str(error))
+    if spec.tools is None:
+        problems.extend(clashes(spec, (tool.name for tool in agent.tools)))
     if isinstance(spec.runtime, LocalOptions) and not isinstance(agent.runtime, LocalRuntime):
         problems.append(
             f"workdir: {spec.agent} brings a {type(agent.runtime).__name__}, and tools would run "

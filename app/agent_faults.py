@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -19,11 +20,28 @@ _EXPECTED = {
     "int_type": "a whole number",
     "string_type": "text in quotes",
     "path_type": "a path in quotes",
+    "dict_type": "a table",
+    "mapping_type": "a table",
     "tuple_type": "a list, in [ ]",
     "model_attributes_type": "a table",
     "model_type": "a table",
     "model_attributes_error": "a table",
 }
+_EXPECTED_KEYS = {
+    "subagents": "names of up to 59 letters, digits, '_' and '-'",
+    "files": "paths of files",
+}
+_SHARED = "it works in the agent's runtime, under the session's rules and in its mode; leave this out"
+_NO_SUBAGENTS_KEYS = {
+    **dict.fromkeys(("runtime", *(key for kind in KINDS.values() for key in kind.model_fields)), _SHARED),
+    **dict.fromkeys(("rules", "active", "gate", "mode", "explain_blocks"), _SHARED),
+    "subagents": "give the agent all of them, or put a tool made with task_tool into this one's tools",
+    "name": "it has the name of its table, [subagents.NAME]",
+    "agent": "an Agent of a module does tasks as a tool made with task_tool, among the agent's tools",
+    "task": "it gets its tasks from the agent",
+}
+"""What a subagent's table may not say, and why, or what to do instead."""
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
 _SECRET = re.compile(r"key|token|secret|password", re.IGNORECASE)
 
 
@@ -35,6 +53,13 @@ def describe_errors(error: ValidationError, model: type[BaseModel]) -> Iterator[
         match found["type"]:
             case "extra_forbidden":
                 yield keys, *_unknown(keys, model, found["loc"])
+            case "string_pattern_mismatch" if keys[-1] == "[key]":
+                # pydantic's word for a key that is wrong itself.
+                *_, table, _, _ = keys
+                expected = _EXPECTED_KEYS[str(table)]
+                yield keys[:-1], f"{dotted(keys[:-2])}: expected {expected}, found {_found(found)}", ""
+            case "missing":
+                yield keys, f"{where}: there is none", "the agent's model reads there what it is for"
             case "union_tag_invalid":
                 keys = (*keys, "kind")
                 given = found["input"].get("kind") if isinstance(found["input"], dict) else found["input"]
@@ -61,8 +86,17 @@ def describe_errors(error: ValidationError, model: type[BaseModel]) -> Iterator[
 
 
 def dotted(keys: Keys) -> str:
-    """`('tools', 1)` as `tools[1]`, `('limits', 'max_steps')` as `limits.max_steps`."""
-    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).removeprefix(".")
+    """`('tools', 1)` as `tools[1]`, `('limits', 'max_steps')` as `limits.max_steps`.
+
+    A key that TOML wants in quotes has them.
+    """
+    return "".join(map(_dotted, keys)).removeprefix(".")
+
+
+def _dotted(key: str | int) -> str:
+    if isinstance(key, int):
+        return f"[{key}]"
+    return f".{key if _BARE.fullmatch(key) else json.dumps(key, ensure_ascii=False)}"
 
 
 def _keys(loc: Sequence[str | int]) -> Keys:
@@ -92,21 +126,26 @@ def _expected_text(keys: Keys) -> str:
 def _unknown(keys: Keys, model: type[BaseModel], loc: Sequence[str | int]) -> tuple[str, str]:
     """The message and the remedy for a key there is not."""
     key = str(keys[-1])
+    home = "limits"
     match loc:
-        case ("limits", _):
+        case ("limits", _) | ("subagents", _, "limits", _):
             table = Limits
         case ("runtime", kind, _):
             table = KINDS[str(kind)]
+        case ("subagents", _, _):
+            if key in _NO_SUBAGENTS_KEYS:
+                return f"{dotted(keys)}: a subagent has no '{key}' of its own", _NO_SUBAGENTS_KEYS[key]
+            home = dotted((*keys[:-1], "limits"))
+            _, table = get_args(model.model_fields["subagents"].annotation)
         case _:
             table = model
     known = list(table.model_fields)
     message = f"unknown key '{dotted(keys)}'"
-    for place, other in (("limits", Limits), *((f"kind = '{k}'", m) for k, m in KINDS.items())):
-        if key in other.model_fields and key != "kind":
-            belongs = (
-                "in the table [limits]" if place == "limits" else f"in the table [runtime] with {place}"
-            )
-            return message, f"it belongs {belongs}"
+    if key in Limits.model_fields:
+        return message, f"it belongs in the table [{home}]"
+    for kind, options in KINDS.items():
+        if key in options.model_fields and key != "kind":
+            return message, f"it belongs in the table [runtime] with kind = '{kind}'"
     if _SECRET.search(key):
         return message, "a secret does not belong in an agent file; put it into the environment"
     if close := get_close_matches(key, known, n=2, cutoff=0.7):

@@ -6,29 +6,39 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, ValidationError
 
 from ..rules import Problem
-from .agent_faults import Keys, describe_errors
-from .agent_spec import BASE, AgentSpec, AgentSpecError, absolute
+from .agent_faults import Keys, describe_errors, dotted
+from .agent_spec import BASE, AgentSpec, AgentSpecError, SubagentName, SubagentSpec, absolute
 
 MAX_FILE_BYTES = 1_000_000
 _NO_WAIT: int = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-_HEADER = re.compile(r"\s*\[+\s*([^\]]+?)\s*\]+")
-_KEY = re.compile(r"""\s*([\w\-.'" \t]+?)\s*=""")
+_PART = r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|[\w-]+)"""
+_DOTTED = rf"({_PART}(?:[ \t]*\.[ \t]*{_PART})*)"
+_HEADER = re.compile(rf"\s*\[{{1,2}}[ \t]*{_DOTTED}[ \t]*\]{{1,2}}")
+_KEY = re.compile(rf"\s*{_DOTTED}[ \t]*=")
 _HIDDEN = " = …"
 """What a message shows of a value: a secret in the wrong place is not painted on a screen."""
+
+
+class SubagentTable(SubagentSpec):
+    """The keys of a table `[subagents.NAME]`."""
+
+    system_prompt_file: Annotated[Path, AfterValidator(absolute)] | None = None
 
 
 class AgentFile(AgentSpec):
     """The keys of an agent file: those of a spec, and one that stands for the text of another file."""
 
     system_prompt_file: Annotated[Path, AfterValidator(absolute)] | None = None
+    # A spec is frozen, so a narrower type can stand here.
+    subagents: Mapping[SubagentName, SubagentTable] = {}  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 def load_agent_file(path: Path) -> AgentSpec:
@@ -55,22 +65,38 @@ def load_agent_file(path: Path) -> AgentSpec:
 
 
 def _as_spec(path: Path, text: str, file: AgentFile, here: Path) -> AgentSpec:
-    said = file.model_dump(exclude_unset=True, exclude={"system_prompt_file"})
-    if file.system_prompt_file is not None:
-        keys = ("system_prompt_file",)
-        if file.system_prompt is not None:
-            message = "system_prompt_file: there is a system_prompt too; keep one of them"
-            raise AgentSpecError([str(_problem(path, text, keys, message))])
-        prompt = _text(file.system_prompt_file, "a text file")
-        if isinstance(prompt, Problem):
-            message = f"system_prompt_file: {prompt.where}: {prompt.message}"
-            raise AgentSpecError([str(_problem(path, text, keys, message, prompt.remedy))])
-        said["system_prompt"] = prompt
+    said = file.model_dump(exclude_unset=True)
+    problems: list[Problem] = []
+    _read_prompt(path, text, (), said, problems)
+    for name, subagent in said.get("subagents", {}).items():
+        _read_prompt(path, text, ("subagents", name), subagent, problems)
+    if problems:
+        raise AgentSpecError(map(str, problems))
     if file.name is None and file.agent is None and _NAME.fullmatch(path.stem):
         said["name"] = path.stem
     if "import_from" not in said:
         said["import_from"] = [here]
     return AgentSpec.model_validate(said)
+
+
+def _read_prompt(
+    path: Path, text: str, table: Keys, said: dict[str, Any], problems: list[Problem]
+) -> None:
+    """Put the text for the file that a table names as its system prompt."""
+    file: Path | None = said.pop("system_prompt_file", None)
+    if file is None:
+        return
+    keys = (*table, "system_prompt_file")
+    if "system_prompt" in said:
+        message = f"{dotted(keys)}: there is a system_prompt too; keep one of them"
+        problems.append(_problem(path, text, keys, message))
+        return
+    prompt = _text(file, "a text file")
+    if isinstance(prompt, Problem):
+        message = f"{dotted(keys)}: {prompt.where}: {prompt.message}"
+        problems.append(_problem(path, text, keys, message, prompt.remedy))
+    else:
+        said["system_prompt"] = prompt
 
 
 def _text(path: Path, expected: str) -> str | Problem:
@@ -143,13 +169,20 @@ class _Place(NamedTuple):
 
 
 def _place(text: str, keys: Keys) -> _Place:
-    """The key in the file that comes nearest to `keys`; line 0 if none does."""
+    """The first key in the file that comes nearest to `keys`; line 0 if none does."""
     wanted = [str(key) for key in keys if isinstance(key, str)]
-    found = _Place(0, 1, 0, "", [])
+    found, shared = _Place(0, 1, 0, "", []), 0
     for place in _file_keys(text):
-        if place.path == wanted[: len(place.path)] and len(place.path) > len(found.path):
-            found = place
+        both = _shared(place.path, wanted)
+        if both > shared:
+            found, shared = place, both
     return found
+
+
+def _shared(path: list[str], wanted: list[str]) -> int:
+    """How many keys two paths begin with alike."""
+    pairs = zip(path, wanted, strict=False)
+    return next((n for n, (one, other) in enumerate(pairs) if one != other), min(len(path), len(wanted)))
 
 
 def _file_keys(text: str) -> Iterator[_Place]:
@@ -176,4 +209,4 @@ def _file_keys(text: str) -> Iterator[_Place]:
 
 
 def _parts(key: str) -> list[str]:
-    return [part.strip().strip("\"'") for part in key.split(".")]
+    return [part[1:-1] if part[0] in "\"'" else part for part in re.findall(_PART, key)]

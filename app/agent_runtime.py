@@ -44,7 +44,9 @@ def make_runtime(options: Options) -> Runtime:
                 env=_variables(options.env),
             )
         case JustBashOptions(workdir=inside):
-            return JustBashRuntime(inside or just_bash.DIRECTORY)
+            return JustBashRuntime(
+                inside or just_bash.DIRECTORY, files=options.files, env=_variables(options.env)
+            )
         case VercelOptions(workdir=inside):
             # The runtime itself looks for the package when it is first used, which is late for a remedy.
             if find_spec("vercel") is None:

@@ -7,8 +7,9 @@ directory and another process.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from pathlib import Path
+import posixpath
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
@@ -21,10 +22,12 @@ from pydantic import (
     StrictBool,
     StrictInt,
     ValidationInfo,
+    field_validator,
 )
 
 from ..engine.agents import SendMode
 from ..engine.agents.model_url import parse_model_name
+from ..engine.agents.runtime import just_bash
 from ..engine.gate.types import Mode
 
 BASE = "base"
@@ -72,6 +75,11 @@ def _as_table(value: object) -> object:
     return {"kind": "local", **value} if isinstance(value, dict) else value
 
 
+def _inside(*parts: str) -> PurePosixPath:
+    """A path of the shell in memory, where `//` at the beginning means nothing else than `/`."""
+    return PurePosixPath("/" + posixpath.normpath(posixpath.join(*parts)).lstrip("/"))
+
+
 AbsolutePath = Annotated[Path, AfterValidator(absolute)]
 InsidePath = Annotated[str, Field(pattern=r"^/[^\x00]*$")]
 """A path on the runtime's own machine, not on this one."""
@@ -101,10 +109,35 @@ class SandboxOptions(_Frozen):
 
 
 class JustBashOptions(_Frozen):
-    """Tools run in a shell interpreted here, on files in memory."""
+    """Tools run in a shell interpreted here, on files in memory: `files` maps paths to texts, relative
+    ones start at the working directory. `env` as for `sandbox`.
+    """
 
     kind: Literal["just-bash"] = "just-bash"
     workdir: InsidePath | None = None
+    files: Mapping[Annotated[str, Field(pattern=r"^[^\x00]*[^\x00/]$")], str] = {}
+    env: Names = ()
+
+    @field_validator("files")
+    @classmethod
+    def _each_has_a_place(cls, files: Mapping[str, str], info: ValidationInfo) -> Mapping[str, str]:
+        """Where a file is, no directory is: just-bash itself would take one for the other."""
+        workdir = info.data.get("workdir") or just_bash.DIRECTORY
+        taken: dict[PurePosixPath, str] = {}
+        for name in files:
+            path = _inside(workdir, name)
+            if path in taken:
+                raise ValueError(f"'{taken[path]}' and '{name}' are the same file; keep one of them")
+            taken[path] = name
+        directories = {above: f"'{name}'" for path, name in taken.items() for above in path.parents}
+        here = _inside(workdir)
+        directories |= dict.fromkeys((here, *here.parents), "the working directory")
+        for path, name in taken.items():
+            if path in directories:
+                raise ValueError(
+                    f"'{name}' cannot be a file: {directories[path]} needs a directory there"
+                )
+        return files
 
 
 class VercelOptions(_Frozen):
@@ -135,6 +168,32 @@ class Limits(_Frozen):
     max_steps: Annotated[StrictInt, Field(ge=1)] | None = None
 
 
+class SubagentSpec(_Frozen):
+    """An agent that another one has do tasks, through a tool `task_<name>`.
+
+    It works in that agent's runtime, under the session's rules. Without a `model` it has that agent's;
+    `description` is what that agent's model knows of it.
+    """
+
+    description: Annotated[str, Field(pattern=r"\S")]
+    model: Annotated[str, AfterValidator(_readable_model)] | None = None
+    api_base: Annotated[str, AfterValidator(_plain_url)] | None = None
+    system_prompt: str | None = None
+    tools: Names = ()
+    limits: Limits = Limits()
+
+    @field_validator("api_base")
+    @classmethod
+    def _of_its_own_model(cls, api_base: str | None, info: ValidationInfo) -> str | None:
+        if api_base is not None and info.data.get("model", "") is None:
+            raise ValueError("an address is a model's; name the model too")
+        return api_base
+
+
+SubagentName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,58}$")]
+"""With `task_` before it, a name that every provider takes for a tool."""
+
+
 class AgentSpec(_Frozen):
     """See the module. What is `None` is up to the agent, or has a default where it is used.
 
@@ -150,6 +209,7 @@ class AgentSpec(_Frozen):
     api_base: Annotated[str, AfterValidator(_plain_url)] | None = None
     system_prompt: str | None = None
     tools: Names | None = None
+    subagents: Mapping[SubagentName, SubagentSpec] = {}
     runtime: Annotated[RuntimeOptions, BeforeValidator(_as_table)] | None = None
     rules: tuple[AbsolutePath, ...] = ()
     active: Annotated[Names, Field(min_length=1)] | None = None

@@ -11,13 +11,9 @@ from interlock.app.agent_build import prepare
 from interlock.app.agent_spec import AgentSpec, AgentSpecError
 from interlock.app.agent_tools import ready_made_tools
 from interlock.engine.agents import (
-    AbortSignal,
-    Agent,
     JustBashRuntime,
     LocalRuntime,
     SandboxRuntime,
-    Session,
-    ToolContext,
     VercelSandboxRuntime,
 )
 
@@ -29,28 +25,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("sys.path", [*sys.path])
     monkeypatch.setenv("OPENAI_API_KEY", "test")
     return tmp_path
-
-
-class Caught(Exception):
-    """Ends a task once its agent is known."""
-
-
-async def prepared_with_children(spec: AgentSpec) -> tuple[Agent, list[Agent]]:
-    """The agent of a spec, and those that its task tools would set to work."""
-    agent = await prepare(spec).agent()
-    caught: list[Agent] = []
-
-    class Watched:
-        async def open(self, agent: Agent, call_id: str) -> Session:
-            caught.append(agent)
-            raise Caught
-
-    for tool in agent.tools:
-        if tool.name.startswith("task_"):
-            context = ToolContext("call_1", AbortSignal(), agent.runtime, children=Watched())
-            with pytest.raises(Caught):
-                await tool.execute({"prompt": "go"}, context)
-    return agent, caught
 
 
 class TestPrepared:
@@ -190,81 +164,10 @@ class TestPrepared:
         assert "RELEASE_TOKEN" in spec.model_dump_json()
 
 
-class TestSubagents:
-    """A subagent becomes a tool of its agent."""
-
-    def spec(self, here: Path, subagents: dict[str, dict[str, object]], **more: object) -> AgentSpec:
-        """An agent with subagents, each with a description."""
-        (here / "a.rules").write_text("block rm")
-        described = {name: {"description": "Reads it.", **said} for name, said in subagents.items()}
-        data = {"rules": [here / "a.rules"], "import_from": [here], "subagents": described}
-        return AgentSpec.model_validate({"model": "openai/m", **data, **more})
-
-    def refused(self, spec: AgentSpec) -> list[str]:
-        with pytest.raises(AgentSpecError) as caught:
-            prepare(spec)
-        return list(caught.value.problems)
-
-    async def test_tools(self, here: Path) -> None:
-        """Each comes behind the agent's own tools, with its description for the model."""
-        agent = await prepare(self.spec(here, {"reviewer": {}, "x": {"tools": ["read"]}})).agent()
-        assert [tool.name for tool in agent.tools] == ["bash", "task_reviewer", "task_x"]
-        assert agent.tools[1].description == "Reads it."
-
-    async def test_parts(self, here: Path) -> None:
-        """Prompt, tools and limits are its own, with no tool but those named; a model may be."""
-        (here / "sub_tools.py").write_text("def count(word: str) -> int:\n    return len(word)\n")
-        said: dict[str, object] = {
-            "model": "openai/other",
-            "system_prompt": "Be strict.",
-            "tools": ["read", "sub_tools:count"],
-            "limits": {"max_steps": 3},
-        }
-        spec = self.spec(here, {"own": said, "plain": {}}, runtime="just-bash")
-        agent, [own, plain] = await prepared_with_children(spec)
-        assert (own.name, own.model.name, own.system_prompt) == ("own", "openai/other", "Be strict.")
-        assert ([tool.name for tool in own.tools], own.max_steps) == (["read", "count"], 3)
-        assert (plain.model, plain.tools, plain.system_prompt) == (agent.model, (), None)
-        assert plain.max_steps == 50
-        assert own.runtime is plain.runtime is agent.runtime
-
-    def test_all_problems_at_once(self, here: Path) -> None:
-        """Tools there are not, tools twice and keys that are missing, each with its subagent."""
-        said = self.refused(
-            self.spec(
-                here,
-                {
-                    "one": {"tools": ["ssh"], "model": "anthropic/claude"},
-                    "two": {"tools": ["read", "read"]},
-                    "three": {"tools": ["task_one", "absent_tools:x"]},
-                },
-            )
-        )
-        assert said[0].startswith("subagents.one.model: ")
-        assert "ANTHROPIC_API_KEY" in said[0]
-        assert said[1].startswith("subagents.one.tools: unknown ssh; known: bash, ")
-        assert said[2] == 'subagents.two.tools: Duplicate tool name: "read"'
-        assert said[3].startswith("subagents.three.tools: unknown task_one; known: ")
-        assert said[4].startswith("subagents.three.tools: absent_tools:x: no module 'absent_tools'")
-        assert len(said) == 5
-
-    @pytest.mark.parametrize("tool", ["task_one", "clash_tools:task_one"])
-    def test_clash(self, here: Path, tool: str) -> None:
-        """A-61: a tool of a subagent's name is refused, whether there is one or not."""
-        (here / "clash_tools.py").write_text("def task_one() -> str:\n    return ''\n")
-        said = self.refused(self.spec(here, {"one": {}}, tools=["read", tool, "ssh"]))
-        assert [each.partition(";")[0] for each in said] in (
-            ["subagents.one: the agent has a tool task_one already", "tools: unknown ssh"],
-            ["tools: unknown ssh"],
-        )
-        [said] = self.refused(self.spec(here, {"one": {}}, tools=["read", tool]))
-        assert said.startswith("subagents.one: the agent has a tool task_one already; take it out")
-
-
 AGENTS = """
 from interlock.engine import create_gate
 from interlock.engine.agents import (
-    Agent, BashTool, C, Deny, FakeRuntime, Hooks, LitellmModel, ScriptedModel, T, task_tool
+    Agent, BashTool, C, Deny, FakeRuntime, Hooks, LitellmModel, ScriptedModel, T
 )
 
 plain = Agent(ScriptedModel([T("hi")]), name="plain", system_prompt="Mine", tools=[BashTool], max_steps=5)
@@ -301,10 +204,6 @@ careful = Agent(
     tools=[BashTool],
     hooks=Hooks(before_tool_call=lambda event: Deny(reason="hooked")),
 )
-led = Agent(ScriptedModel([T("hi")]), tools=[BashTool, task_tool(Agent(ScriptedModel([]), name="own"))])
-
-async def led_later():
-    return led
 """
 
 
@@ -343,29 +242,9 @@ class TestImportedAgent:
         agent = await prepare(self.spec(here, "careful", system_prompt="Ours")).agent()
         async with await agent.create_session() as session:
             results: list[str] = []
-            session.on_any(lambda event: results.append(str(getattr(event, "output", ""))))
+            session.on("tool_result", lambda event: results.append(event.result))
             await session.prompt("go")
-        assert "hooked" in "".join(results)
-        assert "ran" not in "".join(results)
-
-    async def test_subagents(self, here: Path) -> None:
-        """An imported agent gets subagents besides its own tools, with its model and in its runtime."""
-        spec = self.spec(here, "boxed", subagents={"one": {"description": "d"}})
-        agent, [child] = await prepared_with_children(spec)
-        boxed = sys.modules["my_agents"].boxed
-        assert (child.model, child.runtime) == (boxed.model, boxed.runtime)
-        assert [tool.name for tool in boxed.tools] == []
-        assert [tool.name for tool in agent.tools] == ["task_one"]
-
-    async def test_subagents_that_clash(self, here: Path) -> None:
-        """A-61: a subagent cannot take the place of a tool that the agent brings."""
-        subagents = {"own": {"description": "d"}}
-        message = "subagents.own: the agent has a tool task_own already"
-        assert message in self.refused(self.spec(here, "led", subagents=subagents))
-        with pytest.raises(AgentSpecError, match=message):
-            await prepare(self.spec(here, "led_later", subagents=subagents)).agent()
-        changed = prepare(self.spec(here, "led", subagents=subagents, tools=["read"]))
-        assert [tool.name for tool in (await changed.agent()).tools] == ["read", "task_own"]
+        assert results == ["hooked"]
 
     @pytest.mark.parametrize(
         ("name", "message"),

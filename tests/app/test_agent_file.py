@@ -226,7 +226,10 @@ class TestFaultyFile:
             ("[runtime]\nkind = 'vercel'\nfiles = {}", "in the table [runtime] with kind = 'just-bash'"),
             ("runtime = {kind = 'just-bash', files = ['a']}", "runtime.files: expected a table"),
             ("runtime = {kind = 'just-bash', files = {'' = 'x'}}", "runtime.files: expected paths of"),
-            ("runtime = {kind = 'just-bash', files = {'a/' = ''}}", "expected paths of files, found 'a/'"),
+            (
+                "runtime = {kind = 'just-bash', files = {'a/' = ''}}",
+                "expected paths of files, found 'a/'",
+            ),
             (
                 "runtime = {kind = 'just-bash', files = {'a/b' = '', a = ''}}",
                 "runtime.files: 'a' cannot be a file: 'a/b' needs a directory there",
@@ -324,106 +327,6 @@ class TestFaultyFile:
         except AgentSpecError as error:
             said = error.problems
         assert all(problem.startswith("any.toml") for problem in said)
-
-
-class TestSubagents:
-    def test_everything(self, here: Path) -> None:
-        """Every key of a subagent arrives; its prompt's file lies beside the agent file."""
-        write(here / "a/prompt.txt", "Be strict.")
-        path = write(
-            here / "a/agent.toml",
-            """
-            [subagents.reviewer]
-            description = "Reads a diff."
-            model = "openai://gpt-4o-mini"
-            api_base = "http://127.0.0.1:1/v1"
-            system_prompt_file = "prompt.txt"
-            tools = ["read", "mine:search"]
-            limits = { max_steps = 20 }
-            [subagents.2nd_one-]
-            description = "Reads it again."
-            """,
-        )
-        spec = load_agent_file(path)
-        assert {name: s.model_dump(exclude_unset=True) for name, s in spec.subagents.items()} == {
-            "reviewer": {
-                "description": "Reads a diff.",
-                "model": "openai://gpt-4o-mini",
-                "api_base": "http://127.0.0.1:1/v1",
-                "system_prompt": "Be strict.",
-                "tools": ("read", "mine:search"),
-                "limits": {"max_steps": 20},
-            },
-            "2nd_one-": {"description": "Reads it again."},
-        }
-
-    def test_the_length_of_a_name(self, here: Path) -> None:
-        """59 letters and `task_` are as long as a tool's name may be; one more is an error."""
-        table = "[subagents.{}]\ndescription = 'd'"
-        assert load_agent_file(write(here / "a.toml", table.format("x" * 59))).subagents
-        said = problems(write(here / "a.toml", table.format("x" * 60)))
-        assert "a.toml:1:2: subagents: expected names of up to 59 letters" in said
-
-    @pytest.mark.parametrize("name", ["'a b'", "'a.b'", "''", "-a", '"a\\n"', "'ä'"])
-    def test_names(self, here: Path, name: str) -> None:
-        """What cannot be part of a tool's name cannot name a subagent, and is pointed at."""
-        said = problems(write(here / "a.toml", f"[subagents.{name}]\ndescription = 'd'"))
-        assert "a.toml:1:2: subagents: expected names of up to 59 letters, digits, '_' and '-'" in said
-
-    @pytest.mark.parametrize(
-        ("line", "message"),
-        [
-            ("tols = []", "a.toml:3:1: unknown key 'subagents.r.tols'|did you mean 'tools'?"),
-            ("systemprompt_file = 'x'", "unknown key 'subagents.r.systemprompt_file'|did you mean 'system_p"),
-            ("tools = 'read'", "a.toml:3:1: subagents.r.tools: expected a list, in [ ], found 'read'"),
-            ("max_steps = 2", "unknown key 'subagents.r.max_steps'|in the table [subagents.r.limits]"),
-            ("limits = {max_step = 2}", "unknown key 'subagents.r.limits.max_step'|did you mean 'max_steps'"),
-            ("limits = {max_steps = 0}", "subagents.r.limits.max_steps: expected a number from 1, found 0"),
-            ("model = 'gpt-4o'", "subagents.r.model: 'gpt-4o': missing scheme"),
-            ("api_base = 'http://h/v1'", "subagents.r.api_base: an address is a model's; name the model"),
-            ("api_key = 'x'", "unknown key 'subagents.r.api_key'|put it into the environment"),
-            ("runtime = 'sandbox'", "r.runtime: a subagent has no 'runtime'|works in the agent's runtime"),
-            ("workdir = '.'", "r.workdir: a subagent has no 'workdir'|works in the agent's runtime"),
-            ("rules = ['a']", "r.rules: a subagent has no 'rules'|under the session's rules"),
-            ("mode = 'shadow'", "r.mode: a subagent has no 'mode'|in its mode"),
-            ("gate = 'x'", "r.gate: a subagent has no 'gate'|under the session's rules"),
-            ("task = 'x'", "r.task: a subagent has no 'task'|it gets its tasks from the agent"),
-            ("[subagents.r.subagents.x]", "a.toml:3:2: subagents.r.subagents: a subagent has no|task_tool"),
-            ("system_prompt_file = 'y'", "a.toml:3:1: subagents.r.system_prompt_file: {here}/y: no such file"),
-            (
-                "system_prompt_file = 'y'\nsystem_prompt = ''",
-                "a.toml:3:1: subagents.r.system_prompt_file: there is a system_prompt too",
-            ),
-        ],
-    )
-    def test_faulty(self, here: Path, line: str, message: str) -> None:
-        """What a subagent may not say is answered with its place, the reason and the remedy."""
-        said = problems(write(here / "a.toml", f"[subagents.r]\ndescription = 'd'\n{line}\n"))
-        for part in message.format(here=here).split("|"):
-            assert part in said
-
-    @pytest.mark.parametrize(
-        ("text", "message"),
-        [
-            ("subagents = 3", "subagents: expected a table, found 3"),
-            ("[[subagents]]\nname = 'r'", "subagents: expected a table, found a list"),
-            ("subagents.r = 'x'", "subagents.r: expected a table, found 'x'"),
-            ("[subagents.r]", "a.toml:1:2: subagents.r.description: there is none"),
-            ("[subagents.r.limits]", "a.toml:1:2: subagents.r.description: there is none"),
-            ("[subagents.r]\ndescription = ' '", "a.toml:2:1: subagents.r.description: expected some text"),
-            ("[subagent.r]\ndescription = 'd'", "did you mean 'subagents'?"),
-        ],
-    )
-    def test_faulty_tables(self, here: Path, text: str, message: str) -> None:
-        """A subagent is a table with at least a description."""
-        assert message in problems(write(here / "a.toml", text))
-
-    def test_every_prompt_at_once(self, here: Path) -> None:
-        """Prompts that cannot be read are reported together."""
-        text = "system_prompt_file = 'x'\n[subagents.r]\ndescription = 'd'\nsystem_prompt_file = 'y'"
-        said = problems(write(here / "a.toml", text))
-        assert f"{here}/x: no such file" in said
-        assert f"{here}/y: no such file" in said
 
 
 class TestReadme:

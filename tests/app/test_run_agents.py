@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from interlock.engine.history.events import CallDecided, SessionOpened
 from interlock.engine.history.queries import open_reader
 from tests.app.test_run import run
 from tests.bench.terminal import Terminal
-from tests.support.openai_server import OpenAIServer, begins_call, ends, says
+from tests.support.openai_server import Answer, OpenAIServer, begins_call, ends, says
 
 TOOLS_OF_MINE = """
 from interlock.engine.agents import tool
@@ -174,6 +175,100 @@ class TestAgentFile:
                 terminal.send("q")
                 assert terminal.wait_for_end() == 0
         assert self.outcomes(tmp_path) == ["block"]
+
+
+SUBAGENT = """
+model = "openai://test-model"
+api_base = "{base}"
+rules = ["a.rules"]
+tools = ["read"]
+[subagents.reviewer]
+description = "Reads a diff and says what is wrong with it."
+system_prompt = "You review."
+tools = ["bash"]
+"""
+DELEGATES = [
+    begins_call(0, "call_1", "task_reviewer", '{"prompt": "Review it."}'),
+    *ends("tool_calls"),
+]
+REMOVES = [begins_call(0, "call_1", "bash", '{"command": "rm kept"}'), *ends("tool_calls")]
+
+
+class TestSubagents:
+    """A-44, G-53: an agent file's subagent works behind the gate of its agent's session."""
+
+    def run(
+        self, directory: Path, server: OpenAIServer, more: str = "", rules: str = "block rm"
+    ) -> subprocess.CompletedProcess[str]:
+        """Run an agent file with a subagent in a directory with a file that rules keep."""
+        (directory / "kept").touch()
+        (directory / "a.rules").write_text(f"map bash.command rm as rm\n{rules}\n")
+        (directory / "agent.toml").write_text(SUBAGENT.format(base=server.base_url) + more)
+        done = run(directory, "agent.toml", "Ship it")
+        assert done.returncode == 0, done.stderr
+        return done
+
+    def test_behind_the_rules(self, tmp_path: Path) -> None:
+        """The subagent's call is blocked by the rules file, and the agent reads its last words."""
+        answers: list[Answer] = [DELEGATES, REMOVES, says("I may not ", "remove it."), says("Done.")]
+        with OpenAIServer(answers) as server:
+            self.run(tmp_path, server)
+        first, asked, told, after = [request.body for request in server.requests]
+        tools = [[t["function"]["name"] for t in body["tools"]] for body in (first, asked)]
+        assert tools == [["read", "task_reviewer"], ["bash"]]
+        described = first["tools"][1]["function"]["description"]
+        assert described == "Reads a diff and says what is wrong with it."
+        assert [m["content"] for m in asked["messages"]] == ["You review.", "Review it."]
+        assert asked["model"] == first["model"] == "test-model"
+        assert "blocked" in told["messages"][-1]["content"]
+        assert after["messages"][-1]["content"] == "I may not remove it."
+        assert (tmp_path / "kept").exists()
+
+    def test_what_the_rules_allow_runs(self, tmp_path: Path) -> None:
+        """Without a rule against it the same call runs, in the agent's working directory."""
+        with OpenAIServer([DELEGATES, REMOVES, says("Removed."), says("Done.")]) as server:
+            self.run(tmp_path, server, rules="limit rm to 1 per session")
+        assert not (tmp_path / "kept").exists()
+
+    def test_the_task_meets_the_gate_too(self, tmp_path: Path) -> None:
+        """Rules can forbid the delegating itself: no subagent begins."""
+        with OpenAIServer([DELEGATES, says("Then not.")]) as server:
+            self.run(tmp_path, server, rules="block task_reviewer")
+        assert "blocked" in server.requests[1].body["messages"][-1]["content"]
+
+    def test_its_own_model_and_limit(self, tmp_path: Path) -> None:
+        """A model of its own is called at its own address, for no more steps than it may take."""
+        with OpenAIServer([REMOVES, REMOVES]) as own, OpenAIServer([DELEGATES, says("Done.")]) as server:
+            model = f"model = 'openai://small'\napi_base = '{own.base_url}'\nlimits = {{max_steps = 2}}"
+            self.run(tmp_path, server, model)
+        assert [request.body["model"] for request in own.requests] == ["small", "small"]
+        assert "stopped after 2 steps" in server.requests[1].body["messages"][-1]["content"]
+
+    def test_in_the_agents_runtime(self, tmp_path: Path) -> None:
+        """The subagent's shell is the agent's: files in memory, with those that the file puts there."""
+        reads = [begins_call(0, "call_1", "bash", '{"command": "cat notes.txt"}'), *ends("tool_calls")]
+        runtime = "[runtime]\nkind = 'just-bash'\nfiles = {'notes.txt' = 'by hand'}"
+        with OpenAIServer([DELEGATES, reads, says("Read."), says("Done.")]) as server:
+            self.run(tmp_path, server, runtime)
+        assert "by hand" in server.requests[2].body["messages"][-1]["content"]
+
+    def test_of_an_imported_agent(self, tmp_path: Path) -> None:
+        """An agent file may give a module's agent subagents."""
+        code = (
+            "from interlock.engine.agents import Agent, C, ScriptedModel, T\n"
+            "agent = Agent(ScriptedModel([C(task_helper={'prompt': 'Help.'}), T('done')]))\n"
+        )
+        (tmp_path / "led_agents.py").write_text(code)
+        (tmp_path / "a.rules").write_text("block rm")
+        with OpenAIServer([says("Helped.")]) as server:
+            (tmp_path / "agent.toml").write_text(
+                "agent = 'led_agents:agent'\nrules = ['a.rules']\n"
+                "[subagents.helper]\ndescription = 'Helps.'\n"
+                f"model = 'openai://m'\napi_base = '{server.base_url}'\n"
+            )
+            done = run(tmp_path, "agent.toml", "go")
+        assert done.returncode == 0, done.stderr
+        assert [m["content"] for m in server.requests[0].body["messages"]] == ["Help."]
 
 
 MY_AGENT = """
