@@ -167,7 +167,7 @@ def glance(values: dict[str, JsonValue], limit: int = 400) -> str:
             return shown(only[:limit]) + ("…" if len(only) > limit else "")
     pieces: list[str] = []
     for name, value in values.items():
-        text = as_json(shown(value[:limit])) if isinstance(value, str) else shown(as_json(value)[:limit])
+        text = shown(as_json(value[:limit] if isinstance(value, str) else value)[: limit + 2])
         pieces.append(f"{shown(name[:80])}={text}")
         if sum(map(len, pieces)) > limit:
             break

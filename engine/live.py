@@ -34,6 +34,7 @@ from .hosted import HostedSession, Preview, Publish
 from .net import SkillNet, ToolCall
 from .records import json_input
 from .resuming import (
+    DIED,
     Nets,
     ResumeError,
     Standing,
@@ -42,6 +43,7 @@ from .resuming import (
     copied,
     folded,
     standing,
+    undecided,
     withdrawals,
 )
 
@@ -53,7 +55,6 @@ CHILDREN_LISTED = 8
 """Subagents that have finished and are still listed, for each session."""
 
 ENDED = ("done", "failed")
-DIED = "the process that hosted this session ended without closing it"
 
 
 class UnknownSessionError(LookupError):
@@ -118,8 +119,12 @@ class LiveSessions:
             fit = _fit(state, terms)
             hosted = self._prepare(session_id, terms, fit, recorded=state)
             hosted.state = state
+            said = conversation(events)
+            again = undecided(state, said, events)
             resumed = hosted.resumed(agent, terms.by, terms.source, fit)
-            return await self._start(hosted, agent, resumed, *closings(state, conversation(events)))
+            resumed = resumed.model_copy(update={"asked_again": again})
+            ended = closings(state, said, events, asked_again=again)
+            return await self._start(hosted, agent, resumed, *ended, decide_open=bool(again))
 
     async def branch(
         self, session_id: str, at: int, agent: Agent, terms: Terms, branch_id: str | None
@@ -218,8 +223,10 @@ class LiveSessions:
             hosted.manager.restore(markings=fit.markings)
         return hosted
 
-    async def _start(self, hosted: HostedSession, agent: Agent, *beginning: EventBody) -> str:
-        """Record how a session begins or goes on, then make it live."""
+    async def _start(
+        self, hosted: HostedSession, agent: Agent, *beginning: EventBody, decide_open: bool = False
+    ) -> str:
+        """Record how a session begins or goes on, then make it live; `decide_open` has it run at once."""
         session_id = hosted.id
         await hosted.record(*beginning)
         # From here on it is listed: whoever has heard of it by now finds it.
@@ -233,15 +240,17 @@ class LiveSessions:
                 children=HostedChildren(hosted, self._host_child),
                 exist_ok=True,
             )
+            session.on_any(hosted.on_event)
+            hosted.preview = _previews(agent)
+            hosted.runtime = agent.runtime
+            hosted.session = session
+            if decide_open:
+                session.continue_(decide_open=True)
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
             await hosted.record(SessionStatus(status="failed", error=problem))
             del self._hosted[session_id]
             raise
-        session.on_any(hosted.on_event)
-        hosted.preview = _previews(agent)
-        hosted.runtime = agent.runtime
-        hosted.session = session
         return session_id
 
     @asynccontextmanager
@@ -250,7 +259,7 @@ class LiveSessions:
     ) -> AsyncGenerator[Session, None]:
         """A subagent's session, live while it works; afterwards listed as done until its parent ends."""
         parent = child.parent
-        await child.record(child.opened(agent, None, None))
+        await child.record(child.opened(agent, None, None), SessionStatus(status="running"))
         self._hosted[child.id] = parent.children[child.id] = child
         child.preview, child.runtime = _previews(agent), parent.runtime
         try:

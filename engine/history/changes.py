@@ -94,7 +94,8 @@ def _headline(event: JournalEvent) -> Iterable[str]:
             )
         case ApprovalRequested() as body:
             where = f"[{body.rule.where}]" if body.rule else ""
-            return body.tool, input_head(body.input), f"asks a person: {body.net} {where}".rstrip()
+            asks = f"asks a person: {body.net} {where}".rstrip()
+            return body.tool, input_head(body.input), asks, _by(body.via)
         case ApprovalDecided() as body:
             return f"call {body.call_id}", _answer(body)
         case ApprovalWithdrawn() as body:
@@ -131,7 +132,8 @@ def _decision_headline(body: CallDecided) -> Iterable[str]:
     edited = " (input edited)" if body.edited else ""
     reason = f": {body.reason}" if body.reason else ""
     where = f" [{body.rule.where}]" if body.rule and body.outcome != "allow" else ""
-    return body.names[0] if body.names else body.tool, f"{verdict}{edited}{shortened(reason)}{where}"
+    name = body.names[0] if body.names else body.tool
+    return name, f"{verdict}{edited}{shortened(reason)}{where}", _by(body.via)
 
 
 def _answer(body: ApprovalDecided) -> str:

@@ -10,6 +10,7 @@ import pytest
 
 from interlock.engine import Agent, ScriptedModel, ToolContext, task_tool, tool
 from interlock.engine.agents import C, Reply, T
+from interlock.engine.history.changes import headline
 from interlock.engine.history.events import (
     ApprovalRequested,
     CallDecided,
@@ -248,3 +249,18 @@ class TestChild:
         ]
         assert (await hub.session(session)).nets["require-test-before-deploy"].marking["gate"] == 1
         assert fold(await hub.recorded(session)) == await hub.session(session)
+
+    async def test_the_record_says_who_asked(self, hub: Hub, shop: Shop) -> None:
+        """Read line by line, a subagent's calls and questions bear its name."""
+        agent = shop.boss([C(test={}), C(deploy={}), T("ok")], [TASK, T("fine")])
+        asking = asyncio.create_task(question(hub))
+        await asyncio.sleep(0)
+        session = await begin(hub, agent)
+        await asking
+        [request] = await hub.approvals()
+        child = child_of(await hub.sessions(), session)
+        assert child.status == "running"
+        await hub.decide(request.id, approved=False, by="jo")
+        await hub.wait(session)
+        lines = [headline(e) for e in await hub.recorded(session)]
+        assert sum(line.endswith(f"(by {child.id})") for line in lines) == 3
