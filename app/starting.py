@@ -108,27 +108,17 @@ async def go_on(
     prepared = await asyncio.to_thread(prepare, spec)
     agent, registry = await prepared.agent(), prepared.rules.registry
     source = spec.model_dump(mode="json")
+    terms = {
+        "registry": registry,
+        "by": operator,
+        "explain_blocks": spec.explain_blocks,
+        "nets": nets,
+        "source": source,
+    }
     if at is None:
-        live = await hub.resume_session(
-            found,
-            agent,
-            registry=registry,
-            by=operator,
-            explain_blocks=spec.explain_blocks,
-            nets=nets,
-            source=source,
-        )
+        live = await hub.resume_session(found, agent, **terms)
     else:
-        live = await hub.branch_session(
-            found,
-            at,
-            agent,
-            registry=registry,
-            by=operator,
-            explain_blocks=spec.explain_blocks,
-            nets=nets,
-            source=source,
-        )
+        live = await hub.branch_session(found, at, agent, **terms)
     if task is not None:
         await hub.send(live, task, by=operator)
     return live

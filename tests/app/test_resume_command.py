@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from textual.pilot import Pilot
 
-from interlock.app.console import InterlockConsole
 from interlock.app.screens.confirm import Confirm
 from interlock.app.screens.history import HistoryScreen
 from interlock.engine.history.queries import open_reader
-from interlock.engine.hub import Hub
+from tests.app.real_console import real_console
 from tests.support.openai_server import OpenAIServer, begins_call, ends, says
 
 RULES = "limit bash to 1 per session\n"
@@ -129,41 +125,12 @@ class TestResume:
         assert "nothing says how to make its agent again" in done.stderr
 
 
-class Console:
-    def __init__(self, app: InterlockConsole, pilot: Pilot[None]) -> None:
-        self.app = app
-        self.pilot = pilot
-
-    def painted(self) -> str:
-        strips = self.app.screen._compositor.render_strips()
-        return "\n".join(strip.text.rstrip() for strip in strips)
-
-    async def until(self, text: str) -> None:
-        for _ in range(1000):
-            if text in self.painted():
-                return
-            await self.pilot.pause(0.02)
-        raise AssertionError(f"{text!r} was not painted:\n{self.painted()}")
-
-
-@asynccontextmanager
-async def console() -> AsyncIterator[Console]:
-    hub = Hub.open(Path("run.db"))
-    app = InterlockConsole(hub, operator="maria")
-    try:
-        async with app.run_test(size=(120, 40), notifications=True) as pilot:
-            await pilot.pause()
-            yield Console(app, pilot)
-    finally:
-        await hub.close()
-
-
 class TestConsole:
     async def test_history_continues_a_session(self, here: Path) -> None:
         """`c` in the history, a yes, and the session is live again with all that was said."""
         with OpenAIServer([bash("true"), says("Made."), says("Hello again.")]) as server:
             session = first_run(here, server)
-            async with console() as on:
+            async with real_console() as on:
                 await on.pilot.press("h")
                 await on.until(session)
                 await on.pilot.press("c")
@@ -179,7 +146,7 @@ class TestConsole:
         """`c` in a replay begins a new session at the event that is shown."""
         with OpenAIServer([bash("true"), says("Made.")]) as server:
             session = first_run(here, server)
-            async with console() as on:
+            async with real_console() as on:
                 await on.pilot.press("h")
                 await on.until(session)
                 await on.pilot.press("enter")
@@ -196,7 +163,7 @@ class TestConsole:
         with OpenAIServer([bash("true"), says("Made.")]) as server:
             session = first_run(here, server)
         (here / "a.rules").write_text("block rm\n")
-        async with console() as on:
+        async with real_console() as on:
             await on.pilot.press("h")
             await on.until(session)
             await on.pilot.press("c")

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from textual.pilot import Pilot
 
 from interlock.app.agent_spec import AgentSpecError
-from interlock.app.console import InterlockConsole
 from interlock.app.screens.live import LiveScreen
 from interlock.app.screens.start import StartScreen
 from interlock.app.starting import StartForm
-from interlock.engine.hub import Hub
+from tests.app.real_console import real_console
 from tests.support.openai_server import OpenAIServer, says
 
 AGENT = """\
@@ -34,46 +30,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-class Console:
-    def __init__(self, app: InterlockConsole, pilot: Pilot[None]) -> None:
-        self.app = app
-        self.pilot = pilot
-
-    def painted(self) -> str:
-        strips = self.app.screen._compositor.render_strips()
-        return "\n".join(strip.text.rstrip() for strip in strips)
-
-    async def until(self, text: str) -> None:
-        for _ in range(1000):
-            if text in self.painted():
-                return
-            await self.pilot.pause(0.02)
-        raise AssertionError(f"{text!r} was not painted:\n{self.painted()}")
-
-    async def type(self, text: str) -> None:
-        for character in text:
-            await self.pilot.press(character)
-
-
-@asynccontextmanager
-async def console(size: tuple[int, int] = (120, 40)) -> AsyncIterator[Console]:
-    hub = Hub.open(Path("hub.db"))
-    app = InterlockConsole(hub, operator="maria")
-    try:
-        async with app.run_test(size=size, notifications=True) as pilot:
-            await pilot.pause()
-            yield Console(app, pilot)
-    finally:
-        await hub.close()
-
-
 class TestForm:
     @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
     async def test_starts_an_agent_file(self, here: Path, size: tuple[int, int]) -> None:
         """`s`, an agent file, a task: the agent works, its session is the one shown."""
         with OpenAIServer([says("Hello ", "there.")]) as server:
             (here / "agent.toml").write_text(AGENT.format(url=server.base_url))
-            async with console(size) as on:
+            async with real_console(size=size) as on:
                 await on.pilot.press("s")
                 await on.until("Start a session")
                 await on.type("agent.toml")
@@ -92,7 +55,7 @@ class TestForm:
         (here / "b.rules").write_text("block cp\nblock mv\n")
         with OpenAIServer([says("Done.")]) as server:
             (here / "agent.toml").write_text(AGENT.format(url=server.base_url))
-            async with console() as on:
+            async with real_console() as on:
                 await on.pilot.press("s")
                 await on.until("Start a session")
                 await on.type("agent.toml")
@@ -107,7 +70,7 @@ class TestForm:
 
     async def test_what_is_wrong_is_told_and_nothing_typed_is_lost(self) -> None:
         """Every problem is named below the form; it can be mended and tried again."""
-        async with console() as on:
+        async with real_console() as on:
             await on.pilot.press("s")
             await on.until("Start a session")
             await on.type("openai/gpt-4o")
@@ -129,7 +92,7 @@ class TestForm:
     async def test_a_broken_agent_file_is_shown_with_its_place(self, here: Path) -> None:
         """The errors of an agent file name file and line."""
         (here / "agent.toml").write_text('model = "openai/x"\nrulez = ["a.rules"]\n')
-        async with console() as on:
+        async with real_console() as on:
             await on.pilot.press("s")
             await on.until("Start a session")
             await on.type("agent.toml")
@@ -143,7 +106,7 @@ class TestForm:
         """What the hub refuses stays on screen."""
         with OpenAIServer([]) as server:
             (here / "agent.toml").write_text(AGENT.format(url=server.base_url))
-        async with console() as on:
+        async with real_console() as on:
 
             async def refuses(*_: object, **__: object) -> str:
                 raise RuntimeError("the journal is full")
@@ -163,7 +126,7 @@ class TestForm:
             (here / "agent.toml").write_text(
                 AGENT.format(url=server.base_url) + 'task = "Say a number"\n'
             )
-            async with console() as on:
+            async with real_console() as on:
                 for word in ("One.", "Two."):
                     await on.pilot.press("s")
                     await on.until("Start a session")
