@@ -1,9 +1,9 @@
 """Verification: what a net can reach, and what all nets together allow."""
 
+from .effort import Effort
 from .local import Action
 from .most import Most
 from .reach import Reachability, reachable
-from .search import Effort
 from .together import Answer, Never, PlannedCall, Together, Unknown, Way
 from .vocabulary import Vocabulary, vocabulary
 

@@ -7,11 +7,14 @@ nothing until it is spent.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from operator import ge
 
-from ..net import Marking, NetError, SkillNet, Transition, auto_advance, fire, is_enabled
+from ..net import Marking, SkillNet
+from .effort import Effort
+from .machine import Machine, Tokens
 from .reach import Budget, budget_of
 
 BLOCKED = -1
@@ -19,6 +22,9 @@ MAX_LOCAL_STATES = 200
 """A net with more states than this is not walked through: what it can do is then only guessed at."""
 
 MAX_COMPARED_STATES = 40
+
+MAX_TRIES = 6
+"""Walks from different states that may end in too many states before a goal is left alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,63 +50,40 @@ class Wants:
     musts: tuple[int, ...]
 
 
-def advance(
-    net: SkillNet, marking: Marking, names: Sequence[str], *, succeeds: bool = True
-) -> tuple[Marking, bool] | None:
-    """The net's marking after a finished call, and whether a person was asked; `None` when it blocks.
-
-    Names are taken in order and together (G-50); deferred transitions fire last, if the call succeeds.
-    """
-    waiting: list[Transition] = []
-    asks = False
-    for name in names:
-        if name in net.free_tools:
-            continue
-        covering = [t for t in net.transitions if name in t.tools]
-        if not covering:
-            continue
-        chosen = next((t for t in covering if is_enabled(marking, t)), None)
-        if chosen is None:
-            return None
-        asks = asks or chosen.type == "manual"
-        if chosen.deferred:
-            waiting.append(chosen)
-            continue
-        try:
-            marking = auto_advance(net, fire(marking, chosen))
-        except NetError:
-            return None
-    for transition in waiting if succeeds else ():
-        if is_enabled(marking, transition):
-            try:
-                marking = auto_advance(net, fire(marking, transition))
-            except NetError:
-                continue  # The gate drops such a result and leaves the net where it is.
-    return marking, asks
-
-
 class LocalNet:
     """One net over numbered actions; `start` is the state it is in now.
 
     `actions` are those it can block or that can move it. `usable` may be narrowed to those that can
-    ever be called, before paths are asked for.
+    ever be called, before paths are asked for. All that is not remembered is charged to `effort`.
     """
 
     def __init__(
-        self, key: str, net: SkillNet, marking: Mapping[str, int], actions: Mapping[int, Action]
+        self,
+        key: str,
+        net: SkillNet,
+        marking: Mapping[str, int],
+        actions: Mapping[int, Action],
+        effort: Effort,
     ) -> None:
         self.key = key
         self.net = net
-        self._places = tuple(dict.fromkeys([*net.places, *marking]))
-        self._markings: list[tuple[int, ...]] = []
-        self._ids: dict[tuple[int, ...], int] = {}
+        self.effort = effort
+        effort.charge(10 + 2 * len(net.transitions))
+        self.machine = Machine(net, marking)
+        self.manual = any(t.type == "manual" for t in net.transitions)
+        self._markings: list[Tokens] = []
+        self._ids: dict[Tokens, int] = {}
         self._steps: dict[tuple[int, int], int] = {}
         self._wants: dict[tuple[int, int], Wants | None] = {}
+        self._too_large: Counter[int] = Counter()
         self._simulated: set[tuple[int, int]] | None = None
+        self._endless = False
+        self._monotone: bool | None = None
+        self._compared: dict[int, Compared] = {}
+        self._states: tuple[tuple[int, ...], list[int] | None] | None = None
         self._budget = _plain_budget(net)
         self._actions = actions
-        self._manual = any(t.type == "manual" for t in net.transitions)
-        self.start = self._id({p: marking.get(p, 0) for p in self._places})
+        self.start = self.state(marking)
         self.actions: tuple[int, ...] = tuple(actions)
         self.usable = self.actions
 
@@ -110,23 +93,31 @@ class LocalNet:
         return self._budget
 
     def marking(self, state: int) -> Marking:
-        return dict(zip(self._places, self._markings[state], strict=True))
+        return dict(zip(self.machine.places, self._markings[state], strict=True))
+
+    def tokens(self, state: int) -> Tokens:
+        """The marking as numbers, in the order of the machine's places."""
+        return self._markings[state]
 
     def state(self, marking: Mapping[str, int]) -> int:
         """The number of a marking."""
-        return self._id({p: marking.get(p, 0) for p in self._places})
+        return self._id(tuple(marking.get(p, 0) for p in self.machine.places))
 
-    def _id(self, marking: Marking) -> int:
-        key = tuple(marking[p] for p in self._places)
-        known = self._ids.get(key)
+    def _id(self, tokens: Tokens) -> int:
+        known = self._ids.get(tokens)
         if known is None:
-            known = self._ids[key] = len(self._markings)
-            self._markings.append(key)
+            known = self._ids[tokens] = len(self._markings)
+            self._markings.append(tokens)
         return known
+
+    def call(self, action: int) -> tuple[tuple[str, ...], bool]:
+        """The names the net sees in a call, and whether it succeeds."""
+        call = self._actions[action]
+        return call.names_in(self.key), call.succeeds
 
     def names(self, action: int) -> set[str]:
         """All names the net sees in a call."""
-        return set(self._actions[action].names_in(self.key))
+        return set(self.call(action)[0])
 
     def step(self, state: int, action: int) -> int:
         """The state after the call, or `BLOCKED`."""
@@ -137,22 +128,19 @@ class LocalNet:
         return after
 
     def _step(self, state: int, action: int) -> int:
-        call = self._actions[action]
-        moved = advance(self.net, self.marking(state), call.names_in(self.key), succeeds=call.succeeds)
+        moved = self._advance(state, action)
         return BLOCKED if moved is None else self._id(moved[0])
+
+    def _advance(self, state: int, action: int) -> tuple[Tokens, bool] | None:
+        names, succeeds = self.call(action)
+        return self.machine.advance(self._markings[state], names, self.effort, succeeds=succeeds)
 
     def asks(self, state: int, action: int) -> bool:
         """Whether the call asks a person here."""
-        if not self._manual:
+        if not self.manual:
             return False
-        call = self._actions[action]
-        moved = advance(self.net, self.marking(state), call.names_in(self.key), succeeds=call.succeeds)
+        moved = self._advance(state, action)
         return moved is not None and moved[1]
-
-    @property
-    def inert(self) -> bool:
-        """Whether the net never blocks and never moves, wherever it stands now."""
-        return all(self.step(self.start, action) == self.start for action in self.actions)
 
     def no_worse(self, state: int, other: int) -> bool:
         """Whether whatever can be called from `other` on can be called from `state` on as well."""
@@ -162,14 +150,55 @@ class LocalNet:
             return self._budget.no_worse(self.marking(state), self.marking(other))
         if self._simulated is None:
             self._simulated = self._simulation()
-        return (state, other) in self._simulated
+        if (state, other) in self._simulated:
+            return True
+        return self._endless and self.monotone and self._holds_more(state, other)
+
+    def comparing(self, state: int) -> Compared:
+        """By other state, whether it is no worse than `state`; remembered."""
+        known = self._compared.get(state)
+        if known is None:
+            known = self._compared[state] = Compared(self, state)
+        return known
+
+    def _holds_more(self, state: int, other: int) -> bool:
+        return all(map(ge, self._markings[state], self._markings[other]))
+
+    @property
+    def monotone(self) -> bool:
+        """Whether more tokens never allow less, from where the net is now.
+
+        So it is when no structural transition can fire any more, at most one transition that can fire
+        covers each name (else the first enabled one comes first), and no call that has several of the
+        net's names waits with one of them for its end (another may then have disabled it).
+        """
+        if self._monotone is None:
+            names = {name for action in self.actions for name in self.call(action)[0]}
+            alive = self.machine.alive(self._markings[self.start], names)[0]
+            single = all(
+                sum(step in alive for step in covering) <= 1
+                for name, covering in self.machine.covering.items()
+                if name in names
+            )
+            self._monotone = single and alive.isdisjoint(self.machine.structural)
+            for action in self.actions if self._monotone else ():
+                covering = self.machine.gated(self.call(action)[0])
+                if len(covering) > 1 and any(s.deferred for steps in covering for s in steps):
+                    self._monotone = False
+        return self._monotone
 
     def _simulation(self) -> set[tuple[int, int]]:
         """Pairs of states of which the first can do all the second can: the greatest simulation."""
         states = self.explore(self.start, self.actions, MAX_COMPARED_STATES)
         if states is None:
+            self._endless = True
             return set()
         pairs = {(a, b) for a in states for b in states if a != b}
+        before: dict[int, set[int]] = {state: set() for state in states}
+        for state in states:
+            for action in self.actions:
+                if (after := self.step(state, action)) != BLOCKED:
+                    before[after].add(state)
 
         def holds(better: int, worse: int) -> bool:
             for action in self.actions:
@@ -181,9 +210,20 @@ class LocalNet:
                     return False
             return True
 
-        while wrong := [pair for pair in pairs if not holds(*pair)]:
-            pairs.difference_update(wrong)
+        # A pair has to be looked at again only when one that it leads to is gone.
+        waiting = list(pairs)
+        while waiting:
+            self.effort.charge(len(waiting) * (1 + len(self.actions) // 3))
+            wrong = {pair for pair in waiting if pair in pairs and not holds(*pair)}
+            pairs -= wrong
+            waiting = list({(a, b) for x, y in wrong for a in before[x] for b in before[y]} & pairs)
         return pairs
+
+    def states(self) -> list[int] | None:
+        """All states the net comes to by usable calls; `None` when there are too many to walk through."""
+        if self._states is None or self._states[0] != self.usable:
+            self._states = self.usable, self.explore(self.start, self.usable, MAX_LOCAL_STATES)
+        return self._states[1]
 
     def explore(self, start: int, actions: Collection[int], limit: int) -> list[int] | None:
         """All states from `start` on by `actions`; `None` when there are more than `limit`."""
@@ -191,6 +231,7 @@ class LocalNet:
         waiting = deque([start])
         while waiting:
             state = waiting.popleft()
+            self.effort.charge(1 + len(actions) // 4)
             for action in actions:
                 after = self.step(state, action)
                 if after != BLOCKED and after not in seen:
@@ -208,12 +249,18 @@ class LocalNet:
         key = (state, goal)
         if key in self._wants:
             return self._wants[key]
-        path = self._path(state, goal, without=None)
-        known = None
-        if path is not None:
-            steps = tuple(dict.fromkeys(path))
-            musts = tuple(b for b in steps if self._path(state, goal, without=b) is None)
-            known = Wants(steps, musts)
+        if self._too_large[goal] >= MAX_TRIES:
+            raise TooLargeError(self.key)
+        try:
+            path = self._path(state, goal, without=None)
+            known = None
+            if path is not None:
+                steps = tuple(dict.fromkeys(path))
+                musts = tuple(b for b in steps if self._path(state, goal, without=b) is None)
+                known = Wants(steps, musts)
+        except TooLargeError:
+            self._too_large[goal] += 1
+            raise
         self._wants[key] = known
         return known
 
@@ -224,6 +271,7 @@ class LocalNet:
         waiting = deque([state])
         while waiting:
             at = waiting.popleft()
+            self.effort.charge(1 + len(self.usable) // 3)
             for action in self.usable:
                 if action in (goal, without):
                     continue
@@ -242,7 +290,24 @@ class LocalNet:
         if state in seen:
             return True
         # Only a budget is long enough for it to pay to look further than equality.
-        return self._budget is not None and any(self.no_worse(other, state) for other in seen)
+        if self._budget is None:
+            return False
+        self.effort.charge(len(seen) // 2)
+        return any(self.no_worse(other, state) for other in seen)
+
+
+class Compared(dict[int, bool]):
+    """Whether the states that are asked for are no worse than one state of a net."""
+
+    def __init__(self, local: LocalNet, state: int) -> None:
+        super().__init__()
+        self._local = local
+        self._state = state
+
+    def __missing__(self, other: int) -> bool:
+        self._local.effort.charge(1)
+        known = self[other] = self._local.no_worse(other, self._state)
+        return known
 
 
 def _plain_budget(net: SkillNet) -> Budget | None:

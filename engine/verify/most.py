@@ -7,8 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 
+from .effort import SpentError
 from .local import BLOCKED, LocalNet, TooLargeError
-from .whole import Whole, plan
+from .plan import first_plan, plan
+from .spread import ALLOWANCE, POOL
+from .whole import Whole
 
 MAX_PRODUCT = 300
 MAX_ROUNDS = 60
@@ -47,7 +50,17 @@ class Bounds:
 
     def __init__(self, whole: Whole) -> None:
         self._whole = whole
-        self._all = [bound for net in range(len(whole.locals)) for bound in _bounds(whole, net)]
+        self._all: list[_Bound] = []
+        pool = POOL
+        for net, local in enumerate(whole.locals):
+            before = whole.effort.left
+            try:
+                with whole.effort.within(ALLOWANCE * (1 + len(local.actions)) + pool):
+                    self._all += _bounds(whole, net)
+            except SpentError:
+                pass  # A net without a bound is one that allows more.
+            used = before - whole.effort.left
+            pool = max(0, pool - max(0, used - ALLOWANCE * (1 + len(local.actions))))
         self._of: dict[int, list[_Bound]] = {}
         for bound in self._all:
             for action in bound.limited:
@@ -143,37 +156,44 @@ def _bounds_of_budget(local: LocalNet, net: int) -> list[_Bound]:
     return [_Bound(net, frozenset(uses), left, total, frozenset(fills))]
 
 
-def most_calls(whole: Whole, bounds: Bounds, counted: Iterable[int]) -> Most:
+def most_calls(whole: Whole, bounds: Bounds, counted: Iterable[int], effort: int) -> Most:
     """How often a session can make calls of `counted`, all of them together."""
     goals = [a for a in counted if whole.reached.possible(a)]
     if not goals:
         return Most(0, 0)
     bound = bounds.most(goals)
     best = 0
-    for goal in goals:
-        reached = _repeat(whole, goal)
-        if reached is None:
-            return Most(0, None, unlimited=True)
-        best = max(best, reached)
-    if best == bound:
-        return Most(best, best)
-    counted_exactly = _count(whole, goals)
-    if counted_exactly is not None:
-        if counted_exactly == inf:
-            return Most(best, None, unlimited=True)
-        return Most(int(counted_exactly), int(counted_exactly))
+    exactly: float | None = None
+    with whole.effort.within(effort):
+        try:
+            for goal in goals:
+                reached = _repeat(whole, goal)
+                if reached is None:
+                    return Most(0, None, unlimited=True)
+                best = max(best, reached)
+            if best != bound:
+                exactly = _count(whole, goals)
+        except SpentError:
+            exactly = None
+    if exactly == inf:
+        return Most(best, None, unlimited=True)
+    if exactly is not None:
+        return Most(int(exactly), int(exactly))
     return Most(best, None if bound == inf else int(bound))
 
 
 def _repeat(whole: Whole, goal: int) -> int | None:
-    """Go to `goal` again and again by the plain plan; how often that worked, `None`: for ever."""
+    """Go to `goal` again and again by the plain plan; how often that worked, `None`: for ever.
+
+    Raises `SpentError`.
+    """
     state = whole.begin()
     times = 0
     last: list[int] = []
     for _ in range(MAX_ROUNDS):
         before = dict(state) if times else None
         try:
-            planned = plan(whole, state, goal)
+            planned = plan(whole, state, goal) if times else first_plan(whole, goal)
         except TooLargeError:
             return times
         if planned is None or whole.run(state, planned[0]) is not None:
@@ -222,7 +242,10 @@ def _leap(whole: Whole, state: dict[int, int], before: dict[int, int], moved: Se
 
 
 def _count(whole: Whole, goals: Sequence[int]) -> float | None:
-    """The exact number from the product of the nets that matter, when it is small; else `None`."""
+    """The exact number from the product of the nets that matter, when it is small; else `None`.
+
+    Raises `SpentError`.
+    """
     nets = sorted({net for goal in goals for net in whole.cone(goal)})
     if len(nets) > 40:
         return None
@@ -235,6 +258,7 @@ def _count(whole: Whole, goals: Sequence[int]) -> float | None:
     while waiting:
         key = waiting.popleft()
         here = dict(zip(nets, key, strict=True))
+        whole.effort.charge(1 + len(actions) // 2)
         for action in actions:
             steps = {net: whole.locals[net].step(here[net], action) for net in known[action]}
             if BLOCKED in steps.values():

@@ -2,24 +2,33 @@
 
 Where each call is wanted once the answer is read off the nets (`plan`). Otherwise a search starts with
 the nets that know the call, tries what it finds on all nets of the cone, adds the net that objects and
-searches again; when nothing is left to search, the nets it had to add are the explanation.
+searches again; when nothing is left to search, the nets it had to add are the explanation. With a net of
+many states among them the search goes backwards first, which ends also where there is no end of states.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from operator import getitem
 from typing import TypeAlias
 
+from .cover import cover
+from .effort import UNBOUNDED, Effort, SpentError
 from .local import BLOCKED, TooLargeError
-from .whole import Spread, Whole, distance, plan
+from .plan import distance, first_plan
+from .spread import Spread
+from .whole import Whole
 
-DEFAULT_EFFORT = 300_000
+DEFAULT_EFFORT = 800_000
 """Steps of single nets a question may cost: about a second."""
 
-MINIMISING = 20_000
+MINIMISING = 30_000
 """What it may cost to see whether an explanation can do without one of its nets."""
+
+SPREADING = 8
+"""What it costs, per net, to see how far calls spread among plain nets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,51 +55,67 @@ class GaveUp:
 Found: TypeAlias = Word | Forbidden | GaveUp
 
 
-@dataclass(slots=True)
-class Effort:
-    """What is left to spend on one question."""
-
-    left: int
-
-    def spend(self, steps: int) -> bool:
-        """Take `steps`; says whether there was enough."""
-        self.left -= steps
-        return self.left >= 0
-
-
 def find(whole: Whole, goal: int, effort: int = DEFAULT_EFFORT) -> Found:
     """The shortest way to `goal` from where the nets stand."""
-    if not whole.reached.possible(goal):
-        return Forbidden(_fewest(whole, goal, whole.reached.against(goal), Effort(0)))
-    state = whole.begin()
+    with whole.effort.within(effort):
+        if not whole.reached.possible(goal):
+            return Forbidden(_fewest(whole, goal, whole.reached.against(goal), searching=False))
+        fallback: Found = GaveUp()
+        try:
+            planned = _planned(whole, goal)
+            if planned is not None and planned.shortest:
+                return planned
+            fallback = planned or fallback
+            return _refine(whole, goal)
+        except SpentError:
+            return fallback
+
+
+def _planned(whole: Whole, goal: int) -> Word | None:
+    """The plan from the start, where it works and does not take too long to make."""
     try:
-        planned = plan(whole, state, goal)
-    except TooLargeError:
-        planned = None
-    fallback: Found = GaveUp()
-    if planned is not None and whole.run(state, planned[0]) is None:
-        word = tuple(planned[0])
-        if len(word) == planned[1]:
-            return Word(word, True)
-        fallback = Word(word, False)
-    found = _refine(whole, goal, Effort(effort))
-    return fallback if isinstance(found, GaveUp) else found
+        with whole.effort.within(whole.effort.left // 3):
+            planned = first_plan(whole, goal)
+    except (TooLargeError, SpentError):
+        return None
+    if planned is None or whole.run(whole.begin(), planned[0]) is not None:
+        return None
+    return Word(tuple(planned[0]), len(planned[0]) == planned[1])
 
 
-def _refine(whole: Whole, goal: int, effort: Effort) -> Found:
-    """Search with few nets, adding those that object to what was found."""
+def _refine(whole: Whole, goal: int) -> Found:
+    """Search with few nets, adding those that object to what was found. Raises `SpentError`."""
     cone = whole.cone(goal)
     chosen = [net for net in cone if net in whole.nets_of[goal]]
     while True:
-        found = search(whole, chosen, goal, effort)
-        if isinstance(found, GaveUp):
-            return found
+        found = _decide(whole, chosen, goal)
         if found is None:
-            return Forbidden(_fewest(whole, goal, _with_those_left_out(whole, chosen), effort))
+            return Forbidden(_fewest(whole, goal, _with_those_left_out(whole, chosen)))
         objecting = whole.run(whole.begin(), found)
         if objecting is None:
             return Word(tuple(found), True)
         chosen.append(objecting)
+
+
+def _decide(whole: Whole, nets: Sequence[int], goal: int) -> list[int] | None:
+    """The shortest way to `goal` under `nets` alone; `None` when there is none. Raises `SpentError`."""
+    if any(whole.locals[net].budget is None and whole.locals[net].states() is None for net in nets):
+        try:
+            with whole.effort.within(whole.effort.left // 2):
+                found = _backwards(whole, nets, goal)
+                if found is None or whole.run(whole.begin(), found) not in nets:
+                    return found
+        except SpentError:
+            pass
+    return search(whole, nets, goal)
+
+
+def _backwards(whole: Whole, nets: Sequence[int], goal: int) -> list[int] | None:
+    """As `search`, but a way may not work where a net is not monotone; that there is none is sure."""
+    at = {net: place for place, net in enumerate(nets)}
+    actions = sorted({a for net in nets for a in whole.locals[net].usable} - {goal})
+    known = {a: [at[net] for net in whole.nets_of[a] if net in at] for a in {*actions, goal}}
+    return cover([whole.demands(net) for net in nets], known, actions, goal, whole.effort)
 
 
 def _with_those_left_out(whole: Whole, nets: list[int]) -> list[int]:
@@ -104,13 +129,14 @@ def _with_those_left_out(whole: Whole, nets: list[int]) -> list[int]:
 
 
 def search(
-    whole: Whole, nets: Iterable[int], goal: int, effort: Effort, *, refusing: int | None = None
-) -> list[int] | GaveUp | None:
+    whole: Whole, nets: Iterable[int], goal: int, *, refusing: int | None = None
+) -> list[int] | None:
     """The shortest way to `goal` under `nets` alone, best first; `None` when there is none.
 
     With `refusing` the way is to where that net, alone of all, blocks `goal`. A state is dropped when one
-    that is nowhere worse was reached in no more calls.
+    that is nowhere worse was reached in no more calls. Raises `SpentError`.
     """
+    effort = whole.effort
     order = list(nets)
     here = set(order)
     willing = [net for net in order if net != refusing]
@@ -134,8 +160,7 @@ def search(
         state = dict(zip(order, key, strict=True))
         if _allows(whole, state, known[goal], goal, refusing):
             return [*_trace(key, came), goal]
-        if not effort.spend(len(actions) + len(order)):
-            return GaveUp()
+        effort.charge(len(actions) + len(order))
         for action in actions:
             moved = _moved(whole, state, known[action], action)
             if moved is None:
@@ -144,8 +169,7 @@ def search(
             if depth.get(after, taken + 2) <= taken + 1 or best.has(after, taken + 1):
                 continue
             further = distance(whole, willing, moved, goal)
-            if not effort.spend(2 * len(order)):
-                return GaveUp()
+            effort.charge(2 * len(order))
             if further is None:
                 continue
             depth[after] = taken + 1
@@ -161,18 +185,22 @@ class _Seen:
     COMPARED = 64
 
     def __init__(self, whole: Whole, order: list[int], refusing: int | None) -> None:
+        self._effort = whole.effort
         self._locals = [whole.locals[net] for net in order]
         self._exact = None if refusing is None else order.index(refusing)
         self._states: list[tuple[tuple[int, ...], int]] = []
 
     def has(self, key: tuple[int, ...], taken: int) -> bool:
         """Whether a state that is nowhere worse was gone on from after no more than `taken` calls."""
+        latest = self._states[-self.COMPARED :]
+        self._effort.charge(1 + len(latest) // 16)
+        compared = [local.comparing(state) for local, state in zip(self._locals, key, strict=True)]
         # Only the latest are compared with: a drop is a saving, never needed for a right answer.
         return any(
             calls <= taken
             and (self._exact is None or other[self._exact] == key[self._exact])
-            and all(map(lambda local, a, b: local.no_worse(a, b), self._locals, other, key))
-            for other, calls in self._states[-self.COMPARED :]
+            and all(map(getitem, compared, other))
+            for other, calls in latest
         )
 
     def take(self, key: tuple[int, ...], taken: int) -> bool:
@@ -215,24 +243,30 @@ def _trace(
     return word[::-1]
 
 
-def _fewest(whole: Whole, goal: int, nets: Iterable[int], effort: Effort) -> tuple[int, ...]:
+def _fewest(whole: Whole, goal: int, nets: Iterable[int], *, searching: bool = True) -> tuple[int, ...]:
     """Leave out every net without which the goal is still known to be forbidden."""
     needed = list(nets)
     for net in list(needed):
         rest = [other for other in needed if other != net]
-        if _forbids(whole, rest, goal, Effort(max(0, min(MINIMISING, effort.left)))):
-            needed = rest
+        try:
+            whole.effort.charge(SPREADING * len(rest))
+            with whole.effort.within(MINIMISING):
+                if _forbids(whole, rest, goal, searching=searching):
+                    needed = rest
+        except SpentError:
+            if whole.effort.left <= 0:
+                break
     return tuple(sorted(needed))
 
 
-def _forbids(whole: Whole, nets: list[int], goal: int, effort: Effort) -> bool:
-    """Whether these nets alone are known to forbid the goal."""
+def _forbids(whole: Whole, nets: list[int], goal: int, *, searching: bool) -> bool:
+    """Whether these nets alone are known to forbid the goal. Raises `SpentError`."""
     if not Spread(whole, nets).possible(goal):
         return True
-    if not effort.left:
+    if not searching:
         return False
     alone, here = whole.part(nets, goal)
-    return search(alone, range(len(alone.locals)), here, effort) is None
+    return _decide(alone, range(len(alone.locals)), here) is None
 
 
 def redundant(whole: Whole, net: int, effort: Effort) -> bool:
@@ -240,11 +274,21 @@ def redundant(whole: Whole, net: int, effort: Effort) -> bool:
 
     `False` also when the effort did not suffice to know.
     """
+    whole.effort.left = effort.left
+    try:
+        return _redundant(whole, net)
+    except SpentError:
+        return False
+    finally:
+        effort.left, whole.effort.left = whole.effort.left, UNBOUNDED
+
+
+def _redundant(whole: Whole, net: int) -> bool:
     local = whole.locals[net]
     others = {n for action in local.usable for n in whole.cone(action)} | {net}
     for goal in local.actions:
         if not Spread(whole, others - {net}).possible(goal):
             continue
-        if search(whole, sorted(others), goal, effort, refusing=net) is not None:
+        if search(whole, sorted(others), goal, refusing=net) is not None:
             return False
     return True

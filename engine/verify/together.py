@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ..net import SkillNet
+from .effort import Effort
 from .local import Action
 from .most import Bounds, Most, most_calls
-from .search import DEFAULT_EFFORT, Effort, Forbidden, Found, GaveUp, Word, find, redundant
+from .search import DEFAULT_EFFORT, Forbidden, Found, GaveUp, Word, find, redundant
 from .vocabulary import Vocabulary, certain_actions, combines, loose_actions, loosely_covered
 from .whole import Whole
 
@@ -99,6 +100,7 @@ class Together:
                 loose = Whole(nets, actions, markings)
             self._loose = loose
         self._bounds: Bounds | None = None
+        self._planned: dict[tuple[int, bool], PlannedCall] = {}
 
     @property
     def certain(self) -> Whole:
@@ -114,12 +116,12 @@ class Together:
         return self._answer([[0], [0]])
 
     def _answer(self, goals: Sequence[Sequence[int]]) -> Answer:
-        found = _best(self._certain, goals[0], self._effort)
+        found, left = _best(self._certain, goals[0], self._effort)
         if isinstance(found, Word):
             return self._shown(found)
         if self._loose is self._certain:
             return self._never(self._certain, found) if isinstance(found, Forbidden) else Unknown()
-        proof = _best(self._loose, goals[1], self._effort)
+        proof, _ = _best(self._loose, goals[1], max(left, self._effort // 2))
         if not isinstance(proof, Forbidden):
             return Unknown()
         against = [self._loose.locals[net].net for net in proof.nets]
@@ -138,22 +140,28 @@ class Together:
         state = whole.begin()
         calls: list[PlannedCall] = []
         for number in word.actions:
-            asks = any(whole.locals[n].asks(state[n], number) for n in whole.nets_of[number])
-            asks = asks or number in whole.asking
-            whole.run(state, [number])
-            action = whole.actions[number]
-            calls.append(PlannedCall(action.names, asks, action.succeeds))
+            asks = number in whole.asking
+            if whole.manual:
+                asks = asks or any(whole.locals[n].asks(state[n], number) for n in whole.nets_of[number])
+                whole.run(state, [number])
+            key = (number, asks)
+            if key not in self._planned:
+                action = whole.actions[number]
+                self._planned[key] = PlannedCall(action.names, asks, action.succeeds)
+            calls.append(self._planned[key])
         return Way(tuple(calls), word.shortest)
 
     def most(self, name: str) -> Most:
         """The most calls of `name` that a session can make."""
-        certain = most_calls(self._certain, self._bounds_of_certain(), _named(self._certain, name))
+        bounds, named = self._bounds_of_certain(), _named(self._certain, name)
+        certain = most_calls(self._certain, bounds, named, self._effort // 2)
         if self._loose is self._certain or certain.unlimited:
             return certain
         if not self._sure:
             never = not certain.least and isinstance(self.way(name), Never)
             return Most(certain.least, 0 if never else None)
-        loose = most_calls(self._loose, Bounds(self._loose), _named(self._loose, name))
+        named = _named(self._loose, name)
+        loose = most_calls(self._loose, Bounds(self._loose), named, self._effort // 2)
         return Most(certain.least, None if loose.unlimited else loose.most)
 
     def bound(self, name: str, *, without: str) -> float:
@@ -188,13 +196,16 @@ def _possible(whole: Whole, name: str) -> bool:
     return any(whole.reached.possible(a) for a in _named(whole, name))
 
 
-def _best(whole: Whole, goals: Sequence[int], effort: int) -> Found:
-    """The shortest word to one of `goals`; forbidden only when all are."""
+def _best(whole: Whole, goals: Sequence[int], effort: int) -> tuple[Found, int]:
+    """The shortest word to one of `goals`, forbidden only when all are; and what effort is left."""
     best: Word | None = None
     against: dict[int, None] = {}
     gave_up = False
-    for goal in goals:
-        match find(whole, goal, effort):
+    for position, goal in enumerate(goals):
+        before = whole.effort.left
+        found = find(whole, goal, effort // (len(goals) - position))
+        effort -= before - whole.effort.left
+        match found:
             case Word() as word:
                 if best is None or len(word.actions) < len(best.actions):
                     best = word
@@ -203,5 +214,5 @@ def _best(whole: Whole, goals: Sequence[int], effort: int) -> Found:
             case GaveUp():
                 gave_up = True
     if best is not None:
-        return Word(best.actions, best.shortest and not gave_up)
-    return GaveUp() if gave_up else Forbidden(tuple(sorted(against)))
+        return Word(best.actions, best.shortest and not gave_up), effort
+    return GaveUp() if gave_up else Forbidden(tuple(sorted(against))), effort

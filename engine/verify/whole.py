@@ -6,11 +6,17 @@ multiplied: a state of the whole is one state per net.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
 from ..net import SkillNet, auto_advance
-from .local import BLOCKED, Action, LocalNet, TooLargeError
+from .demands import Demands, Tokenwise, demands_of
+from .effort import Effort, SpentError
+from .local import BLOCKED, Action, LocalNet
+from .spread import Spread
+
+INERT = 2_000
+"""What it may cost to see that a net never does anything."""
 
 
 class Whole:
@@ -19,7 +25,7 @@ class Whole:
     `markings` gives where a net stands when that is not its initial marking at rest. Nets that neither
     block nor move on any of the calls are left out. `nets_of[a]` are the places of action `a`'s nets in
     `locals`, in order; `named` gives the actions that have a name, `asking` those for which a net that
-    is left out asks a person.
+    is left out asks a person, `manual` whether any other may. Working on the nets takes from `effort`.
     """
 
     def __init__(
@@ -27,7 +33,9 @@ class Whole:
         nets: Mapping[str, SkillNet],
         actions: Sequence[Action],
         markings: Mapping[str, Mapping[str, int]] | None = None,
+        effort: Effort | None = None,
     ) -> None:
+        self.effort = effort or Effort()
         self.actions = tuple(actions)
         self.named: dict[str, list[int]] = {}
         self.asking: set[int] = set()
@@ -50,13 +58,19 @@ class Whole:
             if not numbers:
                 continue
             marking = auto_advance(net, net.initial_marking) if markings is None else markings[key]
-            local = LocalNet(key, net, marking, {n: self.actions[n] for n in sorted(numbers)})
-            if local.inert:
+            local = LocalNet(
+                key, net, marking, {n: self.actions[n] for n in sorted(numbers)}, self.effort
+            )
+            if _inert(local):
                 self.asking.update(n for n in local.actions if local.asks(local.start, n))
                 continue
             for number in local.actions:
                 self.nets_of[number].append(len(self.locals))
             self.locals.append(local)
+        self.manual = any(local.manual for local in self.locals)
+        self.planned: tuple[int, tuple[list[int], int] | None] | None = None
+        self._demands: dict[int, Demands] = {}
+        self._unnarrowed: dict[int, Tokenwise] = {}
         self.start = tuple(local.start for local in self.locals)
         self.reached = Spread(self, range(len(self.locals)))
         for local in self.locals:
@@ -74,14 +88,26 @@ class Whole:
                         waiting.append(net)
         return list(seen)
 
-    def part(self, nets: Iterable[int], goal: int) -> tuple[Whole, int]:
+    def demands(self, net: int) -> Demands:
+        """A net gone through backwards by its usable actions."""
+        if net not in self._demands:
+            self._demands[net] = demands_of(self.locals[net])
+        return self._demands[net]
+
+    def unnarrowed(self, net: int) -> Tokenwise:
+        """The same by tokens and all of its actions."""
+        if net not in self._unnarrowed:
+            local = self.locals[net]
+            self._unnarrowed[net] = Tokenwise(local, local.actions)
+        return self._unnarrowed[net]
+
+    def part(self, places: Iterable[int], goal: int) -> tuple[Whole, int]:
         """The given nets alone with the calls they know, and the goal's number there."""
-        chosen = [self.locals[net] for net in nets]
+        chosen = [self.locals[net] for net in places]
         numbers = sorted({a for local in chosen for a in local.actions} | {goal})
         markings = {local.key: local.marking(local.start) for local in chosen}
-        some = Whole(
-            {local.key: local.net for local in chosen}, [self.actions[n] for n in numbers], markings
-        )
+        nets = {local.key: local.net for local in chosen}
+        some = Whole(nets, [self.actions[n] for n in numbers], markings, self.effort)
         return some, numbers.index(goal)
 
     def run(self, state: dict[int, int], word: Iterable[int]) -> int | None:
@@ -104,164 +130,10 @@ class Whole:
         return dict(enumerate(self.start if state is None else state))
 
 
-class Spread:
-    """What each net could reach if calls never took anything away from other nets: an upper bound.
-
-    An action that is not `possible` can never be called while the given nets are in force. A net that
-    is too large to walk through counts as allowing everything.
-    """
-
-    def __init__(self, whole: Whole, nets: Iterable[int]) -> None:
-        self._whole = whole
-        self._nets = list(nets)
-        here = set(self._nets)
-        self._states: dict[int, dict[int, None]] = {net: {} for net in self._nets}
-        self._enabled: dict[int, set[int]] = {net: set() for net in self._nets}
-        self._missing = Counter(action for net in self._nets for action in whole.locals[net].actions)
-        self._new: deque[int] = deque()
-        for net in self._nets:
-            self._add(net, whole.locals[net].start)
-        while self._new:
-            action = self._new.popleft()
-            for net in whole.nets_of[action]:
-                if net in here:
-                    for state in list(self._states[net]):
-                        self._move(net, state, action)
-
-    def possible(self, action: int) -> bool:
-        """Whether the nets have not been found to forbid `action`."""
-        return self._missing[action] == 0
-
-    def _add(self, net: int, start: int) -> None:
-        local = self._whole.locals[net]
-        states = self._states[net]
-        waiting = [start]
-        while waiting:
-            state = waiting.pop()
-            if any(local.no_worse(other, state) for other in states):
-                continue
-            if len(states) >= 100:
-                for action in local.actions:
-                    self._enable(net, action)
-                return
-            states[state] = None
-            for action in local.actions:
-                after = local.step(state, action)
-                if after != BLOCKED:
-                    self._enable(net, action)
-                    if self.possible(action):
-                        waiting.append(after)
-
-    def _move(self, net: int, state: int, action: int) -> None:
-        after = self._whole.locals[net].step(state, action)
-        if after != BLOCKED:
-            self._add(net, after)
-
-    def _enable(self, net: int, action: int) -> None:
-        if action in self._enabled[net]:
-            return
-        self._enabled[net].add(action)
-        self._missing[action] -= 1
-        if not self._missing[action]:
-            self._new.append(action)
-
-    def against(self, goal: int) -> list[int]:
-        """Nets that by themselves keep `goal` from ever being possible; not the fewest."""
-        seen: dict[int, None] = {}
-        asked = {goal}
-        waiting = deque([goal])
-        while waiting:
-            action = waiting.popleft()
-            nets = [n for n in self._whole.nets_of[action] if n in self._enabled]
-            blocking = [n for n in nets if action not in self._enabled[n]]
-            net = next((n for n in blocking if n in seen), blocking[0])
-            seen[net] = None
-            for other in self._whole.locals[net].actions:
-                if not self.possible(other) and other not in asked:
-                    asked.add(other)
-                    waiting.append(other)
-        return list(seen)
-
-
-def plan(whole: Whole, state: Mapping[int, int], goal: int) -> tuple[list[int], int] | None:
-    """Calls that each net by itself wants before `goal`, each once, those first that others wait for.
-
-    Returns them with `goal` at the end, and how many of them every way to `goal` must contain: when all,
-    and the nets agree, there is no shorter way. `None` when each waits for another, or one is out of
-    reach. Raises `TooLargeError`.
-    """
-    order: list[int] = []
-    done: set[int] = set()
-    open_: set[int] = set()
-    certain = {goal}
-    stack: list[tuple[int, bool]] = [(goal, False)]
-    while stack:
-        action, leaving = stack.pop()
-        if leaving:
-            open_.discard(action)
-            done.add(action)
-            order.append(action)
-            continue
-        if action in done:
-            continue
-        if action in open_:
-            return None
-        open_.add(action)
-        stack.append((action, True))
-        before: dict[int, None] = {}
-        for net in whole.nets_of[action]:
-            local = whole.locals[net]
-            wants = local.wants(state[net], action)
-            if wants is None:
-                return None
-            if wants.path:
-                before.update(dict.fromkeys(wants.path))
-                if action in certain:
-                    certain.update(wants.musts)
-        for other in reversed(before):
-            if other in open_:
-                return None
-            if other not in done:
-                stack.append((other, False))
-    return order, len(certain)
-
-
-def distance(whole: Whole, nets: Iterable[int], state: Mapping[int, int], goal: int) -> int | None:
-    """How many calls every way to and with `goal` takes at least; `None`: there is no way.
-
-    Counts the calls no way can do without, judged net by net. `None` also when two of them each have to
-    come before the other. Raises `TooLargeError`.
-    """
-    here = set(nets)
-    done: set[int] = set()
-    open_: set[int] = set()
-    stack: list[tuple[int, bool]] = [(goal, False)]
-    while stack:
-        action, leaving = stack.pop()
-        if leaving:
-            open_.discard(action)
-            done.add(action)
-            continue
-        if action in done:
-            continue
-        if action in open_:
-            # Still being entered from another side: the same call waits twice on the stack.
-            continue
-        open_.add(action)
-        stack.append((action, True))
-        for net in whole.nets_of[action]:
-            if net not in here:
-                continue
-            local = whole.locals[net]
-            try:
-                wants = local.wants(state[net], action)
-            except TooLargeError:
-                continue
-            if wants is None:
-                return None
-            for other in wants.musts:
-                if other in open_:
-                    return None
-                if other not in done:
-                    stack.append((other, False))
-    return len(done)
+def _inert(local: LocalNet) -> bool:
+    """Whether the net never blocks and never moves; no, if that takes too long to tell."""
+    try:
+        with local.effort.within(INERT):
+            return all(local.step(local.start, action) == local.start for action in local.actions)
+    except SpentError:
+        return False

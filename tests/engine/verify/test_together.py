@@ -169,7 +169,7 @@ class TestLarge:
         assert hasty or effort
 
     def test_a_net_without_end(self) -> None:
-        """A net that makes tokens for ever: what can be reached is, what cannot be shown is unknown."""
+        """G-2: a net that makes tokens for ever: what can be reached is, what cannot be is forbidden."""
         net = define_skill_net(
             "n",
             places=["p", "q"],
@@ -182,7 +182,8 @@ class TestLarge:
         )
         together = Together({"n": net}, effort=2_000)
         assert str(together.way("many")) == "grow → grow → grow → many"
-        assert together.way("never") == Unknown()
+        assert together.way("never") == Never(("n",))
+        assert together.most("grow").unlimited
         assert not together.most("many").exact or together.most("many").unlimited
 
 

@@ -1,0 +1,225 @@
+"""What a net must hold so that a call passes and leads where it should: one step back.
+
+A demand stands for every state that meets it. A net that can be walked through demands one of its
+states, exactly. Any other demands tokens: whatever holds more meets it too. Such a net is taken to choose
+freely among its transitions and to fire structural ones when it likes: it then does all the gate's net
+does and perhaps more, so what it can never do is never done; where it is monotone it does no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import product
+from operator import le
+from typing import Protocol, TypeAlias
+
+from .local import BLOCKED, LocalNet
+from .machine import Step, Tokens
+
+Demand: TypeAlias = int | Tokens
+"""A set of states as bits, or the tokens that each place must hold."""
+
+MAX_VARIANTS = 64
+"""Ways a call may fire in one net; with more, the call is taken to bring whatever is demanded."""
+
+_Back: TypeAlias = tuple[Step, bool]
+"""A transition that fires, or that only has to be enabled."""
+
+
+class Demands(Protocol):
+    """One net, gone through backwards."""
+
+    def before(self, action: int, after: Demand | None) -> list[Demand | None]:
+        """The weakest demands under which the call passes and leads to `after`; `None` is no demand."""
+        ...
+
+    def met(self, demand: Demand) -> bool:
+        """Whether the net meets it where it is now."""
+        ...
+
+    def weaker(self, demand: Demand, other: Demand) -> bool:
+        """Whether whatever meets `other` meets `demand`."""
+        ...
+
+
+def demands_of(local: LocalNet) -> Demands:
+    """The net over its usable calls: its states where they are few, its tokens where not."""
+    states = None if local.budget is not None else local.states()
+    return Tokenwise(local, local.usable) if states is None else Statewise(local, states)
+
+
+class Statewise:
+    """A net with few states: a demand is a set of them, one bit each."""
+
+    def __init__(self, local: LocalNet, states: list[int]) -> None:
+        self._local = local
+        self._bits = {state: 1 << number for number, state in enumerate(states)}
+        self._all = (1 << len(states)) - 1
+        self._before: dict[tuple[int, int], list[Demand | None]] = {}
+
+    def before(self, action: int, after: Demand | None) -> list[Demand | None]:
+        wanted = self._all if after is None else after
+        assert isinstance(wanted, int)
+        key = (action, wanted)
+        known = self._before.get(key)
+        if known is None:
+            known = self._before[key] = self._look(action, wanted)
+        return known
+
+    def _look(self, action: int, wanted: int) -> list[Demand | None]:
+        self._local.effort.charge(2 + len(self._bits) // 4)
+        found = 0
+        for state, bit in self._bits.items():
+            after = self._local.step(state, action)
+            if after != BLOCKED and self._bits[after] & wanted:
+                found |= bit
+        if not found:
+            return []
+        return [None if found == self._all else found]
+
+    def met(self, demand: Demand) -> bool:
+        assert isinstance(demand, int)
+        return bool(demand & self._bits[self._local.start])
+
+    def weaker(self, demand: Demand, other: Demand) -> bool:
+        assert isinstance(demand, int)
+        assert isinstance(other, int)
+        return demand & other == other
+
+
+class Tokenwise:
+    """A net with many states, of which only `actions` are called: a demand is tokens for each place."""
+
+    def __init__(self, local: LocalNet, actions: Iterable[int]) -> None:
+        self._local = local
+        self._start = local.tokens(local.start)
+        self._nothing = (0,) * len(self._start)
+        names = {name for action in actions for name in local.call(action)[0]}
+        self._alive, self._bounds = local.machine.alive(self._start, names)
+        self._structural = [step for step in local.machine.structural if step in self._alive]
+        self._variants: dict[int, list[list[_Back]] | None] = {}
+        self._before: dict[tuple[int, Tokens], list[Demand | None]] = {}
+
+    def met(self, demand: Demand) -> bool:
+        assert isinstance(demand, tuple)
+        return all(map(le, demand, self._start))
+
+    def weaker(self, demand: Demand, other: Demand) -> bool:
+        assert isinstance(demand, tuple)
+        assert isinstance(other, tuple)
+        return all(map(le, demand, other))
+
+    def before(self, action: int, after: Demand | None) -> list[Demand | None]:
+        wanted = self._nothing if after is None else after
+        assert isinstance(wanted, tuple)
+        key = (action, wanted)
+        known = self._before.get(key)
+        if known is None:
+            known = self._before[key] = self._look(action, wanted)
+        return known
+
+    def _look(self, action: int, wanted: Tokens) -> list[Demand | None]:
+        if action not in self._variants:
+            self._variants[action] = self._ways(action)
+        variants = self._variants[action]
+        if variants is None:
+            return [None]
+        found: list[Tokens] = []
+        for variant in variants:
+            demands = [wanted]
+            for step, fires in reversed(variant):
+                if fires:
+                    demands = self._fired(step, self._settled(demands))
+                else:
+                    demands = self._least(_at_least(demand, step) for demand in demands)
+            found.extend(demands)
+        return [demand if any(demand) else None for demand in self._least(found)]
+
+    def _ways(self, action: int) -> list[list[_Back]] | None:
+        """Each way the call may fire: its names in order, what waits for its success last.
+
+        One that waits may find itself disabled, or the net without rest, and is then dropped.
+        """
+        names, succeeds = self._local.call(action)
+        choices = [[s for s in steps if s in self._alive] for steps in self._local.machine.gated(names)]
+        droppable = len(choices) > 1 or bool(self._structural)
+        ways: list[list[_Back]] = []
+        for chosen in product(*choices):
+            waiting = [step for step in chosen if step.deferred and succeeds]
+            now: list[_Back] = [(step, not step.deferred) for step in chosen]
+            for fires in product(*([(True, False) if droppable else (True,)] * len(waiting))):
+                late = [(step, True) for step, yes in zip(waiting, fires, strict=True) if yes]
+                ways.append([*now, *late])
+                if len(ways) > MAX_VARIANTS:
+                    return None
+        return ways
+
+    def _settled(self, demands: list[Tokens]) -> list[Tokens]:
+        """What brings the demands once structural transitions have fired as often as they like."""
+        if not self._structural:
+            return demands
+        found = self._least(demands)
+        waiting = list(found)
+        while waiting:
+            demand = waiting.pop()
+            for step in self._structural:
+                for earlier in self._fired(step, [demand]):
+                    self._local.effort.charge(1 + len(found) // 2)
+                    if not any(self.weaker(other, earlier) for other in found):
+                        found = [other for other in found if not self.weaker(earlier, other)]
+                        found.append(earlier)
+                        waiting.append(earlier)
+        return found
+
+    def _fired(self, step: Step, demands: Iterable[Tokens]) -> list[Tokens]:
+        """The least tokens from which `step` leads to one of the demands, in reach of the bounds."""
+        found: list[Tokens] = []
+        for demand in demands:
+            self._local.effort.charge(4 + len(demand) // 6)
+            before = list(demand)
+            for place, given in step.gives:
+                before[place] = max(0, before[place] - given)
+            for split in self._gathered(before, step):
+                for place, need in step.needs:
+                    split[place] += need
+                if all(map(le, split, self._bounds)):
+                    found.append(tuple(split))
+        return self._least(found)
+
+    def _gathered(self, demand: list[int], step: Step) -> list[list[int]]:
+        """Before transfers: what a place must hold may have come from either."""
+        splits = [demand]
+        for source, target in reversed(step.transfers):
+            if source == target:
+                continue
+            earlier: list[list[int]] = []
+            for split in splits:
+                if split[source]:
+                    continue
+                tokens = split[target]
+                self._local.effort.charge(1 + tokens)
+                for moved in range(tokens + 1):
+                    one = list(split)
+                    one[source], one[target] = moved, tokens - moved
+                    earlier.append(one)
+            splits = earlier
+        return splits
+
+    def _least(self, demands: Iterable[Tokens]) -> list[Tokens]:
+        """Only those that no other is weaker than."""
+        found = list(dict.fromkeys(demands))
+        if len(found) < 2:
+            return found
+        self._local.effort.charge(1 + len(found) * len(found) // 3)
+        return [
+            demand
+            for demand in found
+            if not any(other is not demand and self.weaker(other, demand) for other in found)
+        ]
+
+
+def _at_least(demand: Tokens, step: Step) -> Tokens:
+    held = list(demand)
+    for place, need in step.needs:
+        held[place] = max(held[place], need)
+    return tuple(held)

@@ -1,0 +1,176 @@
+"""A net made ready to be stepped often: markings as tuples, the transitions of each name at hand.
+
+Moves as the gate does (G-4, G-50, G-61), and counts what that costs: structural transitions can take
+thousands of rounds to come to rest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import TypeAlias
+
+from ..net import MAX_STRUCTURAL_ROUNDS, SkillNet, Transition
+from .effort import Effort
+
+_LOOKS = 20
+
+Tokens: TypeAlias = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """A transition over places by number: what it needs, moves and gives of each."""
+
+    needs: tuple[tuple[int, int], ...]
+    transfers: tuple[tuple[int, int], ...]
+    gives: tuple[tuple[int, int], ...]
+    deferred: bool
+    manual: bool
+
+    def enabled(self, marking: Sequence[int]) -> bool:
+        for place, need in self.needs:  # noqa: SIM110 - a generator here costs more than the check
+            if marking[place] < need:
+                return False
+        return True
+
+    def fire(self, marking: Sequence[int]) -> list[int]:
+        """The marking after it fired where it is enabled, in the order of `interlock.engine.fire`."""
+        after = list(marking)
+        for place, need in self.needs:
+            after[place] -= need
+        for source, target in self.transfers:
+            moved = after[source]
+            after[source] = 0
+            after[target] += moved
+        for place, given in self.gives:
+            after[place] += given
+        return after
+
+
+class Machine:
+    """A net over numbered places: those it has, and any that only `marking` or an arc names."""
+
+    def __init__(self, net: SkillNet, marking: Mapping[str, int]) -> None:
+        arcs = (
+            place
+            for t in net.transitions
+            for place in (*t.inputs, *t.outputs, *(p for pair in t.transfers for p in pair))
+        )
+        self.places = tuple(dict.fromkeys([*net.places, *marking, *arcs]))
+        at = {place: number for number, place in enumerate(self.places)}
+        self.covering: dict[str, list[Step]] = {}
+        structural: list[Step] = []
+        for transition in net.transitions:
+            step = _step(transition, at)
+            if transition.structural:
+                structural.append(step)
+            for name in dict.fromkeys(transition.tools):
+                self.covering.setdefault(name, []).append(step)
+        for name in net.free_tools:
+            self.covering.pop(name, None)
+        self.structural = tuple(structural)
+        self._cost = 3 + (len(self.places) + 2 * len(structural)) // 16
+
+    def gated(self, names: Iterable[str]) -> list[list[Step]]:
+        """For each name that the net gates, the transitions that cover it."""
+        return [self.covering[name] for name in names if name in self.covering]
+
+    def advance(
+        self, marking: Tokens, names: Iterable[str], effort: Effort, *, succeeds: bool = True
+    ) -> tuple[Tokens, bool] | None:
+        """The marking after a finished call, and whether a person was asked; `None` when it blocks.
+
+        Names are taken in order and together (G-50); deferred transitions fire last, if the call
+        succeeds. What would not come to rest is blocked, or dropped when it was deferred.
+        """
+        waiting: list[Step] = []
+        asks = False
+        effort.charge(self._cost)
+        for covering in self.gated(names):
+            chosen = next((step for step in covering if step.enabled(marking)), None)
+            effort.charge(1 + len(covering) // 4)
+            if chosen is None:
+                return None
+            asks = asks or chosen.manual
+            if chosen.deferred:
+                waiting.append(chosen)
+                continue
+            after = self.rest(chosen.fire(marking), effort)
+            if after is None:
+                return None
+            marking = after
+        for step in waiting if succeeds else ():
+            if step.enabled(marking):
+                after = self.rest(step.fire(marking), effort)
+                # The gate drops a result that does not come to rest and leaves the net where it is.
+                marking = marking if after is None else after
+        return marking, asks
+
+    def rest(self, marking: Sequence[int], effort: Effort) -> Tokens | None:
+        """`auto_advance`; `None` when the net does not come to rest."""
+        now = tuple(marking)
+        if not any(step.enabled(now) for step in self.structural):
+            return now
+        seen = {now}
+        for _ in range(MAX_STRUCTURAL_ROUNDS):
+            effort.charge(self._cost)
+            ready = _without_conflicts(now, [s for s in self.structural if s.enabled(now)])
+            if not ready:
+                return now
+            moving: Sequence[int] = now
+            for step in ready:
+                if step.enabled(moving):
+                    moving = step.fire(moving)
+            now = tuple(moving)
+            if now in seen:
+                return now
+            seen.add(now)
+        return None
+
+    def alive(self, start: Tokens, names: Iterable[str]) -> tuple[set[Step], tuple[float, ...]]:
+        """Which transitions may ever fire from `start` on by calls of `names`, and what bounds places.
+
+        A place that none of them gives more than it takes holds no more than at the start. Looks again
+        a few times: each time what can no longer fire gives nothing.
+        """
+        alive = {step for name in names for step in self.covering.get(name, ())} | {*self.structural}
+        bounds: list[float] = [inf] * len(start)
+        for _ in range(_LOOKS):
+            grows: set[int] = set()
+            for step in alive:
+                needs = dict(step.needs)
+                grows.update(p for p, given in step.gives if given > needs.get(p, 0))
+                grows.update(t for s, t in step.transfers if s != t and bounds[s] > 0)
+            bounds = [inf if p in grows else tokens for p, tokens in enumerate(start)]
+            still = {step for step in alive if all(bounds[p] >= need for p, need in step.needs)}
+            if len(still) == len(alive):
+                break
+            alive = still
+        return alive, tuple(bounds)
+
+
+def _step(transition: Transition, at: Mapping[str, int]) -> Step:
+    return Step(
+        tuple((at[place], need) for place, need in transition.needs),
+        tuple((at[source], at[target]) for source, target in transition.transfers),
+        tuple((at[place], given) for place, given in Counter(transition.outputs).items()),
+        transition.deferred,
+        transition.type == "manual",
+    )
+
+
+def _without_conflicts(marking: Tokens, enabled: list[Step]) -> list[Step]:
+    """Those of `enabled` that no place's other consumers can starve."""
+    if len(enabled) == 1:
+        return enabled
+    demand: dict[int, int] = {}
+    consumers: dict[int, int] = {}
+    for step in enabled:
+        for place, need in step.needs:
+            demand[place] = demand.get(place, 0) + need
+            consumers[place] = consumers.get(place, 0) + 1
+    contested = {p for p, n in demand.items() if consumers[p] > 1 and n > marking[p]}
+    return [s for s in enabled if all(p not in contested for p, _ in s.needs)]

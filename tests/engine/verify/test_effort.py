@@ -1,0 +1,75 @@
+"""What a question may cost."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.engine import SkillNet, Transition, define_skill_net
+from interlock.engine.verify import Together, Unknown
+from interlock.engine.verify.effort import Effort, SpentError
+from interlock.engine.verify.machine import Machine
+
+
+class TestEffort:
+    """What a question costs is counted, wherever it is spent."""
+
+    def test_a_net_too_large_for_a_goal_is_left_alone(self) -> None:
+        """No question steps its nets more often than its effort allows, also where it gives up."""
+        growing = hostile()
+        together = Together({"n": growing}, effort=30_000)
+        whole = together.certain
+        for name in whole.named:
+            before = whole.effort.left
+            together.way(name)
+            assert before - whole.effort.left <= 30_000
+            together.most(name)
+            assert before - whole.effort.left <= 60_000
+
+    def test_steps_are_paid_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Moving a net once costs at least one, so that effort bounds the moves."""
+        made = 0
+        real = Machine.advance
+
+        def counted(*args: object, **options: object) -> object:
+            nonlocal made
+            made += 1
+            return real(*args, **options)  # type: ignore[arg-type]
+
+        together = Together({"n": hostile()}, effort=30_000)
+        monkeypatch.setattr(Machine, "advance", counted)
+        answers = [together.way(name) for name in together.certain.named]
+        assert any(isinstance(answer, Unknown) for answer in answers)
+        assert made <= 30_000 * len(answers)
+
+    def test_within_takes_no_more_than_its_part(self) -> None:
+        """What a part may cost is taken from the whole, and an overdraft of the part is not."""
+        effort = Effort(100)
+        with effort.within(30):
+            effort.charge(20)
+            with pytest.raises(SpentError):
+                effort.charge(20)
+        assert effort.left == 70
+        with effort.within(500):
+            effort.charge(10)
+        assert effort.left == 60
+
+
+def hostile() -> SkillNet:
+    """A net with structural transitions, weights and growth on which neither search comes to an end."""
+    places = [f"p{i}" for i in range(8)]
+    return define_skill_net(
+        "hostile",
+        places=[*places, "odd", "even", "goal"],
+        transitions=[
+            *(Transition(f"grow-{p}", (p,), (p, p), (f"grow-{p}",)) for p in places),
+            *(
+                Transition(f"mix-{i}", (places[i],) * 3, (places[i - 1],) * 2, (f"mix-{i}",))
+                for i in range(8)
+            ),
+            Transition("even", ("odd", "odd"), ("even",)),
+            Transition("make", ("p0",), ("p0", "odd"), ("make",)),
+            Transition("pair", ("odd",) * 3, ("goal",), ("pair",)),
+            Transition("never", ("goal", *places * 4), ("goal",), ("never",)),
+        ],
+        initial_marking=dict.fromkeys(places, 1),
+    )

@@ -1,0 +1,48 @@
+"""Nets made ready for many steps, against the nets themselves."""
+
+from __future__ import annotations
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from interlock.engine import SkillNet, Transition, define_skill_net
+from interlock.engine.net import NetError, auto_advance
+from interlock.engine.verify.effort import Effort
+from interlock.engine.verify.machine import Machine
+
+from .generated import PLACES, anything
+
+
+class TestMachine:
+    """A net made ready for many steps moves as the net itself does."""
+
+    @given(anything("n"))
+    @settings(max_examples=200, deadline=None)
+    @example(define_skill_net("n", places=PLACES, transitions=[], initial_marking={"p": 1}))
+    def test_comes_to_rest_as_the_net(self, net: SkillNet) -> None:
+        """G-4, G-61: structural transitions fire in the same rounds, and end, or not, alike."""
+        machine = Machine(net, net.initial_marking)
+        rested = machine.rest([net.initial_marking[p] for p in machine.places], Effort())
+        try:
+            expected = auto_advance(net, net.initial_marking)
+        except NetError:
+            assert rested is None
+            return
+        assert rested is not None
+        assert dict(zip(machine.places, rested, strict=True)) == expected
+
+    @given(
+        st.lists(st.tuples(*[st.lists(st.sampled_from(PLACES), max_size=3)] * 2), max_size=4), st.data()
+    )
+    @settings(max_examples=300, deadline=None)
+    def test_resolves_conflicts_as_the_net(
+        self, arcs: list[tuple[list[str], list[str]]], data: st.DataObject
+    ) -> None:
+        """G-4, G-61: also where many structural transitions compete."""
+        structural = [Transition(f"s{i}", a, b[: len(a)]) for i, (a, b) in enumerate(arcs) if a]
+        marking = data.draw(st.fixed_dictionaries({p: st.integers(0, 4) for p in PLACES}))
+        net = define_skill_net("n", places=PLACES, transitions=structural, initial_marking=marking)
+        machine = Machine(net, marking)
+        rested = machine.rest([marking[p] for p in machine.places], Effort())
+        assert rested is not None
+        assert dict(zip(machine.places, rested, strict=True)) == auto_advance(net, marking)
