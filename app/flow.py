@@ -6,7 +6,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
 
-from ..engine.history.events import CallResult, JournalEvent, MessageAdded, SessionStatus
+from ..engine.history.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    ApprovalWithdrawn,
+    CallResult,
+    JournalEvent,
+    MessageAdded,
+    SessionStatus,
+)
 from ..engine.hub import HubEvent, Streaming
 
 KEPT = 20_000
@@ -46,3 +54,10 @@ class Flow:
         """The last lines with something on them that a running tool printed, at most `number`."""
         printed = (ln for ln in reversed(self.outputs.get(call_id, "").splitlines()) if ln.strip())
         return tuple(reversed([*islice(printed, number)]))
+
+
+def changes_queue(event: HubEvent) -> bool:
+    """Whether after this event other requests wait for a person than before."""
+    return isinstance(event, JournalEvent) and isinstance(
+        event.body, ApprovalRequested | ApprovalDecided | ApprovalWithdrawn
+    )

@@ -120,7 +120,9 @@ async def go_on(
     else:
         live = await hub.branch_session(found, at, agent, **terms)
     if task is not None:
-        await hub.send(live, task, by=operator)
+        # What is asked again must not be taken back by the next task.
+        busy = (await hub.session(live)).phase == "running"
+        await hub.send(live, task, by=operator, mode="queue" if busy else "steer")
     return live
 
 

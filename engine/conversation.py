@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .agents import AssistantMessage, Message, ProposedCall, ToolMessage, UserMessage
+from .agents import (
+    AssistantMessage,
+    Message,
+    ProposedCall,
+    SummaryMessage,
+    ToolMessage,
+    UserMessage,
+)
 from .history.events import CallRecord, CallResult, JournalEvent, MessageAdded
 from .records import json_input
 
@@ -29,6 +36,8 @@ def message_record(message: Message, *, in_result: bool = False, gated: bool = T
                 for call in message.tool_calls
             )
             return MessageAdded(role="assistant", text=message.text, calls=calls)
+        case SummaryMessage():
+            return MessageAdded(role="summary", text=message.text, by=message.by, kept=message.kept)
         case ToolMessage():
             return MessageAdded(
                 role="tool",
@@ -65,6 +74,8 @@ def _message(body: MessageAdded, outputs: dict[str, str]) -> Message:
                 for c in body.calls
             )
             return AssistantMessage(text=body.text or "", tool_calls=calls)
+        case "summary":
+            return SummaryMessage(text=body.text or "", kept=body.kept or 0, by=body.by)
         case "tool":
             call_id = body.call_id or ""
             text = outputs.get(call_id, "") if body.text is None else body.text

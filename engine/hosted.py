@@ -14,16 +14,19 @@ from pydantic import JsonValue
 
 from .agents import (
     Agent,
+    CompactionStart,
     ErrorEvent,
     Event,
     Message,
     Runtime,
     Session,
+    StatusEvent,
     StepEvent,
     TextDelta,
     ToolMessage,
     ToolProgress,
     TurnEnd,
+    TurnStart,
 )
 from .agents.store import Messages
 from .conversation import conversation, message_record
@@ -323,6 +326,10 @@ class HostedSession:
                     )
                 )
             case TurnEnd():
+                await self.record(SessionStatus(status="idle"))
+            case TurnStart() | CompactionStart() if self.state.phase != "running":
+                await self.record(SessionStatus(status="running"))
+            case StatusEvent(status="idle") if self.state.phase == "running":
                 await self.record(SessionStatus(status="idle"))
             case ErrorEvent():
                 await self._record_failure(event)

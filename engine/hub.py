@@ -13,7 +13,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from .agents import Agent, ErrorEvent, TextDelta, ToolProgress
+from .agents import KEEP_LAST, Agent, AgentError, ErrorEvent, TextDelta, ToolProgress
 from .explained import ExplanationView
 from .gate.types import ApprovalAnswer, Mode
 from .history.events import JournalEvent, SessionStatus
@@ -134,7 +134,9 @@ class Hub:
 
         Conversation, markings, budgets, active nets, mode and totals are those of the record; `active`,
         `mode` and `source` replace them. Nothing runs again: a call that was allowed and has no result
-        gets one that says its outcome is unknown. See `standing` for which nets fit.
+        gets one that says its outcome is unknown. Calls that were not decided when the host died are put
+        to the gate again, so questions come back to the queue, and the agent goes on by itself. See
+        `standing` for which nets fit.
 
         Raises `SessionNotFound` for an unknown id, `ResumeError` for a session that is live here and for
         nets that do not fit, `NetError` and `JournalError` as `open_session`.
@@ -188,6 +190,32 @@ class Hub:
         if session.status == "idle":
             await hosted.record(SessionStatus(status="running"))
         session.send(text, mode=mode, by=by)
+
+    async def compact(
+        self,
+        session_id: str,
+        *,
+        by: str,
+        keep_last: int = KEEP_LAST,
+        instructions: str | None = None,
+    ) -> Outcome:
+        """Have the agent's model sum up what was said before the last messages; see `Session.compact`.
+
+        The record keeps everything, the nets stay where they are. Returns when it is done; `abort` stops
+        it. Raises `UnknownSessionError`, and `ValueError` for a negative number.
+        """
+        session = self._live.get(session_id)[1]
+        try:
+            summary = await session.compact(keep_last, instructions=instructions, by=by)
+        except AgentError as error:
+            return Outcome(ok=False, message=str(error))
+        except JournalError as error:
+            said = "The summary is stored, but the journal refused what came after it"
+            return Outcome(ok=False, message=f"{said}: {error}")
+        if summary is None:
+            return Outcome(ok=False, message=f"Nothing to compact yet in {session_id}")
+        kept = "1 message" if summary.kept == 1 else f"{summary.kept} messages"
+        return Outcome(ok=True, message=f"Compacted {session_id}: a summary and the last {kept}")
 
     async def abort(self, session_id: str, reason: str = "") -> None:
         """Stop what the agent is doing; the session stays open."""

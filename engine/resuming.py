@@ -6,15 +6,19 @@ nobody goes on under fewer rules than the record says.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from .agents import Message
 from .agents.messages import open_calls
 from .agents.run import UNKNOWN_OUTCOME
+from .gate.reasons import rejected
 from .history.events import (
+    ApprovalDecided,
+    ApprovalRequested,
     ApprovalWithdrawn,
+    CallDecided,
     CallEnd,
     CallRecord,
     CallResult,
@@ -22,6 +26,7 @@ from .history.events import (
     JournalEvent,
     MessageAdded,
     NetRecord,
+    SessionStatus,
 )
 from .history.fold import FoldError, fold
 from .history.state import CallState, SessionState
@@ -30,7 +35,9 @@ from .records import net_record
 from .text import visible
 
 NOT_DECIDED = "Tool call not executed: the session was interrupted before it was decided"
+REFUSED = "Tool call not executed: it was refused, and the session ended before the reason was recorded"
 HOST_GONE = "the process that asked has ended"
+DIED = "the process that hosted this session ended without closing it"
 
 Nets: TypeAlias = Literal["recorded", "changed"]
 """Whether a session goes on only under the nets it was recorded under, or under others too."""
@@ -150,27 +157,107 @@ def _misfit(
 # Calls that were open when the host went away
 
 
-def closings(state: SessionState, messages: Sequence[Message]) -> list[EventBody]:
+def undecided(
+    state: SessionState, messages: Sequence[Message], events: Sequence[JournalEvent]
+) -> tuple[str, ...]:
+    """The open calls that were never decided because the host died; the gate may still decide them.
+
+    None of a session that was closed or failed by itself, nor where a person had interrupted the step: it
+    would start again what somebody had stopped. Calls are decided in their order, so one before another
+    that was decided had been refused without the gate.
+    """
+    if state.phase not in ("running", "idle") and state.error != DIED:
+        return ()
+    left = [call.call_id for call in open_calls(messages)]
+    step = _last_step(events)
+    for body in step:
+        if isinstance(body, ApprovalWithdrawn) and body.call_id in left and body.reason != HOST_GONE:
+            return ()
+    refused = _rejections(step)
+    known = [n for n, i in enumerate(left) if i in refused or _status(state, i) not in _NOT_DECIDED]
+    return tuple(left[known[-1] + 1 :] if known else left)
+
+
+def closings(
+    state: SessionState,
+    messages: Sequence[Message],
+    events: Sequence[JournalEvent] = (),
+    *,
+    asked_again: Collection[str] = (),
+) -> list[EventBody]:
     """What ends everything that a session left open when its host went away.
 
     Questions are withdrawn. A call that was allowed and has no result gets one that says its outcome is
-    unknown; what waited for it is dropped, as for an error. Then the model is told how every call ended:
-    by its result if there is one, why it was blocked, or that it was never decided.
+    unknown; what waited for it is dropped, as for an error. One that a person had rejected is blocked.
+    Then the model is told how every call ended: by its result if there is one, why it was blocked, or
+    that it was never decided. Calls to be `asked_again` stay open, and the session runs.
     """
-    unanswered = open_calls(messages)
+    unanswered = [call for call in open_calls(messages) if call.call_id not in asked_again]
+    no = {
+        call_id: decided
+        for call_id, decided in _rejections(_last_step(events)).items()
+        if _status(state, call_id) in _NOT_DECIDED
+    }
     unknown = {
         call.call_id: call.name for call in unanswered if _status(state, call.call_id) in _UNRESOLVED
     }
     for pending in state.pending:
         unknown.setdefault(pending.call_id, state.calls[pending.call_id].tool)
-    told: list[EventBody] = [
-        _answer(call.call_id, call.name, state.calls.get(call.call_id)) for call in unanswered
-    ]
+    told: list[EventBody] = []
+    for call in unanswered:
+        if (rejection := no.get(call.call_id)) is not None:
+            told += [rejection, _told(call.call_id, call.name, rejection.reason or "")]
+        else:
+            text = REFUSED if asked_again else NOT_DECIDED
+            told.append(_answer(call.call_id, call.name, state.calls.get(call.call_id), text))
     return [
         *withdrawals(state),
         *(_unknown(state, call_id, tool) for call_id, tool in unknown.items()),
         *told,
+        *([SessionStatus(status="running")] if asked_again else []),
     ]
+
+
+def _last_step(events: Sequence[JournalEvent]) -> list[EventBody]:
+    """What happened since the model last spoke."""
+    step: list[EventBody] = []
+    for event in reversed(events):
+        if isinstance(event.body, MessageAdded) and event.body.role == "assistant":
+            break
+        step.append(event.body)
+    return step[::-1]
+
+
+def _rejections(step: Iterable[EventBody]) -> dict[str, CallDecided]:
+    """The decisions on calls that a person had rejected when the host died before it could say so."""
+    asked: dict[str, ApprovalRequested] = {}
+    found: dict[str, CallDecided] = {}
+    for body in step:
+        match body:
+            case ApprovalRequested():
+                asked[body.approval_id] = body
+            case ApprovalDecided(approved=False) if body.approval_id in asked:
+                found[body.call_id] = _rejection(asked[body.approval_id], body.reason)
+            case CallDecided():
+                found.pop(body.call_id, None)
+            case _:
+                pass
+    return found
+
+
+def _rejection(asked: ApprovalRequested, reason: str | None) -> CallDecided:
+    return CallDecided(
+        call_id=asked.call_id,
+        tool=asked.called,
+        input=asked.input,
+        names=asked.names,
+        outcome="block",
+        mode="enforce",
+        reason=rejected(asked.tool, reason),
+        net=asked.net,
+        rule=asked.rule,
+        via=asked.via,
+    )
 
 
 def withdrawals(state: SessionState, reason: str = HOST_GONE) -> list[EventBody]:
@@ -182,6 +269,7 @@ def withdrawals(state: SessionState, reason: str = HOST_GONE) -> list[EventBody]
 
 
 _UNRESOLVED = ("running", "unknown")
+_NOT_DECIDED = ("proposed", "waiting", "skipped")
 _ENDS: Mapping[str, CallEnd] = {
     "done": "done",
     "failed": "failed",
@@ -207,8 +295,12 @@ def _unknown(state: SessionState, call_id: str, tool: str) -> CallResult:
     )
 
 
-def _answer(call_id: str, tool: str, call: CallState | None) -> MessageAdded:
-    """The tool message of a call as its end was recorded."""
+def _told(call_id: str, tool: str, text: str) -> MessageAdded:
+    return MessageAdded(role="tool", text=text, call_id=call_id, tool=tool, is_error=True)
+
+
+def _answer(call_id: str, tool: str, call: CallState | None, otherwise: str) -> MessageAdded:
+    """The tool message of a call as its end was recorded, `otherwise` if it was never decided."""
     is_error, text = True, None
     match call:
         case CallState(status="done"):
@@ -218,7 +310,7 @@ def _answer(call_id: str, tool: str, call: CallState | None) -> MessageAdded:
         case CallState(status="blocked", reason=reason):
             text = reason or f"{tool} is blocked."
         case _:
-            text = NOT_DECIDED
+            text = otherwise
     return MessageAdded(role="tool", text=text, call_id=call_id, tool=tool, is_error=is_error)
 
 

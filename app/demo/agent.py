@@ -11,7 +11,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...engine.agents import SKIPPED, AssistantMessage, C, Message, Reply, T, ToolMessage, UserMessage
+from ...engine.agents import (
+    SKIPPED,
+    AssistantMessage,
+    C,
+    Message,
+    Reply,
+    SummaryMessage,
+    T,
+    ToolMessage,
+    UserMessage,
+)
 
 TASK = "Ship the current commit to staging and leave the working directory tidy."
 
@@ -46,7 +56,7 @@ def exchanges(messages: Sequence[Message]) -> list[Exchange]:
                 commands.update({c.call_id: str(c.args.get("command", "")) for c in message.tool_calls})
             case ToolMessage():
                 finished.append(Exchange(commands.get(message.call_id, ""), message.text))
-            case UserMessage():
+            case UserMessage() | SummaryMessage():
                 pass
     return finished
 

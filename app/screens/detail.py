@@ -100,7 +100,10 @@ def entry_detail(entry: TranscriptEntry, agent: str, *, explain: Explain | None 
     """The panel for an entry of the transcript; `explain` is asked about a call that was blocked."""
     if entry.call is not None:
         return call_detail(entry.call, explain if entry.call.status == "blocked" else None)
-    who = entry.by or ("user" if entry.kind == "user" else agent or entry.kind)
+    if entry.kind == "summary":
+        who = f"summary, wanted by {entry.by}" if entry.by else "summary"
+    else:
+        who = entry.by or ("user" if entry.kind == "user" else agent or entry.kind)
     return Detail(f"{who} · {entry.at:%H:%M:%S}", text_blocks("text", entry.text or ""))
 
 

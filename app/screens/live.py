@@ -20,10 +20,9 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from ...engine.history.changes import dollars
-from ...engine.history.events import ApprovalDecided, ApprovalRequested, ApprovalWithdrawn, JournalEvent
 from ...engine.history.state import ApprovalState, SessionState, TranscriptEntry
-from ...engine.hub import Hub, HubEvent, Outcome
-from ..flow import Flow
+from ...engine.hub import Hub, Outcome
+from ..flow import Flow, changes_queue
 from ..messages import ActionDone, HubMoved, ReplayChosen, RequestChosen
 from ..symbols import session_look
 from ..text import amount, clip, shown
@@ -111,7 +110,7 @@ class LiveScreen(Screen[None], inherit_bindings=False):
         for event in moved.events:
             self._flows.setdefault(event.session, Flow()).take(event, now)
         self._dirty = True
-        if any(_changes_queue(event) for event in moved.events):
+        if any(changes_queue(event) for event in moved.events):
             await self.paint()
 
     async def paint(self) -> None:
@@ -351,6 +350,13 @@ class LiveScreen(Screen[None], inherit_bindings=False):
         await self._hub.abort(session, f"stopped by {self._operator}")
         return Outcome(ok=True, message=f"Stopped {session}")
 
+    def action_compact(self) -> None:
+        state = self.state
+        if state is None:
+            self.notify("No session to compact.")
+            return
+        self._do(self._hub.compact(state.id, by=self._operator))
+
     def action_replay(self) -> None:
         if self._selected is not None:
             self.post_message(ReplayChosen(self._selected))
@@ -377,12 +383,6 @@ class LiveScreen(Screen[None], inherit_bindings=False):
         except Exception as error:
             outcome = Outcome(ok=False, message=str(error) or type(error).__name__)
         self.post_message(ActionDone(outcome))
-
-
-def _changes_queue(event: HubEvent) -> bool:
-    return isinstance(event, JournalEvent) and isinstance(
-        event.body, ApprovalRequested | ApprovalDecided | ApprovalWithdrawn
-    )
 
 
 def _tokens(state: SessionState) -> str:

@@ -38,6 +38,14 @@ LIVE_KEYS: tuple[BindingType, ...] = (
     Binding("h", "app.history", "history", id="live.history", tooltip="The recorded sessions"),
     Binding("r", "replay", "replay", id="live.replay", tooltip="Step through this session's events"),
     Binding("ctrl+x", "stop", "stop", id="live.stop", tooltip="Stop what the agent is doing"),
+    Binding(
+        "ctrl+k",
+        "compact",
+        "compact the conversation",
+        show=False,
+        id="live.compact",
+        tooltip="Have the model sum up what was said; it then reads the summary instead",
+    ),
     Binding("tab", "turn(1)", "next pane", show=False, id="live.next", tooltip="Go to the next pane"),
     Binding(
         "shift+tab",

@@ -199,10 +199,12 @@ class BlockList(ScrollView, can_focus=True, inherit_bindings=False):
         self.virtual_size = Size(self._width + GUTTER, total)
         if self._following:
             self._to_end()
-            if not self.show_vertical_scrollbar:
-                # A list that has just become longer than its pane can only scroll once it is laid out.
-                self.call_after_refresh(self._to_end)
         self.refresh()
+
+    def watch_show_vertical_scrollbar(self, _old: bool, shown: bool) -> None:
+        """A list that has just become longer than its pane can scroll only from now on."""
+        if shown and self._follow:
+            self._to_end()
 
     def _to_end(self) -> None:
         if self._following:

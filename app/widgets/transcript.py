@@ -127,7 +127,11 @@ def entry_block(key: str, entry: TranscriptEntry, agent: str, flow: Flow, now: d
     if entry.kind == "note":
         return Block(key, text, lambda width: _note(text, width))
     column = label_column(agent)
-    who, style = (entry.by or "user", USER) if entry.kind == "user" else (agent or "assistant", ASSISTANT)
+    who, style = agent or "assistant", ASSISTANT
+    if entry.kind == "user":
+        who, style = entry.by or "user", USER
+    elif entry.kind == "summary":
+        who, style = "summary", MUTED
     return Block(
         key,
         text,

@@ -5,16 +5,19 @@ Importing this never imports litellm; a `LitellmModel` does, when it is first us
 
 from .abort import AbortSignal
 from .agent import Agent
+from .compaction import KEEP_LAST, prompt_of
 from .decisions import Allow, Decision, Deny, Override
 from .errors import (
     AgentError,
     AgentRuntimeError,
+    CompactionError,
     DuplicateToolError,
     InvalidModelUrlError,
     ModelError,
     RuntimeAbortError,
     RuntimeFileNotFoundError,
     RuntimeTimeoutError,
+    SessionBusyError,
     SessionClosedError,
     SessionExistsError,
     SessionNotFoundError,
@@ -22,6 +25,8 @@ from .errors import (
     ToolInputError,
 )
 from .events import (
+    CompactedEvent,
+    CompactionStart,
     ErrorEvent,
     Event,
     EventName,
@@ -47,7 +52,14 @@ from .inbox import FollowUp, Inbox, SendMode
 from .listeners import EventStream
 from .litellm_model import LitellmModel
 from .loop import SKIPPED, LoopConfig, loop
-from .messages import AssistantMessage, Message, ProposedCall, ToolMessage, UserMessage
+from .messages import (
+    AssistantMessage,
+    Message,
+    ProposedCall,
+    SummaryMessage,
+    ToolMessage,
+    UserMessage,
+)
 from .model import CallChunk, Chunk, Finish, Model, ModelRequest, ReasoningChunk, TextChunk, ToolSpec
 from .runtime import (
     ExecResult,
@@ -79,6 +91,7 @@ from .tools import (
 
 __all__ = [
     "ERR",
+    "KEEP_LAST",
     "SKIPPED",
     "AbortSignal",
     "Agent",
@@ -91,6 +104,9 @@ __all__ = [
     "CallChunk",
     "Children",
     "Chunk",
+    "CompactedEvent",
+    "CompactionError",
+    "CompactionStart",
     "Decision",
     "Deny",
     "DuplicateToolError",
@@ -139,6 +155,7 @@ __all__ = [
     "ScriptedModel",
     "SendMode",
     "Session",
+    "SessionBusyError",
     "SessionClosedError",
     "SessionExistsError",
     "SessionNotFoundError",
@@ -148,6 +165,7 @@ __all__ = [
     "StepEvent",
     "StepStart",
     "StopReason",
+    "SummaryMessage",
     "T",
     "TextChunk",
     "TextDelta",
@@ -173,6 +191,7 @@ __all__ = [
     "loop",
     "preview_of",
     "private_addresses_refused",
+    "prompt_of",
     "task_tool",
     "tool",
 ]

@@ -23,6 +23,14 @@ class SessionClosedError(AgentError):
     """The session was closed; open a new one to go on."""
 
 
+class SessionBusyError(AgentError):
+    """The session works; what was asked of it has to wait until it rests."""
+
+
+class CompactionError(AgentError):
+    """A conversation was not compacted: it is as it was, and the message says why."""
+
+
 class ModelError(AgentError):
     """A model cannot be called, or its reply makes no sense."""
 

@@ -15,6 +15,9 @@ A run's events come in this order (A-20 … A-26, A-50):
     turn_end or error                           the latter also after a turn_end that could not be told
     status idle                                 unless another run follows at once
 
+Compacting has no turn: `status`, `compaction_start`, `step_start`, `step` once the model has replied,
+`compacted` if there is a summary, `status`.
+
 The reference has `text_delta`, `message`, `tool_call`, `tool_result`, `step`, `turn_end` and `error`; the
 others only add to these, and nothing of them is stored.
 """
@@ -25,7 +28,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field, JsonValue, field_serializer
 
-from .messages import Frozen, Message, ProposedCall, Text, ToolMessage
+from .messages import Frozen, Message, ProposedCall, SummaryMessage, Text, ToolMessage
 
 FinishReason: TypeAlias = Literal["stop", "tool-calls", "length", "content-filter", "error", "other"]
 StopReason: TypeAlias = Literal["completed", "max_steps", "aborted"]
@@ -43,6 +46,8 @@ EventName: TypeAlias = Literal[
     "step",
     "turn_end",
     "error",
+    "compaction_start",
+    "compacted",
 ]
 
 
@@ -70,7 +75,7 @@ class StatusEvent(Frozen):
     """A session begins to work or comes to rest.
 
     `undelivered` are messages that no run will take up any more, because the session was closed while
-    its last turn's end was being told.
+    its last turn's end was being told, or because compacting was aborted while they waited.
     """
 
     type: Literal["status"] = "status"
@@ -195,6 +200,19 @@ class ErrorEvent(Frozen):
         return f"{type(error).__name__}: {error}"
 
 
+class CompactionStart(Frozen):
+    """The model begins to sum up what was said."""
+
+    type: Literal["compaction_start"] = "compaction_start"
+
+
+class CompactedEvent(Frozen):
+    """The conversation was summed up; the summary is already stored (A-11)."""
+
+    type: Literal["compacted"] = "compacted"
+    message: SummaryMessage
+
+
 Event = Annotated[
     StatusEvent
     | TurnStart
@@ -207,7 +225,9 @@ Event = Annotated[
     | ToolResultEvent
     | StepEvent
     | TurnEnd
-    | ErrorEvent,
+    | ErrorEvent
+    | CompactionStart
+    | CompactedEvent,
     Field(discriminator="type"),
 ]
 

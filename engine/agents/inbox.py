@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from .messages import UserMessage
 
 SendMode: TypeAlias = Literal["steer", "queue"]
 FollowUp: TypeAlias = Literal["one", "all"]
+
+
+def as_messages(text: str | UserMessage | Sequence[str], by: str | None) -> list[UserMessage]:
+    """What somebody sends as messages, in its order; never none. Raises `ValueError` for nothing."""
+    match text:
+        case UserMessage():
+            return [text]
+        case str():
+            return [UserMessage(text=text, by=by)]
+        case _ if not text:
+            raise ValueError("there is nothing to send")
+        case _:
+            return [UserMessage(text=each, by=by) for each in text]
 
 
 class Inbox:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from .abort import AbortSignal
+from .compaction import prompt_of
 from .decisions import Allow, Decision, Deny, Override, as_decision
 from .errors import ModelError
 from .events import (
@@ -80,89 +81,101 @@ class LoopConfig:
 
 
 async def loop(
-    messages: Sequence[Message], config: LoopConfig, abort: AbortSignal | None = None
+    messages: Sequence[Message],
+    config: LoopConfig,
+    abort: AbortSignal | None = None,
+    *,
+    undecided: Sequence[ProposedCall] = (),
 ) -> AsyncGenerator[LoopEvent, Decision]:
     """Run until the model asks for no more tools, `max_steps` is reached or `abort` is set.
 
     After a `ToolCallEvent`, `asend` a decision; what is sent after any other event is ignored, and
     iterating approves everything (A-52). `messages` is not changed. Raises what the model raises.
+
+    With `undecided`, calls that the last model's message left open, it begins by deciding and running
+    these, among the tools in `config.offered`, as if the step had never been interrupted.
     """
     signal = abort or AbortSignal()
     inbox = config.inbox
     history = list(messages)
-    for step in range(1, config.max_steps + 1):
-        # Drain point 1
-        while inbox.steering and not signal.aborted:
-            message = inbox.steering.popleft()
-            yield MessageEvent(message=message)
-            history.append(message)
-        if signal.aborted:
-            return
-
-        tools = config.tools
-        request = _request(config, history)
-        if config.before_model is not None:
-            request = await config.before_model(request)
-            if signal.aborted:
-                return
-        config.offered = {spec.name: tools[spec.name] for spec in request.tools}
-
-        text = ""
-        proposed: list[ProposedCall] = []
-        finish: Finish | None = None
-        async with aclosing(stream_chunks(config.model, request, signal)) as chunks:
-            async for chunk in chunks:
-                match chunk:
-                    case TextChunk() if chunk.text:
-                        event = TextDelta(delta=chunk.text)
-                        text += event.delta
-                        yield event
-                    case ReasoningChunk() if chunk.text:
-                        yield ReasoningDelta(delta=chunk.text)
-                    case TextChunk() | ReasoningChunk():
-                        pass
-                    case CallChunk():
-                        proposed.append(chunk.call)
-                    case Finish():
-                        finish = chunk
-        if signal.aborted:
-            # What a person saw is kept; calls that nobody answered are not (A-95).
-            if text:
-                yield MessageEvent(message=AssistantMessage(text=text))
-            return
-        if finish is None:
-            raise ModelError(f"{config.model.name}: the reply ended before it was complete")
-        calls = _with_own_ids(proposed, history)
-        if text or calls:
-            said = AssistantMessage(text=text, tool_calls=calls)
-            yield MessageEvent(message=said)
-            history.append(said)
-        yield StepEvent(usage=finish.usage, finish_reason=finish.reason)
-
-        if not calls:
-            # Drain point 3
-            if (
-                config.before_stop is not None
-                and step < config.max_steps
-                and not (inbox or signal.aborted)
-            ):
-                more = await config.before_stop(text)
-                if more and not signal.aborted:
-                    inbox.put(UserMessage(text=more), "queue")
-            if inbox.steering:
-                continue
-            if not inbox.follow_ups or step == config.max_steps or signal.aborted:
-                return
-            for _ in range(len(inbox.follow_ups) if config.follow_up == "all" else 1):
-                if not inbox.follow_ups or signal.aborted:
-                    break
-                message = inbox.follow_ups.popleft()
+    for step in range(0 if undecided else 1, config.max_steps + 1):
+        if step == 0:
+            # The model call that proposed them was another run's.
+            calls, batch = tuple(undecided), _last_calls(history)
+        else:
+            # Drain point 1
+            while inbox.steering and not signal.aborted:
+                message = inbox.steering.popleft()
                 yield MessageEvent(message=message)
                 history.append(message)
-            continue
+            if signal.aborted:
+                return
+
+            tools = config.tools
+            request = model_request(config, history)
+            if config.before_model is not None:
+                request = await config.before_model(request)
+                if signal.aborted:
+                    return
+            config.offered = {spec.name: tools[spec.name] for spec in request.tools}
+
+            text = ""
+            proposed: list[ProposedCall] = []
+            finish: Finish | None = None
+            async with aclosing(stream_chunks(config.model, request, signal)) as chunks:
+                async for chunk in chunks:
+                    match chunk:
+                        case TextChunk() if chunk.text:
+                            event = TextDelta(delta=chunk.text)
+                            text += event.delta
+                            yield event
+                        case ReasoningChunk() if chunk.text:
+                            yield ReasoningDelta(delta=chunk.text)
+                        case TextChunk() | ReasoningChunk():
+                            pass
+                        case CallChunk():
+                            proposed.append(chunk.call)
+                        case Finish():
+                            finish = chunk
+            if signal.aborted:
+                # What a person saw is kept; calls that nobody answered are not (A-95).
+                if text:
+                    yield MessageEvent(message=AssistantMessage(text=text))
+                return
+            if finish is None:
+                raise ModelError(f"{config.model.name}: the reply ended before it was complete")
+            calls = _with_own_ids(proposed, history)
+            if text or calls:
+                said = AssistantMessage(text=text, tool_calls=calls)
+                yield MessageEvent(message=said)
+                history.append(said)
+            yield StepEvent(usage=finish.usage, finish_reason=finish.reason)
+
+            if not calls:
+                # Drain point 3
+                if (
+                    config.before_stop is not None
+                    and step < config.max_steps
+                    and not (inbox or signal.aborted)
+                ):
+                    more = await config.before_stop(text)
+                    if more and not signal.aborted:
+                        inbox.put(UserMessage(text=more), "queue")
+                if inbox.steering:
+                    continue
+                if not inbox.follow_ups or step == config.max_steps or signal.aborted:
+                    return
+                for _ in range(len(inbox.follow_ups) if config.follow_up == "all" else 1):
+                    if not inbox.follow_ups or signal.aborted:
+                        break
+                    message = inbox.follow_ups.popleft()
+                    yield MessageEvent(message=message)
+                    history.append(message)
+                continue
+            batch = calls
 
         slots = [_slot(call, config.offered) for call in calls]
-        for index, slot in enumerate(slots):
+        for slot in slots:
             if slot.output is not None or slot.tool is None:
                 continue
             # Drain point 2
@@ -173,8 +186,8 @@ async def loop(
                 call_id=slot.call.call_id,
                 name=slot.call.name,
                 args=copy.deepcopy(slot.call.args),
-                batch=calls,
-                index=index,
+                batch=batch,
+                index=batch.index(slot.call),
                 needs_approval=wants_approval(slot.tool, slot.call.args),
             )
             _apply(decision, slot, slot.tool)
@@ -199,13 +212,20 @@ async def loop(
             raise execution.problem
 
 
+def _last_calls(history: Sequence[Message]) -> tuple[ProposedCall, ...]:
+    """All calls of the step that is open."""
+    last = next((m for m in reversed(history) if isinstance(m, AssistantMessage)), None)
+    return () if last is None else last.tool_calls
+
+
 def _first(history: Sequence[Message], count: int) -> Sequence[Message]:
     return history[:count]
 
 
-def _request(config: LoopConfig, history: Sequence[Message]) -> ModelRequest:
+def model_request(config: LoopConfig, history: Sequence[Message]) -> ModelRequest:
+    """What the model is sent after `history`, before hooks have their say."""
     return ModelRequest(
-        messages=tuple(history),
+        messages=tuple(prompt_of(history)),
         system_prompt=config.system_prompt,
         tools=tuple(ToolSpec(t.name, t.description, t.parameters) for t in config.tools.values()),
         session_id=config.session_id,

@@ -67,7 +67,22 @@ class ToolMessage(Frozen):
     is_error: bool = False
 
 
-Message = Annotated[UserMessage | AssistantMessage | ToolMessage, Field(discriminator="role")]
+class SummaryMessage(Frozen):
+    """What the model is told in place of everything before it but the last `kept` messages.
+
+    Those are counted without summaries, so they may reach back beyond an earlier one. `by` is who wanted
+    it. See `prompt_of` for what the model is sent.
+    """
+
+    role: Literal["summary"] = "summary"
+    text: Text
+    kept: int = Field(default=0, ge=0)
+    by: str | None = None
+
+
+Message = Annotated[
+    UserMessage | AssistantMessage | ToolMessage | SummaryMessage, Field(discriminator="role")
+]
 
 
 def open_calls(messages: Sequence[Message]) -> list[ProposedCall]:
@@ -79,6 +94,6 @@ def open_calls(messages: Sequence[Message]) -> list[ProposedCall]:
                 answered.add(message.call_id)
             case AssistantMessage():
                 return [call for call in message.tool_calls if call.call_id not in answered]
-            case UserMessage():
+            case UserMessage() | SummaryMessage():
                 continue
     return []

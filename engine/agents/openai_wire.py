@@ -8,8 +8,9 @@ from typing import TypeAlias
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
+from .compaction import as_user
 from .events import FinishReason, Usage
-from .messages import AssistantMessage, Message, ToolMessage, UserMessage
+from .messages import AssistantMessage, Message, SummaryMessage, ToolMessage, UserMessage
 from .model import CallChunk, Chunk, Finish, ModelRequest, ReasoningChunk, TextChunk, parse_call
 
 Wire: TypeAlias = dict[str, JsonValue]
@@ -36,6 +37,8 @@ def _wire_message(message: Message) -> JsonValue:
     match message:
         case UserMessage():
             return {"role": "user", "content": message.text}
+        case SummaryMessage():
+            return _wire_message(as_user(message))
         case ToolMessage():
             return {"role": "tool", "tool_call_id": message.call_id, "content": message.text}
         case AssistantMessage():

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
 
 from .abort import AbortSignal, unless_aborted
+from .conversation import Conversation
 from .decisions import Decision, Deny, Override
 from .errors import describe
 from .events import (
@@ -16,7 +16,6 @@ from .events import (
     Event,
     LoopEvent,
     MessageEvent,
-    Status,
     StatusEvent,
     StepEvent,
     StepStart,
@@ -26,48 +25,25 @@ from .events import (
     ToolResultEvent,
     TurnEnd,
     TurnStart,
-    Usage,
 )
 from .execution import ApprovedCall
 from .gating import Decider
 from .hooks import HookChain
-from .inbox import Inbox
-from .listeners import Listeners
-from .loop import SKIPPED, LoopConfig, loop
-from .messages import AssistantMessage, Message, ToolMessage, UserMessage, open_calls
+from .loop import SKIPPED, LoopConfig, loop, model_request
+from .messages import (
+    AssistantMessage,
+    Message,
+    ProposedCall,
+    ToolMessage,
+    UserMessage,
+    open_calls,
+)
 from .model import ModelRequest
-from .store import SessionStore
-from .tool import ToolOutput
+from .tool import Tool, ToolOutput
 
 log = logging.getLogger(__name__)
 
 UNKNOWN_OUTCOME = "Outcome unknown: the session ended before a result was recorded"
-
-
-@dataclass(slots=True)
-class Conversation:
-    """What the runs of a session share. `messages` is what the store holds, in its order (A-77).
-
-    `undelivered` is what people said that was neither stored nor waits any more, each text once. `told`
-    is the status that listeners heard last.
-    """
-
-    id: str
-    store: SessionStore
-    listeners: Listeners = field(default_factory=Listeners)
-    inbox: Inbox = field(default_factory=Inbox)
-    messages: list[Message] = field(default_factory=list[Message])
-    usage: Usage = field(default_factory=Usage)
-    text: str = ""
-    closed: bool = False
-    told: Status = "idle"
-    undelivered: list[str] = field(default_factory=list[str])
-
-    def hand_back_waiting(self) -> tuple[str, ...]:
-        """Take every message out of the inbox that nobody will answer; their texts."""
-        texts = self.inbox.clear()
-        self.undelivered.extend(texts)
-        return texts
 
 
 class Run:
@@ -76,6 +52,9 @@ class Run:
     `failure` is what the run failed with. A failure stops the run as an abort does, but ends in an
     `error` event; what happens after it is stored and told, and further errors are only logged. Once it
     is `over`, only its last event is still being told: messages that come now are the next run's.
+
+    Calls that an earlier run left open are answered, as of unknown outcome; with `decide_open`, which
+    says that none of them was ever decided, they are decided and run first.
     """
 
     def __init__(
@@ -85,6 +64,7 @@ class Run:
         hooks: HookChain,
         config: Callable[[Run], LoopConfig],
         first: UserMessage | None,
+        decide_open: bool = False,
     ) -> None:
         self.signal = AbortSignal()
         self.failure: BaseException | None = None
@@ -95,6 +75,7 @@ class Run:
         self.config = config(self)
         self._first = first
         self._in_hand: UserMessage | None = first
+        self._decide_open = decide_open
         self._start = len(conversation.messages)
         self._steps = 0
         self._undelivered: tuple[str, ...] = ()
@@ -127,18 +108,24 @@ class Run:
 
     async def drive(self) -> None:
         """Run to the end. Raises nothing: see `failure`."""
-        inherited = True
+        inherited = not self._decide_open
+        undecided: list[ProposedCall] = []
         try:
             if self._conversation.told == "idle":
                 self._conversation.told = "busy"
                 await self._emit(StatusEvent(status="busy"))
             await self._emit(TurnStart())
-            await self._close_open_calls(UNKNOWN_OUTCOME)
-            inherited = bool(open_calls(self._conversation.messages))
+            if self._decide_open:
+                undecided = open_calls(self._conversation.messages)
+                self.config.offered = await self._offered_before() if undecided else {}
+            else:
+                await self._close_open_calls(UNKNOWN_OUTCOME)
+                inherited = bool(open_calls(self._conversation.messages))
             self._start = len(self._conversation.messages)
             if self._first is not None:
                 await self._handle(MessageEvent(message=self._first))
-            await self._follow(loop(self._conversation.messages, self.config, self.signal))
+            events = loop(self._conversation.messages, self.config, self.signal, undecided=undecided)
+            await self._follow(events)
         except asyncio.CancelledError:
             self.signal.abort("cancelled")
         except Exception as error:
@@ -173,6 +160,16 @@ class Run:
         except Exception as error:
             self._fail(error)
             return request
+
+    async def _offered_before(self) -> Mapping[str, Tool]:
+        """The tools of the step that was left open: what hooks keep from its model call stays out."""
+        messages, tools = self._conversation.messages, self.config.tools
+        if not self._hooks:
+            return tools
+        said = max(n for n, message in enumerate(messages) if isinstance(message, AssistantMessage))
+        request = model_request(self.config, messages[:said])
+        asked = await unless_aborted(self.signal, self._hooks.before_model_call(request))
+        return {spec.name: tools[spec.name] for spec in (asked or request).tools}
 
     async def before_stop(self, text: str) -> str | None:
         """What hooks would have the run go on with."""
@@ -313,14 +310,8 @@ class Run:
         return True
 
     async def tell_rest(self) -> None:
-        """Tell that the session rests, unless what was sent meanwhile goes on at once."""
-        conversation = self._conversation
-        while conversation.closed or not conversation.inbox:
-            undelivered = conversation.hand_back_waiting()
-            conversation.told = "idle"
-            await self._emit(StatusEvent(status="idle", undelivered=undelivered))
-            if not (conversation.closed and conversation.inbox):
-                return
+        """See `Conversation.tell_rest`."""
+        await self._conversation.tell_rest(self._emit)
 
     def _fail(self, error: BaseException) -> None:
         """Fail with `error`, unless the run has failed before."""

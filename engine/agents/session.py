@@ -5,21 +5,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import types
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
-from typing import get_args, overload
+from typing import get_args
 
 from .abort import AbortSignal
-from .errors import AgentError, SessionClosedError
-from .events import EventName, Status, Usage
+from .compacting import Compaction, planned
+from .compaction import KEEP_LAST
+from .conversation import Conversation
+from .errors import AgentError, SessionBusyError, SessionClosedError
+from .events import Status, Usage
 from .gating import Decider
-from .inbox import SendMode
-from .listeners import EventStream, Listener
+from .inbox import SendMode, as_messages
+from .listening import Listening
 from .litellm_model import as_model
 from .loop import LoopConfig
-from .messages import AssistantMessage, Message, UserMessage
+from .messages import AssistantMessage, Message, SummaryMessage, UserMessage
 from .model import Model
-from .run import Conversation, Run
+from .run import Run
 from .session_config import SessionConfig
 from .tool import Tool, tool_table
 
@@ -28,7 +31,7 @@ log = logging.getLogger(__name__)
 CLOSE_GRACE_SECONDS = 10.0
 
 
-class Session:
+class Session(Listening):
     """A multi-turn conversation; `async with` closes it. Made by `Agent.create_session`.
 
     Belongs to one event loop. At most one run is under way; messages that come meanwhile steer it or
@@ -38,9 +41,9 @@ class Session:
     def __init__(self, session_id: str, config: SessionConfig, messages: Sequence[Message] = ()) -> None:
         self._config = config
         self._conversation = Conversation(session_id, config.store, messages=list(messages))
-        self._listeners = self._conversation.listeners
+        super().__init__(self._conversation.listeners)
         self._decider = Decider(config.gate, config.hooks, self._listeners)
-        self._run: Run | None = None
+        self._run: Run | Compaction | None = None
         self._driving: asyncio.Task[None] | None = None
         self._idle: asyncio.Future[BaseException | None] | None = None
         self._aborted_next: str | None = None
@@ -116,7 +119,7 @@ class Session:
 
     def _change(self, config: SessionConfig) -> None:
         self._config = config
-        if self._run is not None:
+        if isinstance(self._run, Run):
             running = self._run.config
             running.model, running.tools = config.model, config.tools
             running.system_prompt = config.system_prompt
@@ -144,7 +147,7 @@ class Session:
             raise ValueError(f"mode is 'steer' or 'queue', not {mode!r}")
         if self.closed:
             raise SessionClosedError(f"Session '{self.id}' is closed")
-        first, *more = _messages(text, by)
+        first, *more = as_messages(text, by)
         if self._idle is None:
             self._idle = asyncio.get_running_loop().create_future()
             self._start(first, abort)
@@ -155,18 +158,21 @@ class Session:
         if more and mode == "steer" and self._run is not None:
             self._run.interrupt()
 
-    def continue_(self, *, abort: AbortSignal | None = None) -> None:
+    def continue_(self, *, abort: AbortSignal | None = None, decide_open: bool = False) -> None:
         """Run again on what was said so far, without a new message; returns at once.
 
         For a conversation whose last word is a person's or a tool's: after an abort or an error, after
-        the steps were used up, or resumed. Raises `SessionClosedError`, and `AgentError` when the session
-        is busy or the model has had the last word.
+        the steps were used up, or resumed. Calls that are still open get an unknown outcome; with
+        `decide_open`, which says that none of them was ever decided, they are decided now, each by gate,
+        hooks and listeners as if it had just been proposed. Raises `SessionClosedError`, and `AgentError`
+        when the session is busy or the model has had the last word.
         """
         if self.closed:
             raise SessionClosedError(f"Session '{self.id}' is closed")
         if self._idle is not None:
             raise AgentError(f"Session '{self.id}' is busy; what is sent to it now goes on by itself")
-        last = self._conversation.messages[-1] if self._conversation.messages else None
+        said = (m for m in reversed(self._conversation.messages) if not isinstance(m, SummaryMessage))
+        last = next(said, None)
         if last is None or (isinstance(last, AssistantMessage) and not last.tool_calls):
             raise AgentError(
                 f"Session '{self.id}' has nothing to go on with: "
@@ -174,7 +180,32 @@ class Session:
                 + "; send a message"
             )
         self._idle = asyncio.get_running_loop().create_future()
-        self._start(None, abort)
+        self._start(None, abort, decide_open)
+
+    async def compact(
+        self, keep_last: int = KEEP_LAST, *, instructions: str | None = None, by: str | None = None
+    ) -> SummaryMessage | None:
+        """Have the model sum up what was said before the last `keep_last` messages (see `prompt_of`).
+
+        From then on it is sent the summary instead; `None` when there is nothing to sum up. Store and
+        `messages` keep everything, and it is all of them, not the prompt, that a gate starting from
+        `messages=` must be given; a gate at work is not asked and stays where it is. `instructions` are
+        added to the request. What is sent meanwhile waits; `abort` stops it and hands that back.
+
+        Raises `CompactionError` when there is no summary, `SessionBusyError`, `SessionClosedError`,
+        `ValueError` for a negative number; then nothing has changed. Else what a listener raises.
+        """
+        if self.closed:
+            raise SessionClosedError(f"Session '{self.id}' is closed")
+        if self._idle is not None:
+            raise SessionBusyError(f"Session '{self.id}' is busy; compact it when it rests")
+        plan = planned(self._conversation, keep_last)
+        if plan is None:
+            return None
+        self._idle = asyncio.get_running_loop().create_future()
+        run = self._run = Compaction(self._conversation, self._config.model, plan, instructions, by)
+        await self._attend(run)
+        return run.outcome()
 
     def steer(self, text: str, *, by: str | None = None) -> None:
         """Send in steer mode."""
@@ -236,53 +267,13 @@ class Session:
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    # Listening
-
-    @overload
-    def on(self, event: EventName, fn: Listener) -> Session: ...
-    @overload
-    def on(self, event: EventName) -> Callable[[Listener], Listener]: ...
-    def on(
-        self, event: EventName, fn: Listener | None = None
-    ) -> Session | Callable[[Listener], Listener]:
-        """Call `fn` with each event of this kind; without `fn`, a decorator. Async functions are awaited.
-
-        A `tool_call` listener may return `Deny` or `Override`. A listener that raises ends the run with
-        that error (A-32). Raises `ValueError` for an unknown event.
-        """
-        if fn is not None:
-            self._listeners.add(event, fn)
-            return self
-
-        def decorate(fn: Listener) -> Listener:
-            self._listeners.add(event, fn)
-            return fn
-
-        return decorate
-
-    def off(self, event: EventName, fn: Listener) -> Session:
-        """Stop calling `fn` (A-29)."""
-        self._listeners.remove(event, fn)
-        return self
-
-    def on_any(self, fn: Listener) -> Session:
-        """Call `fn` with every event, in order, before the listeners of its kind."""
-        self._listeners.observe(fn)
-        return self
-
-    def off_any(self, fn: Listener) -> Session:
-        """Stop calling `fn` with every event."""
-        self._listeners.stop_observing(fn)
-        return self
-
-    def events(self) -> EventStream:
-        """All events from now on, for UIs; never holds up the run, and ends when the session closes."""
-        return self._listeners.stream()
-
     # Runs
 
-    def _start(self, first: UserMessage | None, abort: AbortSignal | None = None) -> None:
-        run = Run(self._conversation, self._decider, self._config.hooks, self._loop_config, first)
+    def _start(
+        self, first: UserMessage | None, abort: AbortSignal | None = None, decide_open: bool = False
+    ) -> None:
+        hooks = self._config.hooks
+        run = Run(self._conversation, self._decider, hooks, self._loop_config, first, decide_open)
         self._run = run
         if abort is not None:
             abort.on_abort(lambda: run.signal.abort(abort.reason))
@@ -317,7 +308,7 @@ class Session:
         )
 
     async def _supervise(self, run: Run) -> None:
-        """Drive `run` in a task of its own; being cancelled aborts it, twice cancels it hard."""
+        """Attend to `run`, or settle when whoever should have done so never did."""
         cancelled = False
         try:
             await _pause()
@@ -328,6 +319,10 @@ class Session:
             never_started = AgentError(f"The run of session '{self.id}' was never started")
             self._settle(run, never_started, go_on=False)
             raise
+        await self._attend(run, cancelled)
+
+    async def _attend(self, run: Run | Compaction, cancelled: bool = False) -> None:
+        """Drive `run` in a task of its own; being cancelled aborts it, twice cancels it hard."""
         driving = self._driving = asyncio.ensure_future(run.drive())
         while not driving.done():
             try:
@@ -348,7 +343,9 @@ class Session:
         if cancelled:
             raise asyncio.CancelledError
 
-    def _settle(self, run: Run, failure: BaseException | None, *, go_on: bool = True) -> None:
+    def _settle(
+        self, run: Run | Compaction, failure: BaseException | None, *, go_on: bool = True
+    ) -> None:
         """The run has ended: release those who wait, or go on with what was sent meanwhile (A-82)."""
         conversation = self._conversation
         conversation.undelivered.extend(run.let_go())
@@ -375,18 +372,6 @@ class Session:
             return
         if aborted is not None:
             self.abort(aborted)
-
-
-def _messages(text: str | UserMessage | Sequence[str], by: str | None) -> list[UserMessage]:
-    match text:
-        case UserMessage():
-            return [text]
-        case str():
-            return [UserMessage(text=text, by=by)]
-        case _ if not text:
-            raise ValueError("there is nothing to send")
-        case _:
-            return [UserMessage(text=each, by=by) for each in text]
 
 
 @types.coroutine

@@ -120,6 +120,8 @@ def _by(who: str | None) -> str:
 def _message_headline(body: MessageAdded) -> Iterable[str]:
     calls = [f"{call.tool} {input_head(call.input, 80)}".rstrip() for call in body.calls]
     speaker = f"{body.role} {_by(body.by)}".rstrip()
+    if body.role == "summary":
+        speaker += f"  ({body.kept or 0} kept)"
     return (f"{speaker} {body.tool}" if body.tool else speaker), shortened(body.text or ""), *calls
 
 
@@ -242,6 +244,9 @@ def _switched(before: SessionState, after: SessionState) -> Iterable[str]:
 
 def _calls(before: SessionState, event: JournalEvent, after: SessionState) -> Iterable[str]:
     match event.body:
+        case MessageAdded(role="summary", kept=kept):
+            words = "1 message" if kept == 1 else f"{kept or 0} messages"
+            yield f"compacted: the model reads this summary of what was said before the last {words}"
         case MessageAdded(role="assistant", calls=calls):
             for call in calls:
                 yield f"proposed: {call.tool} (call {call.call_id})"

@@ -153,11 +153,12 @@ class MessageAdded(Record):
     A tool message whose call has a `call.result` leaves `text` out: the result has it.
     `by` is the operator of a steering message. `ended` is how the call of a tool message ended in the
     session that it was copied from, or where no gate decides: the call's decision and result are then
-    not in this record.
+    not in this record. A summary stands, for the model, in place of all messages before it but the last
+    `kept`, counted without summaries; `by` is then who wanted it.
     """
 
     type: Literal["message"] = "message"
-    role: Literal["user", "assistant", "tool"]
+    role: Literal["user", "assistant", "tool", "summary"]
     text: str | None = None
     calls: tuple[CallRecord, ...] = ()
     call_id: str | None = None
@@ -165,6 +166,7 @@ class MessageAdded(Record):
     is_error: bool = False
     by: str | None = None
     ended: CallEnd | None = None
+    kept: int | None = None
 
 
 class StepEnded(Record):

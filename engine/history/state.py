@@ -91,10 +91,13 @@ class CallState(BaseModel):
 
 
 class TranscriptEntry(BaseModel):
-    """One entry of the transcript, in the order a person reads it; exactly one of text and call."""
+    """One entry of the transcript, in the order a person reads it; exactly one of text and call.
+
+    A `summary` is what the model reads from there on in place of older entries; `by` is who wanted it.
+    """
 
     at: datetime
-    kind: Literal["user", "assistant", "call", "note"]
+    kind: Literal["user", "assistant", "call", "note", "summary"]
     text: str | None = None
     by: str | None = None
     call: CallState | None = None

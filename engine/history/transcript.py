@@ -20,12 +20,12 @@ UNRESOLVED = frozenset({"running", "unknown"})
 
 def say(
     state: SessionState,
-    kind: Literal["user", "assistant", "note"],
+    kind: Literal["user", "assistant", "note", "summary"],
     at: datetime,
     text: str,
     by: str | None = None,
 ) -> None:
-    """Add what the user or the agent said, or a note."""
+    """Add what the user or the agent said, a summary of it, or a note."""
     state.transcript.append(TranscriptEntry(at=at, kind=kind, text=text, by=by))
 
 
@@ -85,7 +85,9 @@ def reopen(state: SessionState) -> None:
         if entry.kind == "user":
             return
         call = entry.call
-        if call is not None and call.status == "skipped" and call.output is None:
+        if call is None or call.via is not None:
+            continue  # A subagent's calls end with it.
+        if call.status == "skipped" and call.output is None:
             replace_call(state, call, call.model_copy(update={"status": "proposed"}))
 
 

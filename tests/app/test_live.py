@@ -393,13 +393,43 @@ class TestActing:
             await on.settle()
         assert on.hub.asked == [("abort", "release-bot-1f3a", "stopped by maria")]
 
+    async def test_compacting_from_the_palette(self) -> None:
+        """Section 9: the palette offers it by name, in the operator's name, and its outcome is told."""
+        async with stage() as on:
+            await on.press("ctrl+p")
+            await on.settle()
+            await on.pilot.press(*"compact the")
+            await on.pilot.pause(0.3)
+            await on.pilot.press("enter")
+            await on.until("the last 4 messages")
+            assert on.hub.asked == [("compact", "release-bot-1f3a", "maria")]
+
+    async def test_compacting_that_fails_is_told(self) -> None:
+        """Section 9: its key works too, which the bar does not show; a refusal is shown as an error."""
+        async with stage() as on:
+            assert "compact" not in on.painted()
+            on.hub.refuse = "Session 'release-bot-1f3a' is busy; compact it when it rests"
+            await on.press("ctrl+k")
+            await on.until("it when it rests")
+
+    async def test_a_summary_in_the_transcript(self) -> None:
+        """Section 9: a summary stands among what was said; enter shows all of it, and who wanted it."""
+        bot = docs_writer()
+        bot.transcript.append(entry("summary", "It was checked.", 1, by="maria"))
+        async with stage(bot) as on:
+            assert "summary" in on.painted()
+            assert "It was checked." in on.painted()
+            await on.press("2", "G", "enter")
+            await on.settle()
+            assert "summary, wanted by maria" in on.painted()
+
     async def test_an_empty_console_survives_every_key(self) -> None:
         """Without any session keys say so or do nothing."""
         async with stage(release_bot()) as on:
             on.hub.states.clear()
             on.hub.publish("release-bot-1f3a", SessionStatus(status="done"))
             await on.until("No session runs.")
-            await on.press("a", "d", "i", "n", "m", "r", "ctrl+x", "enter", "j", "k", "g", "G")
+            await on.press("a", "d", "i", "n", "m", "r", "ctrl+x", "ctrl+k", "enter", "j", "k", "g", "G")
             await on.settle()
             assert isinstance(on.app.screen, LiveScreen)
             assert on.hub.asked == []

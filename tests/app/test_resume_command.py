@@ -125,6 +125,57 @@ class TestResume:
         assert "nothing says how to make its agent again" in done.stderr
 
 
+HOST = """
+import asyncio
+from pathlib import Path
+from interlock.app.agent_build import prepare
+from interlock.app.agent_file import load_agent_file
+from interlock.app.starting import start
+from interlock.engine.hub import Hub
+
+async def main():
+    hub = Hub.open(Path("run.db"))
+    spec = load_agent_file(Path("agent.toml"))
+    await start(hub, prepare(spec), "maria")
+    while not await hub.approvals():
+        await asyncio.sleep(0.01)
+    print("asked", flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+class TestKilledWhileItAsked:
+    def test_the_question_is_back_and_the_task_comes_after(self, here: Path) -> None:
+        """A resumed session asks again what was open; the new task does not take the question back."""
+        (here / "a.rules").write_text("require human-approval before bash\n")
+        replies = [bash("echo ran >> log"), says("Made."), says("And done.")]
+        with OpenAIServer(replies) as server:
+            (here / "agent.toml").write_text(
+                f'name = "bot"\nmodel = "openai/m"\napi_base = "{server.base_url}"\n'
+                'rules = ["a.rules"]\ntask = "Make one"\n'
+            )
+            host = subprocess.Popen(
+                [sys.executable, "-c", HOST],
+                cwd=here,
+                env={"PATH": "/usr/bin:/bin", "HOME": str(here), "OPENAI_API_KEY": "test"},
+                stdout=subprocess.PIPE,
+            )
+            assert host.stdout is not None
+            assert host.stdout.readline() == b"asked\n"
+            host.kill()
+            host.wait()
+            host.stdout.close()
+            [session] = recorded(here)
+            done = interlock(here, "resume", session, "Then stop", "--headless", "--answer", "approve")
+        assert done.returncode == 0, done.stderr
+        assert (here / "log").read_text() == "ran\n"
+        prompts = [[m.get("content") for m in r.body["messages"]] for r in server.requests]
+        assert prompts[1][-1] == "(no output)"
+        assert prompts[2][-2:] == ["Made.", "Then stop"]
+
+
 class TestConsole:
     async def test_history_continues_a_session(self, here: Path) -> None:
         """`c` in the history, a yes, and the session is live again with all that was said."""

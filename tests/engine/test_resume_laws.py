@@ -1,18 +1,21 @@
-"""Laws over sessions that are closed, resumed and branched at any time."""
+"""Laws over sessions that are closed, killed, resumed and branched at any time."""
 
 from __future__ import annotations
 
 import asyncio
 import shutil
+import sqlite3
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.engine.agents import Agent, C, Message, Reply, ScriptedModel, T, tool
+from interlock.engine.agents import Agent, C, Message, Reply, ScriptedModel, T, ToolContext, tool
 from interlock.engine.history.events import ApprovalRequested, JournalEvent
 from interlock.engine.history.fold import fold
 from interlock.engine.history.journal import Journal
@@ -24,11 +27,12 @@ from tests.engine.history.recording import approval, limit, limit_per, registry,
 NETS = registry(
     sequence("test", "deploy"),
     approval("deploy"),
+    approval("ask"),
     limit("test", 4),
     limit_per("push", 2, "test"),
     washing("free"),
 )
-TOOLS = ("test", "deploy", "push", "free", "unknown")
+TOOLS = ("test", "deploy", "push", "free", "ask", "unknown")
 
 Move = tuple[str, object, bool]
 MOVES = st.lists(
@@ -40,6 +44,11 @@ MOVES = st.lists(
         st.tuples(st.just("mode"), st.sampled_from(("enforce", "shadow")), st.just(True)),
         st.tuples(st.just("resume"), st.none(), st.booleans()),
         st.tuples(st.just("branch"), st.integers(1, 60), st.just(True)),
+        st.tuples(
+            st.just("die"),
+            st.lists(st.sampled_from(("ask", "ask", *TOOLS)), min_size=1, max_size=3),
+            st.booleans(),
+        ),
     ),
     min_size=2,
     max_size=8,
@@ -64,6 +73,7 @@ class World:
         self.session = ""
         self.next: tuple[Sequence[str], bool] = ((), True)
         self.prompted: Sequence[Message] = ()
+        self.ran: Counter[tuple[str, str]] = Counter()
 
     def agent(self) -> Agent:
         """An agent whose model makes the next calls once, then says that it is done."""
@@ -79,8 +89,9 @@ class World:
             return f"{name} ok"
 
         def made(name: str) -> object:
-            async def run() -> str:
+            async def run(ctx: ToolContext) -> str:
                 """Do it."""
+                self.ran[ctx.session_id, ctx.call_id] += 1
                 return await ends(name)
 
             return tool(run, name=name)
@@ -103,6 +114,51 @@ class World:
         events.close()
         await answering
 
+    async def die(self, calls: Sequence[str], well: bool) -> None:
+        """A host that dies when it first asks a person, or at rest; another one goes on in its place.
+
+        What a killed process leaves is what its journal's file holds at that moment.
+        """
+        self.next = (calls, well)
+        events = self.hub.subscribe()
+        await self.hub.send(self.session, "go", by="ben")
+        waits = asyncio.create_task(self.hub.wait(self.session))
+
+        def rests(_: object) -> None:
+            events.close()
+
+        waits.add_done_callback(rests)
+        async for event in events:
+            if isinstance(event, JournalEvent) and isinstance(event.body, ApprovalRequested):
+                break
+        if waits.remove_done_callback(rests):
+            events.close()
+        self.path = self.path.with_name(f"{len(list(self.path.parent.iterdir()))}.db")
+        with (
+            closing(sqlite3.connect(self.hub.database)) as left,
+            closing(sqlite3.connect(self.path)) as found,
+        ):
+            left.backup(found)
+        waiting = {a.call_id for a in await self.hub.approvals()}
+        await self.hub.close()
+        await waits
+        self.hub = Hub.open(self.path)
+        asked: list[ApprovalRequested] = []
+        events = self.hub.subscribe()
+
+        async def answer() -> None:
+            async for event in events:
+                if isinstance(event, JournalEvent) and isinstance(event.body, ApprovalRequested):
+                    asked.append(event.body)
+                    await self.hub.decide(event.body.approval_id, approved=well, by="maria")
+
+        answering = asyncio.create_task(answer())
+        await self.hub.resume_session(self.session, self.agent(), registry=NETS)
+        await self.hub.wait(self.session)
+        events.close()
+        await answering
+        assert waiting <= {request.call_id for request in asked}
+
     async def move(self, what: str, which: object, well: bool) -> None:
         match what, which:
             case "calls", list() as calls:
@@ -118,6 +174,8 @@ class World:
                     await self.hub.close()
                     self.hub = Hub.open(self.path)
                 await self.hub.resume_session(self.session, self.agent(), registry=NETS)
+            case "die", list() as calls:
+                await self.die(calls, well)
             case "branch", int(at):
                 await self.branch(at)
             case _:
@@ -153,7 +211,21 @@ class World:
         assert not any(s.pending for s in gate.states.values())
         line = project(events)
         assert (line.status, line.mode, line.agent) == (state.status, state.mode, state.agent)
-        assert await hosted.load(self.session) == list(session.messages)
+        said = await hosted.load(self.session)
+        assert said == list(session.messages)
+        self.check_answers(said)
+        assert set(self.ran.values()) <= {1}
+
+    def check_answers(self, said: Sequence[Message]) -> None:
+        """Behind each reply one message for each of its calls, in their order (A-56)."""
+        wanted: list[str] = []
+        for message in said:
+            if message.role == "tool":
+                assert message.call_id == wanted.pop(0)
+            else:
+                assert wanted == []
+                wanted = [c.call_id for c in message.tool_calls] if message.role == "assistant" else []
+        assert wanted == []
 
 
 class TestLaws:

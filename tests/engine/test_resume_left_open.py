@@ -8,10 +8,7 @@ import pytest
 
 from interlock.engine.agents import T
 from interlock.engine.history.events import (
-    ApprovalRequested,
-    ApprovalWithdrawn,
     CallDecided,
-    CallRecord,
     CallResult,
     EventBody,
     MessageAdded,
@@ -20,7 +17,6 @@ from interlock.engine.history.events import (
 )
 from interlock.engine.history.journal import Journal
 from interlock.engine.hub import DIED, Hub
-from interlock.engine.resuming import NOT_DECIDED
 from tests.engine.history.recording import asks, opening, registry, sequence, step
 from tests.engine.shop import Shop, bodies, bot, check, prompt
 
@@ -95,42 +91,6 @@ class TestLeftOpen:
         hub, read = await self.resumed(tmp_path / "a.db", shop, asks(("c1", "test")), no)
         assert read[2] == "tool: not on Friday"
         assert (await hub.session("s1")).calls["c1"].status == "blocked"
-        await hub.close()
-
-    async def test_waiting(self, tmp_path: Path, shop: Shop) -> None:
-        """A question that was open is withdrawn on opening the journal; its call was never decided."""
-        question = ApprovalRequested(
-            approval_id="a1",
-            call_id="c1",
-            tool="test",
-            called="test",
-            input={},
-            names=("test",),
-            net="n",
-            transition="t",
-            title="Approve",
-            message="?",
-            marking={},
-        )
-        hub, read = await self.resumed(tmp_path / "a.db", shop, asks(("c1", "test")), question)
-        assert read[2] == f"tool: {NOT_DECIDED}"
-        state = await hub.session("s1")
-        assert (state.approvals, state.calls["c1"].status) == ({}, "skipped")
-        assert state.calls["c1"].output == NOT_DECIDED
-        assert [w.approval_id for w in bodies(hub, "s1", ApprovalWithdrawn)] == ["a1"]
-        [line] = await hub.history()
-        assert line.waiting == 0
-        await hub.close()
-
-    async def test_never_offered(self, tmp_path: Path, shop: Shop) -> None:
-        """A call that no gate saw, malformed or not, is told that it was never decided."""
-        broken = CallRecord(call_id="c1", tool="test", input={}, malformed="{oops")
-        left = MessageAdded(role="assistant", text="", calls=(broken,))
-        hub, read = await self.resumed(tmp_path / "a.db", shop, left)
-        assert read[2] == f"tool: {NOT_DECIDED}"
-        hosted, _ = hub._live.get("s1")
-        [call] = (await hosted.load("s1"))[1].tool_calls
-        assert call.malformed == "{oops"
         await hub.close()
 
     async def test_lists_are_honest(self, tmp_path: Path) -> None:

@@ -104,6 +104,12 @@ class FakeHub:
         self.asked.append(("mode", session_id, mode, by))
         return Outcome(ok=True, message=f"{session_id} is now in {mode} mode")
 
+    async def compact(self, session_id: str, *, by: str) -> Outcome:
+        self.asked.append(("compact", session_id, by))
+        if self.refuse is not None:
+            return Outcome(ok=False, message=self.refuse)
+        return Outcome(ok=True, message=f"Compacted {session_id}: a summary and the last 4 messages")
+
     async def abort(self, session_id: str, reason: str = "") -> None:
         self.asked.append(("abort", session_id, reason))
 

@@ -10,6 +10,8 @@ from interlock.engine.agents import (
     Agent,
     AssistantMessage,
     BashTool,
+    CompactedEvent,
+    CompactionStart,
     ErrorEvent,
     Event,
     Message,
@@ -22,6 +24,7 @@ from interlock.engine.agents import (
     StatusEvent,
     StepEvent,
     StepStart,
+    SummaryMessage,
     TextDelta,
     ToolCallEvent,
     ToolContext,
@@ -67,6 +70,10 @@ def shown(event: Event) -> str:
             return f"step_start {event.number}"
         case ReasoningDelta():
             return f'reasoning "{event.delta}"'
+        case CompactionStart():
+            return "compaction_start"
+        case CompactedEvent():
+            return f"compacted {said(event.message)}"
 
 
 def said(message: Message) -> str:
@@ -79,6 +86,8 @@ def said(message: Message) -> str:
             return f'assistant "{message.text}"{calls}'
         case ToolMessage():
             return f'result {message.call_id} {"err" if message.is_error else "ok"} "{message.text}"'
+        case SummaryMessage():
+            return f'summary "{message.text}" keeping {message.kept}'
 
 
 def transcript(messages: Sequence[Message]) -> list[str]:

@@ -44,6 +44,8 @@ EVERY_EVENT = (
     "step",
     "turn_end",
     "error",
+    "compaction_start",
+    "compacted",
 )
 
 moments = st.integers(0, 12)

@@ -1,0 +1,159 @@
+"""Compacting a session: the model sums up, the summary is stored, then told."""
+
+from __future__ import annotations
+
+import logging
+from asyncio import CancelledError
+from contextlib import aclosing
+
+from .abort import AbortSignal
+from .compaction import Plan, plan, summary_request
+from .conversation import Conversation
+from .errors import CompactionError, ModelError, describe
+from .events import (
+    CompactedEvent,
+    CompactionStart,
+    Event,
+    StatusEvent,
+    StepEvent,
+    StepStart,
+)
+from .messages import SummaryMessage, open_calls
+from .model import Finish, Model, TextChunk
+from .streaming import stream_chunks
+
+log = logging.getLogger(__name__)
+
+_UNUSABLE = {
+    "length": "it was cut off at the model's limit of tokens",
+    "content-filter": "the provider's content filter stopped it",
+    "error": "the provider reports an error",
+}
+
+
+def planned(conversation: Conversation, keep_last: int) -> Plan | None:
+    """See `plan`. Raises `CompactionError` while a call is open: its result would follow the summary."""
+    if unanswered := open_calls(conversation.messages):
+        calls = ", ".join(f"{call.name} (call {call.call_id})" for call in unanswered)
+        raise CompactionError(
+            f"Session '{conversation.id}' was not compacted: no result yet of {calls}; "
+            "send a message or go on first"
+        )
+    return plan(conversation.messages, keep_last)
+
+
+class Compaction:
+    """One compaction of a session, which a session handles like a run: it is busy meanwhile.
+
+    Until the summary is stored nothing has changed. `failure` is always `None`: what goes wrong is told
+    by `outcome` to whom asked for the compaction, and the session goes on.
+    """
+
+    in_hand: tuple[str, ...] = ()
+    failure: BaseException | None = None
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        model: Model,
+        planned: Plan,
+        instructions: str | None,
+        by: str | None,
+    ) -> None:
+        self.signal = AbortSignal()
+        self.over = False
+        self._conversation = conversation
+        self._model = model
+        self._plan = planned
+        self._instructions = instructions
+        self._by = by
+        self._summary: SummaryMessage | None = None
+        self._error: BaseException | None = None
+        self._undelivered: tuple[str, ...] = ()
+        self.signal.on_abort(self._stop)
+
+    def outcome(self) -> SummaryMessage:
+        """The summary. Raises `CompactionError`, or what listeners raised after it was stored."""
+        if self._summary is None:
+            stopped = f"it was stopped ({self.signal.reason})" if self.signal.reason else "it was stopped"
+            why = stopped if self._error is None else describe(self._error)
+            raise CompactionError(
+                f"Session '{self._conversation.id}' was not compacted: {why}"
+            ) from self._error
+        if self._error is not None:
+            raise self._error
+        return self._summary
+
+    def interrupt(self) -> None:
+        """Nothing is being decided; a steering message waits for the end."""
+
+    def let_go(self) -> tuple[str, ...]:
+        """No message is in hand."""
+        return ()
+
+    async def drive(self) -> None:
+        """Sum up, store, tell. Raises nothing: see `outcome`."""
+        conversation = self._conversation
+        try:
+            if conversation.told == "idle":
+                conversation.told = "busy"
+                await conversation.listeners.emit(StatusEvent(status="busy"))
+            await conversation.listeners.emit(CompactionStart())
+            if (summary := await self._sum_up()) is not None:
+                await conversation.store.append(conversation.id, summary)
+                conversation.messages.append(summary)
+                self._summary = summary
+        except CancelledError:
+            self.signal.abort("cancelled")
+        except Exception as error:
+            self._error = error
+        self.over = True
+        if self._summary is not None:
+            await self._tell(CompactedEvent(message=self._summary))
+        await self.tell_rest()
+
+    async def tell_rest(self) -> None:
+        """See `Conversation.tell_rest`."""
+        undelivered, self._undelivered = self._undelivered, ()
+        await self._conversation.tell_rest(self._tell, undelivered)
+
+    async def _sum_up(self) -> SummaryMessage | None:
+        """What the model makes of it; `None` when it was aborted. Raises what the model raises."""
+        conversation, model = self._conversation, self._model
+        request = summary_request(self._plan, self._instructions, conversation.id)
+        text = ""
+        finish: Finish | None = None
+        await conversation.listeners.emit(StepStart(number=1))
+        async with aclosing(stream_chunks(model, request, self.signal)) as chunks:
+            async for chunk in chunks:
+                match chunk:
+                    case TextChunk():
+                        text += chunk.text
+                    case Finish():
+                        finish = chunk
+                    case _:
+                        pass
+        if finish is not None:
+            conversation.usage += finish.usage
+            await conversation.listeners.emit(StepEvent(usage=finish.usage, finish_reason=finish.reason))
+        if self.signal.aborted:
+            return None
+        if finish is None:
+            raise ModelError(f"{model.name}: the summary ended before it was complete")
+        if finish.reason in _UNUSABLE:
+            raise ModelError(f"{model.name}: the summary is unusable, {_UNUSABLE[finish.reason]}")
+        if not text.strip():
+            raise ModelError(f"{model.name} gave no summary: its reply has no text")
+        return SummaryMessage(text=text.strip(), kept=self._plan.kept, by=self._by)
+
+    async def _tell(self, event: Event) -> None:
+        try:
+            await self._conversation.listeners.emit(event)
+        except Exception as error:
+            if self._error is not None:
+                log.exception("After session '%s' was compacted", self._conversation.id)
+            self._error = self._error or error
+
+    def _stop(self) -> None:
+        if not self.over:
+            self._undelivered += self._conversation.hand_back_waiting()
