@@ -282,9 +282,11 @@ class TestInput:
 
     async def test_entities(self, subject: Subject) -> None:
         """What runs is what was approved, to the letter."""
+        # What `&` leaves behind may or may not have printed by the end, so the words are not compared.
         result = await subject.runtime.exec("echo a &gt; b")
-        assert result.stdout == ("a &gt\n" if subject.kind == "fake" else "a\n")
         assert result.exit_code == 127
+        with pytest.raises(FileNotFoundError):
+            await subject.runtime.read_file("b")
 
 
 class TestFiles:
