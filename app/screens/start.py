@@ -28,6 +28,21 @@ FIELDS = (
 )
 
 
+class Tick(Checkbox):
+    """A checkbox that shows its state by more than colour: Textual's own has its cross in both."""
+
+    BUTTON_LEFT = "["
+    BUTTON_RIGHT = "]"
+
+    def __init__(self, label: str, value: bool) -> None:
+        self.BUTTON_INNER = "x" if value else " "
+        super().__init__(label, value)
+
+    def watch_value(self) -> None:
+        self.BUTTON_INNER = "x" if self.value else " "
+        super().watch_value()
+
+
 class StartScreen(Panel[Prepared | None]):
     """Asks what to start. Dismissed with what can be started, or with nothing on escape.
 
@@ -66,7 +81,7 @@ class StartScreen(Panel[Prepared | None]):
                 with Horizontal(classes="field"):
                     yield Static(label, classes="label")
                     yield Input(getattr(self.last, name), placeholder=hint, id=f"start-{name}")
-            yield Checkbox("Shadow mode: block nothing, record what would have been", self.last.shadow)
+            yield Tick("Shadow mode: block nothing, record what would have been", self.last.shadow)
             yield Static("", id="start-problems")
 
     def on_mount(self) -> None:

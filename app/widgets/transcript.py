@@ -30,7 +30,7 @@ from ..text import (
 from .blocks import Block, BlockList
 
 SETTLED = {"done", "failed", "blocked", "skipped", "unknown"}
-LABELS = (8, 18)
+LABELS = (9, 18)
 """The least and the most cells for who speaks."""
 HEAD_LINES = 3
 TAIL_LINES = 3
