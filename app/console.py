@@ -308,7 +308,10 @@ class InterlockConsole(App[None]):
     def continue_chosen(self, event: ContinueChosen) -> None:
         where = "" if event.at is None else f" from event {event.at} in a new session"
         question = f"Go on with {event.session_id}{where}?"
-        details = ["Its nets stand where they stood; the agent waits until it is spoken to."]
+        details = [
+            "Its nets stand where they stood. A question that was open is asked again; "
+            "otherwise the agent waits for a message."
+        ]
 
         def answered(yes: bool | None) -> None:
             if yes:

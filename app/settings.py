@@ -126,8 +126,8 @@ def _convert(action: argparse.Action, found: _Found) -> object:
     if action.nargs == "+":
         items = value if isinstance(value, list) else [v.strip() for v in str(value).split(",")]
         return [_scalar(action, _Found(item, found.where)) for item in items if item != ""]
-    if action.dest == "after":
-        # A call may hold commas: only a file's own list has several.
+    if isinstance(action, argparse._AppendAction):
+        # One value each time it is given, commas and all: only a file's own list has several.
         return [
             _scalar(action, _Found(v, found.where))
             for v in (value if isinstance(value, list) else [value])

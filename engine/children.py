@@ -18,11 +18,11 @@ from .agents import Agent, Session
 from .agents.subagents import ChildGate, check_depth
 from .explained import ExplanationView
 from .gate.types import GateDecision, Mode, ResultRecord, ToggleResult, ToolResult
-from .history.events import CallResult, SessionOpened
+from .history.events import SessionOpened
 from .history.journal import JournalError
 from .hosted import HostedSession
 from .net import ToolCall
-from .records import decision_record
+from .records import decision_record, result_record
 
 Host = Callable[["HostedChild", Agent, "HostedChildren"], AbstractAsyncContextManager[Session]]
 """Makes a child live while the context lasts: recorded, listed, its session running under the hub."""
@@ -67,15 +67,7 @@ class HostedChild(HostedSession):
     async def settle(self, result: ToolResult, output: str, seconds: float) -> ResultRecord:
         """Tell the parent's nets, then record the result here."""
         outcome = await self._gate.settle(result, output, seconds)
-        await self.record(
-            CallResult(
-                call_id=result.tool_call_id,
-                tool=result.tool_name,
-                output=output,
-                is_error=result.is_error,
-                seconds=seconds,
-            )
-        )
+        await self.record(result_record(result, output, seconds))
         self.note_settled(result.tool_call_id, output)
         return outcome
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from .gate.explain import Explanation, NetExplanation
 from .history.events import RuleRecord
 from .records import json_input, rule_record
-from .verify import Answer, Never, Way
+from .verify import Answer, Never, PlannedCall, Way
 
 
 class _View(BaseModel):
@@ -36,8 +36,7 @@ class PlannedCallView(_View):
     succeeds: bool
 
     def __str__(self) -> str:
-        marks = [*(["approval"] if self.approval else []), *([] if self.succeeds else ["fails"])]
-        return f"{self.names[0]} ({', '.join(marks)})" if marks else self.names[0]
+        return str(PlannedCall(self.names, self.approval, self.succeeds))
 
 
 class WayView(_View):

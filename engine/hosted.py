@@ -45,7 +45,6 @@ from .history.events import (
     ApprovalDecided,
     ApprovalRequested,
     ApprovalWithdrawn,
-    CallResult,
     EventBody,
     JournalEvent,
     ModeChanged,
@@ -59,7 +58,7 @@ from .history.fold import apply, new_state
 from .history.journal import Journal, JournalError
 from .history.state import SessionState
 from .net import SkillNet, ToolCall
-from .records import decision_record, json_input, net_record, rule_record, step_records, uninspectable
+from .records import decision_record, json_input, net_record, result_record, rule_record, uninspectable
 from .resuming import Standing
 
 Preview = Callable[[ToolCall], Awaitable[str | None]]
@@ -133,18 +132,7 @@ class HostedSession:
     async def settle(self, result: ToolResult, output: str, seconds: float) -> ResultRecord:
         """Tell the nets how a call ended and record it before the model sees the result."""
         outcome = self.manager.handle_tool_result(result)
-        await self._record_change(
-            lambda: CallResult(
-                call_id=result.tool_call_id,
-                tool=result.tool_name,
-                output=output,
-                is_error=result.is_error,
-                seconds=seconds,
-                fired=step_records(outcome.fired),
-                dropped=step_records(outcome.dropped),
-                anomaly=outcome.anomaly,
-            )
-        )
+        await self._record_change(lambda: result_record(result, output, seconds, outcome))
         self.note_settled(result.tool_call_id, output)
         return outcome
 

@@ -259,7 +259,7 @@ class LiveSessions:
     ) -> AsyncGenerator[Session, None]:
         """A subagent's session, live while it works; afterwards listed as done until its parent ends."""
         parent = child.parent
-        await child.record(child.opened(agent, None, None), SessionStatus(status="running"))
+        await child.record(child.opened(agent, None, None))
         self._hosted[child.id] = parent.children[child.id] = child
         child.preview, child.runtime = _previews(agent), parent.runtime
         try:

@@ -7,10 +7,11 @@ from typing import Protocol, runtime_checkable
 
 from pydantic import JsonValue, TypeAdapter
 
-from .gate.types import ApprovalRequest, GateDecision, Step
-from .history.events import CallDecided, NetRecord, RuleRecord, StepRecord, TransitionRecord
+from .gate.types import ApprovalRequest, GateDecision, ResultRecord, Step, ToolResult
+from .history.events import CallDecided, CallResult, NetRecord, RuleRecord, StepRecord, TransitionRecord
 from .net import Input, Rule, SkillNet, ToolCall
 
+NO_STEPS = ResultRecord()
 _json_object = TypeAdapter(dict[str, JsonValue])
 
 
@@ -73,6 +74,22 @@ def step_records(steps: Iterable[Step]) -> tuple[StepRecord, ...]:
     return tuple(
         StepRecord(net=s.net, transition=s.transition.name, tool=s.tool, deferred=s.transition.deferred)
         for s in steps
+    )
+
+
+def result_record(
+    result: ToolResult, output: str, seconds: float, outcome: ResultRecord = NO_STEPS
+) -> CallResult:
+    """How a call ended as the journal keeps it; `outcome` is what that did to the nets."""
+    return CallResult(
+        call_id=result.tool_call_id,
+        tool=result.tool_name,
+        output=output,
+        is_error=result.is_error,
+        seconds=seconds,
+        fired=step_records(outcome.fired),
+        dropped=step_records(outcome.dropped),
+        anomaly=outcome.anomaly,
     )
 
 

@@ -73,5 +73,5 @@ async def _make(manager: GateManager, calls: Sequence[Call]) -> str | None:
 def _rows(label: str, text: str) -> list[str]:
     indent = text[: len(text) - len(text.lstrip())]
     room = WIDTH - INDENT - len(indent)
-    lines = wrap(text.strip(), room, break_on_hyphens=False, subsequent_indent="") or [""]
+    lines = wrap(text.strip(), room, break_on_hyphens=False) or [""]
     return [f"{'' if i else label:<{INDENT}}{indent}{line}".rstrip() for i, line in enumerate(lines)]

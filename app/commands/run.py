@@ -8,13 +8,13 @@ import sys
 import traceback
 from pathlib import Path
 
-from ...engine.hub import Hub
 from ...engine.text import visible
 from ..agent_build import NO_MODEL, prepare
 from ..agent_options import from_command_line
 from ..agent_spec import AgentSpecError
 from ..hosting import host
 from ..run_words import IMPORTED, NO_TASK
+from ..starting import start
 from . import BAD_INPUT, in_terminal, needs_terminal
 
 
@@ -28,17 +28,13 @@ def run(args: argparse.Namespace, database: Path, operator: str) -> int:
         args.answer = "deny"
     try:
         spec = from_command_line(args)
-        task = spec.task
-        if task is None:
+        if spec.task is None:
             raise AgentSpecError([f'{NO_TASK}, or as task = "…" in the agent file'])
         prepared = prepare(spec)
 
-        async def start(hub: Hub) -> str:
-            session = await prepared.open(hub, by=operator)
-            await hub.send(session, task, by=operator)
-            return session
-
-        return host(args, database, operator, start, headless=headless)
+        return host(
+            args, database, operator, lambda hub: start(hub, prepared, operator), headless=headless
+        )
     except AgentSpecError as error:
         _tell(error, args)
         return BAD_INPUT

@@ -224,8 +224,8 @@ def call_lines(
     )
     lines = [spread(left, _standing(call, waited), width)]
     lines += _reasons(call, width)
-    for line in last:
-        newest = line is last[-1] and quiet not in ("", "0:00")
+    for number, line in enumerate(last, 1):
+        newest = number == len(last) and quiet not in ("", "0:00")
         tail = Content.styled(f"{quiet} ago" if newest else "", MUTED)
         lines.append(spread(Content.styled(f"  │ {shown(line)}", MUTED), tail, width))
     if call.output and call.status in ("done", "failed"):
