@@ -22,8 +22,9 @@ from .errors import JournalError
 from .events import EventBody, JournalEvent, SessionOpened
 from .lock import WriteLock
 from .queries import HistoryReader
-from .rows import LAST_CURSOR, LAST_OF_SESSION, from_ms, to_ms
+from .rows import LAST_CURSOR, LAST_OF_SESSION
 from .schema import CURRENT, Schema, inspect, name_of, prepare, reading
+from .times import from_ms, to_ms
 from .writer import Writer, Written
 
 __all__ = ["Clock", "Journal", "JournalError", "utc_now"]

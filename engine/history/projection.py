@@ -21,8 +21,9 @@ from .events import (
     SessionResumed,
     SessionStatus,
 )
-from .rows import SessionRow, from_ms, to_ms
+from .rows import SessionRow
 from .state import Phase, SessionSummary, shown_status
+from .times import from_ms, to_ms
 
 
 @dataclass(slots=True)
@@ -45,6 +46,7 @@ class Projection:
     parent: str | None = None
     parent_seq: int | None = None
     source: str | None = None
+    imported: bool | int = False
 
     @classmethod
     def of_row(cls, row: SessionRow) -> Projection:
@@ -109,6 +111,7 @@ class Projection:
             self.parent,
             self.parent_seq,
             self.source,
+            self.imported,
         )
 
     def summary(self) -> SessionSummary:

@@ -19,14 +19,14 @@ from .projection import Projection
 from .rows import (
     SELECT_EVENTS,
     SELECT_MESSAGES,
+    SELECT_OLDER_SESSION,
     SELECT_SESSION,
-    SELECT_SESSION_0001,
     SessionRow,
     event_of,
-    from_ms,
 )
 from .schema import CURRENT, Schema, inspect, name_of, reading
 from .state import SessionSummary
+from .times import from_ms
 
 __all__ = ["HistoryReader", "JournalError", "SessionNotFound", "open_reader"]
 
@@ -54,7 +54,7 @@ def open_reader(path: Path | str, schema: Schema = CURRENT) -> HistoryReader:
             f"Journal '{shown}' has the older schema {found}. Open it once for writing to upgrade it to "
             f"{schema.newest}; a copy is kept."
         )
-    return HistoryReader(path, SELECT_SESSION_0001 if found == "0001" else SELECT_SESSION)
+    return HistoryReader(path, SELECT_OLDER_SESSION.get(found or "", SELECT_SESSION))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +85,12 @@ class HistoryReader:
         return [self._summary(row) for row in rows]
 
     def unfinished(self) -> list[SessionSummary]:
-        """Sessions that neither ended nor failed, the latest changed first."""
+        """Sessions of this journal's own that neither ended nor failed, the latest changed first."""
         with reading(self.path) as connection:
             rows = connection.execute(
                 f"{self._select} WHERE status NOT IN ('done', 'failed') {_LATEST_FIRST}"
             ).fetchall()
-        return [self._summary(row) for row in rows]
+        return [self._summary(row) for row in rows if not row[-1]]
 
     def session(self, id_or_prefix: str) -> SessionSummary:
         """The session of this id, or the only one whose id begins so. Else raises `SessionNotFound`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeAlias
 
@@ -11,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from .errors import JournalError
 from .events import EventBody, JournalEvent
 from .schema import name_of
+from .times import from_ms
 
 EventRow: TypeAlias = tuple[int, str, int, int, str, str]
 """cursor, session, seq, at, type, body"""
@@ -32,24 +32,33 @@ SessionRow: TypeAlias = tuple[
     str | None,
     int | None,
     str | None,
+    bool | int,
 ]
 """The columns of a session's line, in the order of `SESSION_COLUMNS`; `source` is JSON."""
 
-_COLUMNS_0001 = "id, agent, model, mode, status, opened, updated, events, calls, blocked, waiting, error"
-SESSION_COLUMNS = f"{_COLUMNS_0001}, kind, parent, parent_seq, source"
+LinkedRow: TypeAlias = tuple[int, str, int, int, str, str, bytes | None, bytes | None, bytes]
+"""An event's row with its link of the chain: salt, content, hash."""
 
-INSERT_EVENT = "INSERT INTO event (cursor, session, seq, at, type, body) VALUES (?, ?, ?, ?, ?, ?)"
+_COLUMNS_0001 = "id, agent, model, mode, status, opened, updated, events, calls, blocked, waiting, error"
+SESSION_COLUMNS = f"{_COLUMNS_0001}, kind, parent, parent_seq, source, imported"
+
+LINKED_COLUMNS = "cursor, session, seq, at, type, body, salt, content, hash"
+
+INSERT_EVENT = f"INSERT INTO event ({LINKED_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 UPSERT_SESSION = (
     f"INSERT INTO session ({SESSION_COLUMNS}) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
     "ON CONFLICT (id) DO UPDATE SET agent = excluded.agent, model = excluded.model, "
     "mode = excluded.mode, status = excluded.status, updated = excluded.updated, "
     "events = excluded.events, calls = excluded.calls, blocked = excluded.blocked, "
     "waiting = excluded.waiting, error = excluded.error, source = excluded.source"
 )
 SELECT_SESSION = f"SELECT {SESSION_COLUMNS} FROM session"
-SELECT_SESSION_0001 = f"SELECT {_COLUMNS_0001}, 'root', NULL, NULL, NULL FROM session"
-"""The same of a journal that no version which knows of branches has opened for writing."""
+SELECT_OLDER_SESSION = {
+    "0001": f"SELECT {_COLUMNS_0001}, 'root', NULL, NULL, NULL, 0 FROM session",
+    "0002": f"SELECT {_COLUMNS_0001}, kind, parent, parent_seq, source, 0 FROM session",
+}
+"""The same of a journal that only older versions have opened for writing, by its schema."""
 SELECT_EVENTS = (
     "SELECT cursor, session, seq, at, type, body FROM event "
     "WHERE session = ? AND seq > ? ORDER BY seq LIMIT ?"
@@ -58,22 +67,14 @@ SELECT_MESSAGES = (
     "SELECT cursor, session, seq, at, type, body FROM event "
     "WHERE session = ? AND type = 'message' ORDER BY seq"
 )
+SELECT_LINKED = (
+    f"SELECT {LINKED_COLUMNS} FROM event WHERE session = ? AND seq > ? ORDER BY seq, cursor LIMIT ?"
+)
+LAST_HASH = "SELECT hash FROM event WHERE session = ? ORDER BY seq DESC LIMIT 1"
 LAST_OF_SESSION = "SELECT seq, at FROM event WHERE session = ? ORDER BY seq DESC LIMIT 1"
 LAST_CURSOR = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'event'), 0)"
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
 _body: TypeAdapter[EventBody] = TypeAdapter(EventBody)
-
-
-def to_ms(at: datetime) -> int:
-    """UTC milliseconds of an aware datetime, rounded down."""
-    return (at - _EPOCH) // _MILLISECOND
-
-
-def from_ms(ms: int) -> datetime:
-    """The other way."""
-    return _EPOCH + ms * _MILLISECOND
 
 
 def event_of(row: EventRow, path: Path) -> JournalEvent:

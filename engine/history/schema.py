@@ -11,9 +11,10 @@ from collections.abc import Generator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 from ..text import visible
+from .backfill import link_unlinked
 from .errors import JournalError
 
 APPLICATION_ID = 0x494C434B
@@ -21,6 +22,9 @@ APPLICATION_ID = 0x494C434B
 
 BUSY_SECONDS = 5.0
 """How long to wait for another program that has the file locked."""
+
+UNLINKED = frozenset({"0001", "0002"})
+"""Revisions whose events carry no hashes."""
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 _MAGIC = b"SQLite format 3\x00"
@@ -33,9 +37,9 @@ class Schema:
     Those in `readable` can be read without upgrading the file.
     """
 
-    known: tuple[str, ...] = ("0001", "0002")
+    known: tuple[str, ...] = ("0001", "0002", "0003")
     scripts: Path = MIGRATIONS
-    readable: tuple[str, ...] = ("0001",)
+    readable: tuple[str, ...] = ("0001", "0002")
 
     @property
     def newest(self) -> str:
@@ -116,7 +120,7 @@ def _age(connection: sqlite3.Connection, shown: str, schema: Schema) -> tuple[Ag
         )
     if found[0] != schema.newest:
         return "older", found[0]
-    connection.execute("SELECT cursor, session, seq, at, type, body FROM event LIMIT 1").fetchall()
+    connection.execute("SELECT cursor, session, seq, at, type, body, hash FROM event LIMIT 1").fetchall()
     connection.execute("SELECT id, status, events, waiting FROM session LIMIT 1").fetchall()
     return "current", found[0]
 
@@ -179,7 +183,7 @@ def prepare(path: Path, schema: Schema = CURRENT) -> None:
             backup = _copy(path, found or "")
         else:
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-        _migrate(path, schema)
+        _migrate(path, schema, unlinked=found in UNLINKED)
         _sync_directory(path.parent)
     except (OSError, sqlite3.Error) as error:
         action = "upgrade" if age == "older" else "create"
@@ -216,7 +220,7 @@ def _copy(path: Path, revision: str) -> Path:
         return target
 
 
-def _migrate(path: Path, schema: Schema) -> None:
+def _migrate(path: Path, schema: Schema, *, unlinked: bool) -> None:
     """Run alembic in one transaction: all of the upgrade happens, or none."""
     from alembic import command
     from alembic.config import Config
@@ -240,6 +244,13 @@ def _migrate(path: Path, schema: Schema) -> None:
         with engine.begin() as connection:
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
+            if unlinked:
+                link_unlinked(cast(sqlite3.Connection, connection.connection.driver_connection))
+    except (ValueError, RecursionError) as error:
+        raise JournalError(
+            f"Cannot bring journal '{name_of(path)}' up to date, an event in it cannot be read: {error}. "
+            "The file was changed by something else; restore a backup."
+        ) from error
     except DBAPIError as error:
         cause = error.orig
         raise (cause if isinstance(cause, sqlite3.Error) else JournalError(str(error))) from error

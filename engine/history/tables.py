@@ -1,13 +1,13 @@
 """The journal's tables, as the newest migration leaves them.
 
 `event` is the record. `session` is a projection of it, one line per session, written in the same
-transaction. The writer and the readers speak SQL to them directly: this is where the columns are named,
-and a test holds the migrations to it.
+transaction; `pruned` has what is left of sessions that were removed. The writer and the readers speak
+SQL to them directly: this is where the columns are named, and a test holds the migrations to it.
 """
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Integer, MetaData, Text, UniqueConstraint
+from sqlalchemy import Boolean, Column, Integer, LargeBinary, MetaData, Text, UniqueConstraint, text
 from sqlmodel import Field, SQLModel
 
 JOURNAL = MetaData()
@@ -23,7 +23,7 @@ class Session(Table, table=True):
     """A session's line in a list. Times are UTC milliseconds.
 
     `status` is the last one recorded; that a session waits for a person follows from `waiting`.
-    `source` is JSON.
+    `source` is JSON. `imported` tells a copy of another journal's session.
     """
 
     id: str = Field(primary_key=True)
@@ -42,10 +42,17 @@ class Session(Table, table=True):
     parent: str | None = None
     parent_seq: int | None = None
     source: str | None = None
+    imported: bool = Field(
+        default=False, sa_column=Column(Boolean, nullable=False, server_default=text("0"))
+    )
 
 
 class Event(Table, table=True):
-    """One event. `cursor` orders the whole file and is never reused; `seq` counts within the session."""
+    """One event. `cursor` orders the whole file and is never reused; `seq` counts within the session.
+
+    `hash` is its link of the session's chain, for which its content was hashed with `salt`. An imported
+    event whose content is masked has no salt, and `content` in place of it.
+    """
 
     __table_args__ = (
         UniqueConstraint("session", "seq", name="uq_event_session_seq"),
@@ -58,3 +65,24 @@ class Event(Table, table=True):
     at: int
     type: str
     body: str = Field(sa_column=Column(Text, nullable=False))
+    salt: bytes | None = Field(default=None, sa_column=Column(LargeBinary))
+    content: bytes | None = Field(default=None, sa_column=Column(LargeBinary))
+    hash: bytes = Field(sa_column=Column(LargeBinary, nullable=False, server_default=text("x''")))
+
+
+class Pruned(Table, table=True):
+    """What is left of a session that was removed: how long it was and the last hash of its chain.
+
+    `signature` is by the Ed25519 key whose public half is `key`.
+    """
+
+    session: str = Field(primary_key=True)
+    agent: str
+    opened: int
+    updated: int
+    events: int
+    head: bytes
+    at: int
+    by: str
+    key: bytes
+    signature: bytes

@@ -11,11 +11,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from .chain import Place, link, new_salt
 from .errors import JournalError
 from .events import JournalEvent, SessionOpened
 from .projection import Projection
-from .rows import INSERT_EVENT, SELECT_SESSION, UPSERT_SESSION, to_ms
+from .rows import INSERT_EVENT, LAST_HASH, SELECT_SESSION, UPSERT_SESSION, LinkedRow
 from .schema import BUSY_SECONDS, name_of
+from .times import to_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,42 +28,49 @@ class Written:
     body: str
 
 
+def connect_writing(path: Path) -> sqlite3.Connection:
+    """A connection whose commits are durable when they return, for who holds the write lock.
+
+    Raises `JournalError` where no write-ahead log can be kept, `sqlite3.Error` for a file that can only
+    be read.
+    """
+    connection = sqlite3.connect(
+        f"{path.as_uri()}?mode=rw",
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+        timeout=BUSY_SECONDS,
+    )
+    try:
+        mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+        if mode != "wal":
+            raise JournalError(
+                f"Journal '{name_of(path)}' cannot use a write-ahead log here "
+                f"(SQLite says '{mode}'). Choose a file on a local disk."
+            )
+        # NORMAL answers before a commit is on disk: a power cut would undo what was acknowledged.
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA fullfsync = ON")
+        connection.execute("PRAGMA foreign_keys = ON")
+        # A file that can only be read fails here, not at the first decision.
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("UPDATE alembic_version SET version_num = version_num")
+        connection.execute("ROLLBACK")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
 class Writer:
     """Commits batches. A failed one leaves nothing behind and the writer usable."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lines: dict[str, Projection] = {}
-        self._connection = self._connect()
+        self._heads: dict[str, bytes] = {}
+        self._connection = connect_writing(path)
         self._identity = _identity(path)
-
-    def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            f"{self._path.as_uri()}?mode=rw",
-            uri=True,
-            isolation_level=None,
-            check_same_thread=False,
-            timeout=BUSY_SECONDS,
-        )
-        try:
-            mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
-            if mode != "wal":
-                raise JournalError(
-                    f"Journal '{name_of(self._path)}' cannot use a write-ahead log here "
-                    f"(SQLite says '{mode}'). Choose a file on a local disk."
-                )
-            # NORMAL answers before a commit is on disk: a power cut would undo what was acknowledged.
-            connection.execute("PRAGMA synchronous = FULL")
-            connection.execute("PRAGMA fullfsync = ON")
-            connection.execute("PRAGMA foreign_keys = ON")
-            # A file that can only be read fails here, not at the first decision.
-            connection.execute("BEGIN IMMEDIATE")
-            connection.execute("UPDATE alembic_version SET version_num = version_num")
-            connection.execute("ROLLBACK")
-        except BaseException:
-            connection.close()
-            raise
-        return connection
 
     def commit(self, batch: Sequence[Written]) -> None:
         """Write `batch`; returns once it is durable. What it raises means that none was written."""
@@ -71,7 +80,7 @@ class Writer:
             connection.execute("BEGIN IMMEDIATE")
             lines = self._project(batch)
             connection.executemany(UPSERT_SESSION, [line.row() for line in lines.values()])
-            connection.executemany(INSERT_EVENT, [_row(written) for written in batch])
+            connection.executemany(INSERT_EVENT, self._chained(batch))
             connection.execute("COMMIT")
         except BaseException:
             self._undo()
@@ -108,6 +117,38 @@ class Writer:
             self._lines[event.session] = line
         return line
 
+    def _chained(self, batch: Sequence[Written]) -> list[LinkedRow]:
+        """The rows of `batch`, each linked to the one before it in its session."""
+        rows: list[LinkedRow] = []
+        for written in batch:
+            event, salt = written.event, new_salt()
+            at = to_ms(event.at)
+            place = Place(event.session, event.seq, at)
+            prev = self._head(event.session) if event.seq > 1 else None
+            linked = link(place, written.body, salt, prev)
+            self._heads[event.session] = linked
+            rows.append(
+                (
+                    event.cursor,
+                    event.session,
+                    event.seq,
+                    at,
+                    event.body.type,
+                    written.body,
+                    salt,
+                    None,
+                    linked,
+                )
+            )
+        return rows
+
+    def _head(self, session: str) -> bytes | None:
+        head = self._heads.get(session)
+        if head is None:
+            row = self._connection.execute(LAST_HASH, (session,)).fetchone()
+            head = None if row is None else bytes(row[0])
+        return head
+
     def _undo(self) -> None:
         """Forget a failed batch.
 
@@ -115,6 +156,7 @@ class Writer:
         the log is emptied where possible; where not, the next commit overwrites them.
         """
         self._lines.clear()
+        self._heads.clear()
         try:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
@@ -125,7 +167,7 @@ class Writer:
             with suppress(sqlite3.Error):
                 self._connection.close()
             with suppress(sqlite3.Error, JournalError):
-                self._connection = self._connect()
+                self._connection = connect_writing(self._path)
 
     def close(self) -> None:
         """Empty the log into the file and close."""
@@ -140,8 +182,3 @@ def _identity(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
-
-
-def _row(written: Written) -> tuple[int, str, int, int, str, str]:
-    event = written.event
-    return (event.cursor, event.session, event.seq, to_ms(event.at), event.body.type, written.body)

@@ -27,7 +27,7 @@ from interlock.engine.history.tables import JOURNAL
 from tests.engine.history.recording import opening
 
 NOBODY = 65534
-ADD_COLUMN = "op.add_column('event', sa.Column('hash', sa.Text()))"
+ADD_COLUMN = "op.add_column('event', sa.Column('mark', sa.Text()))"
 RUNNING = SessionStatus(status="running")
 
 
@@ -168,24 +168,24 @@ class TestVersions:
         """A schema from the future is refused with the version found and the one known."""
         sql(database, "UPDATE alembic_version SET version_num = '0099'")
         for message in refused(database):
-            assert "schema 0099; this version knows schemas up to 0002" in message
+            assert "schema 0099; this version knows schemas up to 0003" in message
             assert "use the newer Interlock" in message
 
     def test_an_older_journal_is_upgraded_after_a_copy(self, database: Path, tmp_path: Path) -> None:
         """Upgrading keeps the record and leaves a copy from before; a reader alone does not upgrade."""
         schema = with_revision(tmp_path / "scripts", ADD_COLUMN)
-        with pytest.raises(JournalError, match="older schema 0002"):
+        with pytest.raises(JournalError, match="older schema 0003"):
             open_reader(database, schema)
         with Journal.open(database, schema=schema) as journal:
             assert [e.body for e in journal.reader().events("s1")] == [opening()]
         assert [e.body for e in open_reader(database, schema).events("s1")] == [opening()]
-        copy = database.with_name("journal.db.0002.bak")
+        copy = database.with_name("journal.db.0003.bak")
         assert [e.body for e in open_reader(copy).events("s1")] == [opening()]
 
     def test_a_failed_upgrade_changes_nothing(self, database: Path, tmp_path: Path) -> None:
         """An upgrade that fails half-way is undone; the copies are not overwritten by another try."""
         schema = with_revision(tmp_path / "scripts", f"{ADD_COLUMN}; op.drop_table('none')")
-        for copies in (["journal.db.0002.bak"], ["journal.db.0002.1.bak", "journal.db.0002.bak"]):
+        for copies in (["journal.db.0003.bak"], ["journal.db.0003.1.bak", "journal.db.0003.bak"]):
             with pytest.raises(JournalError, match=r"Cannot upgrade journal .*journal\.db"):
                 Journal.open(database, schema=schema)
             assert sorted(p.name for p in tmp_path.glob("*.bak")) == copies
@@ -193,7 +193,7 @@ class TestVersions:
             assert journal.reader().count("s1") == 1
         with closing(sqlite3.connect(database)) as connection:
             columns = [row[1] for row in connection.execute("PRAGMA table_info(event)")]
-        assert "hash" not in columns
+        assert "mark" not in columns
 
     def test_the_migrations_make_the_tables(self, database: Path) -> None:
         """The declared tables are what the migrations lead to, and the known revisions are theirs."""
@@ -223,11 +223,11 @@ class TestVersions:
 def with_revision(scripts: Path, upgrade: str) -> Schema:
     """The packaged migrations and one more."""
     shutil.copytree(MIGRATIONS, scripts)
-    (scripts / "versions" / "0003_more.py").write_text(
+    (scripts / "versions" / "0004_more.py").write_text(
         "import sqlalchemy as sa\nfrom alembic import op\n\n"
-        f"revision = '0003'\ndown_revision = '0002'\n\n\ndef upgrade():\n    {upgrade}\n"
+        f"revision = '0004'\ndown_revision = '0003'\n\n\ndef upgrade():\n    {upgrade}\n"
     )
-    return Schema(known=("0001", "0002", "0003"), scripts=scripts)
+    return Schema(known=(*CURRENT.known, "0004"), scripts=scripts)
 
 
 class TestNewFiles:
@@ -328,7 +328,7 @@ class TestOneWriter:
         sql(database, "UPDATE alembic_version SET version_num = '0099'")
         with pytest.raises(JournalError, match="schema 0099"):
             Journal.open(database)
-        sql(database, "UPDATE alembic_version SET version_num = '0002'")
+        sql(database, f"UPDATE alembic_version SET version_num = '{CURRENT.newest}'")
         Journal.open(database).close()
 
     def test_readers_need_no_lock(self, database: Path) -> None:

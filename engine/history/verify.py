@@ -1,0 +1,229 @@
+"""Whether a journal still says what it said: every session's chain, from its first event to its last.
+
+What a chain shows: an event that was changed, removed, inserted or moved after it was recorded. What it
+cannot show by itself is a whole chain rewritten by somebody who can write the file: compare a session's
+last hash with one noted elsewhere, such as in an export.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from .chain import Place, event_hash, link
+from .errors import JournalError
+from .rows import SELECT_LINKED, LinkedRow
+from .schema import UNLINKED, inspect, name_of, reading
+
+_PAGE = 1000
+_WINDOW = 2000
+"""Events after a fault that are looked at to say what kind of fault it is."""
+
+FaultKind: TypeAlias = Literal["changed", "removed", "inserted", "reordered"]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedEvent:
+    """An event as it is stored or exported, with its link; `body` is JSON.
+
+    Without `salt` its content is masked, and `content` is the hash that stands for it.
+    """
+
+    place: Place
+    kind: str
+    body: str
+    salt: bytes | None
+    content: bytes | None
+    hash: bytes
+
+    @property
+    def seq(self) -> int:
+        return self.place.seq
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """The first event of a session that is not as it was recorded; `seq` is its number."""
+
+    seq: int
+    kind: FaultKind
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChainCheck:
+    """What the chain of one session shows.
+
+    `head` is its last hash, up to the fault if there is one. Of `masked` events only facts and place
+    could be checked.
+    """
+
+    session: str
+    events: int
+    head: bytes | None
+    masked: int = 0
+    fault: Fault | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileCheck:
+    """What concerns no single session: `missing` events belong to none that is left in the file."""
+
+    events: int
+    missing: int
+
+
+def linked(row: LinkedRow) -> LinkedEvent:
+    """The event in a row."""
+    _, session, seq, at, kind, body, salt, content, own = row
+    return LinkedEvent(Place(session, seq, at), kind, body, salt, content, own)
+
+
+def verify_journal(path: Path) -> Iterator[ChainCheck]:
+    """Check every session of the journal at `path`, in the order they were opened; memory stays flat.
+
+    Reads only, beside whoever writes. Raises `JournalError` for a file that cannot be read or that an
+    older version wrote, without a chain.
+    """
+    age, found = inspect(path)
+    if age == "fresh":
+        raise JournalError(f"There is no journal at '{name_of(path)}' yet.")
+    if found in UNLINKED:
+        raise JournalError(
+            f"Journal '{name_of(path)}' has the older schema {found}, without hashes. "
+            "Open it once for writing to add them; a copy is kept."
+        )
+    with reading(path) as connection:
+        connection.execute("BEGIN")
+        lines = connection.execute("SELECT id, events FROM session ORDER BY opened, rowid").fetchall()
+        for session, events in lines:
+            yield check_chain(session, _stored(connection, session), expected=events)
+        strays = connection.execute(
+            "SELECT DISTINCT session FROM event WHERE session NOT IN (SELECT id FROM session)"
+        ).fetchall()
+        for (session,) in strays:
+            message = "the session's own line was removed"
+            yield ChainCheck(session, 0, None, fault=Fault(1, "removed", message))
+
+
+def check_file(path: Path) -> FileCheck:
+    """Whether the file has as many events as it ever numbered, but for those that were pruned.
+
+    Raises `JournalError`.
+    """
+    with reading(path) as connection:
+        numbered, present, pruned = connection.execute(
+            "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'event'), 0), "
+            "(SELECT count(*) FROM event), (SELECT coalesce(sum(events), 0) FROM pruned)"
+        ).fetchone()
+    return FileCheck(present, numbered - present - pruned)
+
+
+def check_chain(
+    session: str, events: Iterable[LinkedEvent], *, expected: int | None = None
+) -> ChainCheck:
+    """Check `events`, which are all that there are of `session`, in order; `expected` is their number."""
+    prev: LinkedEvent | None = None
+    masked = 0
+    rest = iter(events)
+    for event in rest:
+        fault = _fault(session, prev, event, rest)
+        if fault is not None:
+            return ChainCheck(session, fault.seq - 1, _hash(prev), masked, fault)
+        masked += event.salt is None
+        prev = event
+    count = 0 if prev is None else prev.seq
+    if expected is not None and expected > count:
+        message = f"{_some(expected - count, 'event')} at the end {_were(expected - count)} removed"
+        return ChainCheck(session, count, _hash(prev), masked, Fault(count + 1, "removed", message))
+    if expected is not None and expected < count:
+        message = f"the session's line counts {expected} events, and there are {count}"
+        return ChainCheck(session, count, _hash(prev), masked, Fault(expected + 1, "inserted", message))
+    return ChainCheck(session, count, _hash(prev), masked)
+
+
+def _stored(connection: sqlite3.Connection, session: str) -> Iterator[LinkedEvent]:
+    after = 0
+    while True:
+        rows: Sequence[LinkedRow] = connection.execute(SELECT_LINKED, (session, after, _PAGE)).fetchall()
+        yield from map(linked, rows)
+        if len(rows) < _PAGE:
+            return
+        after = rows[-1][2]
+
+
+def _hash(event: LinkedEvent | None) -> bytes | None:
+    return None if event is None else event.hash
+
+
+def _follows(event: LinkedEvent, seq: int, prev: bytes | None) -> bool:
+    """Whether an event is what was recorded with the number `seq` after the event of hash `prev`."""
+    place = Place(event.place.session, seq, event.place.at)
+    try:
+        if event.salt is not None:
+            return link(place, event.body, event.salt, prev) == event.hash
+        return (
+            event.content is not None and event_hash(place, event.body, event.content, prev) == event.hash
+        )
+    except (ValueError, TypeError, RecursionError):
+        return False
+
+
+def _kind_of(body: str) -> object:
+    """What a body says it is; the text has been parsed before."""
+    return json.loads(body).get("type")
+
+
+def _fault(
+    session: str, prev: LinkedEvent | None, event: LinkedEvent, rest: Iterator[LinkedEvent]
+) -> Fault | None:
+    seq = 1 if prev is None else prev.seq + 1
+    if (
+        event.seq == seq
+        and event.place.session == session
+        and _follows(event, seq, _hash(prev))
+        and _kind_of(event.body) == event.kind
+    ):
+        return None
+    return _named(seq, prev, [event, *islice(rest, _WINDOW)])
+
+
+def _named(seq: int, prev: LinkedEvent | None, found: Sequence[LinkedEvent]) -> Fault:
+    """What happened to the event of number `seq`, judged by those that are there from its place on."""
+    head, event = _hash(prev), found[0]
+    for at, other in enumerate(found[1:], 1):
+        if not _follows(other, seq, head):
+            continue
+        if _follows(event, seq + 1, other.hash):
+            return Fault(seq, "reordered", f"event {seq} stands {_some(at, 'place')} later")
+        for back in range(1, len(found)):
+            if _follows(event, seq + back, found[back].hash):
+                message = f"event {seq + back} stands {_some(back, 'place')} earlier"
+                return Fault(seq, "reordered", message)
+        return Fault(seq, "inserted", f"{_numbers(seq, at)} {_were(at)} inserted")
+    if event.seq > seq:
+        gone = event.seq - seq
+        return Fault(seq, "removed", f"{_numbers(seq, gone)} {_were(gone)} removed")
+    if len(found) > 1:
+        for gone in range(1, _WINDOW):
+            if _follows(found[1], found[1].seq + gone, event.hash):
+                message = f"{_numbers(seq, gone)} {_were(gone)} removed, and the rest renumbered"
+                return Fault(seq, "removed", message)
+    return Fault(seq, "changed", f"event {seq} ({event.kind}) was changed")
+
+
+def _some(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def _numbers(first: int, count: int) -> str:
+    return f"event {first}" if count == 1 else f"events {first} to {first + count - 1}"
+
+
+def _were(count: int) -> str:
+    return "was" if count == 1 else "were"
