@@ -75,6 +75,9 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--max-steps", metavar="N", type=_positive, help="a run's model calls at most (default: 100)"
     )
+    run.add_argument(
+        "--max-cost", metavar="USD", type=_dollars, help="what the session may cost (default: no limit)"
+    )
     run.add_argument("--system-prompt", metavar="TEXT", help="the agent's instructions")
     _hosting(run)
 
@@ -89,6 +92,12 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         default=None,
         help="go on although its rules have changed: nets that differ start fresh",
+    )
+    resume.add_argument(
+        "--max-cost",
+        metavar="USD",
+        type=_dollars,
+        help="what it may cost, from its first event on (default: as before)",
     )
     _hosting(resume)
 
@@ -134,15 +143,70 @@ def parser() -> argparse.ArgumentParser:
         help="an .svg, .dot or .mmd file (default: Mermaid, printed)",
     )
 
-    history = _command(commands, "history", "list recorded sessions")
+    history = _command(commands, "history", "list recorded sessions; check, export, import, prune them")
     history.add_argument("--limit", metavar="N", type=_positive, help="how many at most (default: 50)")
     _journal(history)
+    _history_parts(history)
 
     replay = _command(commands, "replay", "step through a recorded session")
     replay.add_argument("session", help="its id, or the first letters of it")
     replay.add_argument("--plain", action="store_true", default=None, help="print instead of a screen")
     _journal(replay)
     return top
+
+
+def _history_parts(history: argparse.ArgumentParser) -> None:
+    parts = history.add_subparsers(dest="part", metavar="PART")
+
+    verify = _part(parts, "verify", "check that nothing recorded was changed since")
+    verify.add_argument(
+        "what", metavar="WHAT", nargs="*", help="sessions, or exported files (default: all sessions)"
+    )
+    verify.add_argument("--json", action="store_true", default=None, help="print the findings as JSON")
+
+    verify.add_argument(
+        "--key", metavar="FILE", type=Path, help="the key that stubs are signed with here"
+    )
+
+    export = _part(parts, "export", "write one session into a file of its own, secrets masked")
+    export.add_argument("session", metavar="SESSION", help="its id, or the first letters of it")
+    export.add_argument(
+        "--format",
+        choices=("jsonl", "csv", "messages"),
+        help="the whole record, a table of it, or the conversation for other programs (default: jsonl)",
+    )
+    export.add_argument("-o", "--out", metavar="FILE", type=Path, help="where to (default: printed)")
+    export.add_argument(
+        "--unmasked", action="store_true", default=None, help="passwords and keys as they are"
+    )
+
+    taken = _part(parts, "import", "take an exported session into this journal")
+    taken.add_argument("file", metavar="FILE", type=Path, help="a .jsonl file that export wrote")
+
+    prune = _part(parts, "prune", "remove old sessions; a signed stub of each stays")
+    prune.add_argument(
+        "--older-than", metavar="AGE", help="those that last changed longer ago: 90d, 12w, 36h"
+    )
+    prune.add_argument(
+        "--key",
+        metavar="FILE",
+        type=Path,
+        help="the signing key (default: in the user's config directory)",
+    )
+    prune.add_argument("--dry-run", action="store_true", default=None, help="only say what would go")
+    _operator(prune)
+
+    _part(parts, "rebuild", "make the lists anew from the recorded events")
+
+
+def _part(
+    parts: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str
+) -> argparse.ArgumentParser:
+    part = _command(parts, name, text)
+    # Given before the part's name, they must not be forgotten again.
+    part.add_argument("--db", metavar="FILE", type=Path, default=argparse.SUPPRESS, help="the journal")
+    part.add_argument("--redact", metavar="A,B", default=argparse.SUPPRESS, help="more fields to mask")
+    return part
 
 
 def _command(
@@ -156,6 +220,11 @@ def _command(
 def _journal(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--db", metavar="FILE", type=Path, help="the journal (default: in the user's data directory)"
+    )
+    command.add_argument(
+        "--redact",
+        metavar="A,B",
+        help="fields whose values are masked, beside password, token and the like",
     )
 
 
@@ -184,13 +253,22 @@ def _positive(text: str) -> int:
     return int(text)
 
 
+def _dollars(text: str) -> float:
+    try:
+        amount = float(text)
+    except ValueError:
+        amount = 0.0
+    if not 0 < amount < float("inf"):
+        raise argparse.ArgumentTypeError(f"an amount in US dollars, more than 0, not '{text}'")
+    return amount
+
+
 def _settle(
     top: argparse.ArgumentParser, args: argparse.Namespace, extra: list[str], line: list[str]
 ) -> None:
-    """Give the words of `run` their meaning; `args.typed` are the options that were on the line."""
+    """Give the words of `run` their meaning."""
     from .run_words import WordsError, settle_words
 
-    args.typed = frozenset(name for name, value in vars(args).items() if value is not None)
     try:
         settle_words(args, extra, line)
     except WordsError as error:
@@ -198,10 +276,14 @@ def _settle(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command. Returns the exit code: 0 done, 1 the work failed, 2 the input was wrong."""
+    """Run one command. Returns the exit code: 0 done, 1 the work failed, 2 the input was wrong.
+
+    `args.typed` has the names of the options that were on the line.
+    """
     top = parser()
     line = sys.argv[1:] if arguments is None else list(arguments)
     args, extra = top.parse_known_args(line)
+    args.typed = frozenset(name for name, value in vars(args).items() if value is not None)
     if args.command == "run":
         _settle(top, args, extra, line)
     elif extra:

@@ -40,11 +40,11 @@ def apply_settings(
     environ = os.environ if environ is None else environ
     command = _subparser(top, args.command)
     files = list(_files(directory or Path.cwd(), environ))
-    known = {a.dest for p in _subparsers(top).values() for a in _options(p)}
+    known = {a.dest for p in _subparsers(top).values() for a in _all_options(p)}
     for path, table in files:
         _reject_unknown(path, table, known, set(_subparsers(top)))
-    for action in _options(command):
-        if getattr(args, action.dest) is not None:
+    for action in _chosen_options(command, args):
+        if getattr(args, action.dest, None) is not None:
             continue
         found = _find(action.dest, args.command, environ, files)
         if found is not None:
@@ -64,6 +64,17 @@ def _subparser(top: argparse.ArgumentParser, command: str) -> argparse.ArgumentP
 
 def _options(command: argparse.ArgumentParser) -> list[argparse.Action]:
     return [a for a in command._actions if a.option_strings and a.dest != "help"]
+
+
+def _all_options(command: argparse.ArgumentParser) -> list[argparse.Action]:
+    """Those of a command and of its parts."""
+    return [a for p in (command, *_subparsers(command).values()) for a in _options(p)]
+
+
+def _chosen_options(command: argparse.ArgumentParser, args: argparse.Namespace) -> list[argparse.Action]:
+    """Those of a command and of the part of it that was named."""
+    part = _subparsers(command).get(getattr(args, "part", None) or "")
+    return _options(command) + (_options(part) if part is not None else [])
 
 
 def _files(directory: Path, environ: Mapping[str, str]) -> Iterator[tuple[Path, Mapping[str, object]]]:
@@ -132,7 +143,7 @@ def _convert(action: argparse.Action, found: _Found) -> object:
             _scalar(action, _Found(v, found.where))
             for v in (value if isinstance(value, list) else [value])
         ]
-    if isinstance(value, list) and action.dest == "tools":
+    if isinstance(value, list) and action.dest in ("tools", "redact"):
         return ",".join(str(item) for item in value)
     return _scalar(action, found)
 

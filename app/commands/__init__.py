@@ -41,6 +41,10 @@ def dispatch(args: argparse.Namespace) -> int:
             from .draw import run as draw
 
             return draw(args.file, net=args.net, out_file=args.out, out=sys.stdout, err=sys.stderr)
+        case "history" if args.part:
+            from .journal import run as part
+
+            return part(args, database(args), out=sys.stdout, err=sys.stderr)
         case "history":
             from .history import list_sessions
 

@@ -69,6 +69,22 @@ class Projection:
             source=None if opened.source is None else json.dumps(opened.source),
         )
 
+    @classmethod
+    def of(cls, events: Iterable[JournalEvent]) -> Projection:
+        """What all of a session's events make. Raises `ValueError` unless they begin with its opening."""
+        line: Projection | None = None
+        for event in events:
+            if line is None:
+                if not isinstance(event.body, SessionOpened):
+                    raise ValueError(
+                        f"session '{event.session}' begins with '{event.body.type}', not its opening"
+                    )
+                line = cls.opening(event, event.body)
+            line.add(event)
+        if line is None:
+            raise ValueError("no events: a session begins with its opening")
+        return line
+
     def add(self, event: JournalEvent) -> None:
         """Count one event in. `blocked` are calls that did not run, so none in shadow mode."""
         self.events += 1
@@ -140,15 +156,4 @@ class Projection:
 
 def project(events: Iterable[JournalEvent]) -> SessionSummary:
     """The line of a session with these events. Raises `ValueError` unless they begin with its opening."""
-    line: Projection | None = None
-    for event in events:
-        if line is None:
-            if not isinstance(event.body, SessionOpened):
-                raise ValueError(
-                    f"session '{event.session}' begins with '{event.body.type}', not its opening"
-                )
-            line = Projection.opening(event, event.body)
-        line.add(event)
-    if line is None:
-        raise ValueError("no events: a session begins with its opening")
-    return line.summary()
+    return Projection.of(events).summary()

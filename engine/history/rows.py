@@ -45,14 +45,21 @@ SESSION_COLUMNS = f"{_COLUMNS_0001}, kind, parent, parent_seq, source, imported"
 LINKED_COLUMNS = "cursor, session, seq, at, type, body, salt, content, hash"
 
 INSERT_EVENT = f"INSERT INTO event ({LINKED_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT_SESSION = (
+    f"INSERT INTO session ({SESSION_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+)
 UPSERT_SESSION = (
-    f"INSERT INTO session ({SESSION_COLUMNS}) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+    f"{_INSERT_SESSION}"
     "ON CONFLICT (id) DO UPDATE SET agent = excluded.agent, model = excluded.model, "
     "mode = excluded.mode, status = excluded.status, updated = excluded.updated, "
     "events = excluded.events, calls = excluded.calls, blocked = excluded.blocked, "
     "waiting = excluded.waiting, error = excluded.error, source = excluded.source"
 )
+REPLACE_SESSION = f"{_INSERT_SESSION}ON CONFLICT (id) DO UPDATE SET " + ", ".join(
+    f"{column} = excluded.{column}" for column in SESSION_COLUMNS.split(", ")[1:]
+)
+"""For a line that may be wrong in every column."""
+
 SELECT_SESSION = f"SELECT {SESSION_COLUMNS} FROM session"
 SELECT_OLDER_SESSION = {
     "0001": f"SELECT {_COLUMNS_0001}, 'root', NULL, NULL, NULL, 0 FROM session",

@@ -102,13 +102,18 @@ def verify_journal(path: Path) -> Iterator[ChainCheck]:
         connection.execute("BEGIN")
         lines = connection.execute("SELECT id, events FROM session ORDER BY opened, rowid").fetchall()
         for session, events in lines:
-            yield check_chain(session, _stored(connection, session), expected=events)
+            yield check_session(connection, session, events)
         strays = connection.execute(
             "SELECT DISTINCT session FROM event WHERE session NOT IN (SELECT id FROM session)"
         ).fetchall()
         for (session,) in strays:
             message = "the session's own line was removed"
             yield ChainCheck(session, 0, None, fault=Fault(1, "removed", message))
+
+
+def check_session(connection: sqlite3.Connection, session: str, events: int) -> ChainCheck:
+    """Check one session, whose line counts `events`, on a connection that sees one state of the file."""
+    return check_chain(session, _stored(connection, session), expected=events)
 
 
 def check_file(path: Path) -> FileCheck:

@@ -1,0 +1,222 @@
+"""A session that was exported, checked again without its journal and, if wanted, taken into another."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
+
+from ..text import visible
+from .canonical import canonical
+from .chain import Place
+from .errors import FoldError, JournalError
+from .events import EventBody, JournalEvent
+from .exporting import FORMAT, FORMAT_VERSION
+from .fold import fold
+from .projection import Projection
+from .rows import INSERT_EVENT, LAST_CURSOR, UPSERT_SESSION, LinkedRow
+from .schema import name_of
+from .times import from_ms, to_ms
+from .upkeep import changing
+from .verify import ChainCheck, Fault, LinkedEvent, check_chain
+
+_HASH = r"^[0-9a-f]{64}$"
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+_body: TypeAdapter[EventBody] = TypeAdapter(EventBody)
+
+
+class ExportError(Exception):
+    """A file that is no export, or cannot be read; the message names file, line and remedy."""
+
+
+class _Heading(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    format: Literal["interlock-session"]
+    version: int
+    session: str = Field(min_length=1)
+    events: int = Field(ge=0)
+    head: str | None = Field(pattern=_HASH)
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    session: str
+    seq: int
+    at: str
+    body: dict[str, JsonValue]
+    prev: str | None = Field(pattern=_HASH)
+    hash: str = Field(pattern=_HASH)
+    salt: str | None = Field(default=None, pattern=r"^[0-9a-f]{32}$")
+    content: str | None = Field(default=None, pattern=_HASH)
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """What an export holds, and what its chain shows."""
+
+    session: str
+    events: tuple[LinkedEvent, ...]
+    check: ChainCheck
+
+
+def read_export(path: Path) -> Export:
+    """Read the file of a session and check its chain. Raises `ExportError` for what is no export.
+
+    An export that was changed is read all the same: `check` names the fault.
+    """
+    try:
+        with path.open(encoding="utf-8", newline="\n") as file:
+            return _read(name_of(path), file)
+    except UnicodeDecodeError as error:
+        raise ExportError(f"'{name_of(path)}' is not UTF-8 text, so it is no export.") from error
+    except OSError as error:
+        raise ExportError(f"Cannot read '{name_of(path)}': {error.strerror}.") from error
+
+
+def _read(shown: str, lines: Iterable[str]) -> Export:
+    numbered = enumerate(lines, 1)
+    heading = _heading(shown, next(numbered, (1, ""))[1])
+    events: list[LinkedEvent] = []
+    fault: Fault | None = None
+    prev: str | None = None
+    for number, text in numbered:
+        if not text.strip():
+            continue
+        line = _line(shown, number, text)
+        if fault is None and line.prev != prev:
+            fault = Fault(len(events) + 1, "changed", f"line {number} does not follow the line before it")
+        prev = line.hash
+        events.append(_event(shown, number, line))
+    check = check_chain(heading.session, events, expected=heading.events)
+    if check.fault is None and heading.head != prev:
+        fault = fault or Fault(len(events) + 1, "changed", "the heading names another last hash")
+    if check.fault is None and fault is not None:
+        check = ChainCheck(check.session, fault.seq - 1, check.head, check.masked, fault)
+    return Export(heading.session, tuple(events), check)
+
+
+def _heading(shown: str, text: str) -> _Heading:
+    try:
+        heading = _Heading.model_validate_json(text)
+    except ValidationError as error:
+        raise ExportError(
+            f"{shown}:1: expected the heading of an exported session ('format': '{FORMAT}'). "
+            "Make one with: interlock history export SESSION"
+        ) from error
+    if heading.version != FORMAT_VERSION:
+        raise ExportError(
+            f"{shown}:1: this is version {heading.version} of the format; this Interlock reads version "
+            f"{FORMAT_VERSION}. Use the newer one."
+        )
+    return heading
+
+
+def _line(shown: str, number: int, text: str) -> _Line:
+    try:
+        return _Line.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the line"
+        raise ExportError(
+            f"{shown}:{number}: no event of a session: {visible(where)}: {visible(first['msg'])}. "
+            "The file was changed or cut off; export the session again."
+        ) from error
+
+
+def _event(shown: str, number: int, line: _Line) -> LinkedEvent:
+    try:
+        if not _TIME.fullmatch(line.at):
+            raise ValueError(line.at)
+        at = to_ms(datetime.fromisoformat(line.at))
+        body = canonical(line.body)
+        body.encode()
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise ExportError(
+            f"{shown}:{number}: event {line.seq} cannot be read: {visible(str(error))}. "
+            "The file was changed or cut off; export the session again."
+        ) from error
+    return LinkedEvent(
+        Place(line.session, line.seq, at),
+        str(line.body.get("type", "")),
+        body,
+        None if line.salt is None else bytes.fromhex(line.salt),
+        None if line.content is None else bytes.fromhex(line.content),
+        bytes.fromhex(line.hash),
+    )
+
+
+def import_session(export: Export, database: Path) -> None:
+    """Take an export into the journal at `database`, which is created if there is none.
+
+    Its chain stays as it is. Raises `ExportError` for one whose chain has a fault or whose events this
+    version cannot follow, `JournalError` when the journal has the session already or cannot be written.
+    """
+    if export.check.fault is not None:
+        raise ExportError(
+            f"Session '{visible(export.session)}' is not as it was exported: "
+            f"{visible(export.check.fault.message)}. Nothing was imported."
+        )
+    events = list(_journal_events(export))
+    try:
+        fold(events)
+    except FoldError as error:
+        raise ExportError(
+            f"Session '{visible(export.session)}' cannot be followed: {visible(str(error))}. "
+            "A newer Interlock may have written it; use that one. Nothing was imported."
+        ) from error
+    with changing(database, create=True) as connection:
+        known = connection.execute("SELECT 1 FROM session WHERE id = ?", (export.session,)).fetchone()
+        gone = connection.execute("SELECT 1 FROM pruned WHERE session = ?", (export.session,)).fetchone()
+        if known or gone:
+            had = "is in" if known else "was pruned from"
+            raise JournalError(
+                f"Session '{visible(export.session)}' {had} journal '{name_of(database)}' already; "
+                "import it into another."
+            )
+        cursor = int(connection.execute(LAST_CURSOR).fetchone()[0])
+        connection.execute(UPSERT_SESSION, _projected(events).row())
+        connection.executemany(INSERT_EVENT, _rows(export.events, cursor))
+
+
+def _journal_events(export: Export) -> Iterator[JournalEvent]:
+    for event in export.events:
+        place = event.place
+        try:
+            body = _body.validate_json(event.body)
+            yield JournalEvent(
+                cursor=place.seq, session=place.session, seq=place.seq, at=from_ms(place.at), body=body
+            )
+        except ValidationError as error:
+            raise ExportError(
+                f"Event {place.seq} of session '{visible(export.session)}' is none that this version "
+                "knows. A newer Interlock may have written it; use that one. Nothing was imported."
+            ) from error
+
+
+def _projected(events: Iterable[JournalEvent]) -> Projection:
+    line = Projection.of(events)
+    line.imported = True
+    return line
+
+
+def _rows(events: Iterable[LinkedEvent], cursor: int) -> Iterator[LinkedRow]:
+    for event in events:
+        place = event.place
+        yield (
+            cursor + place.seq,
+            place.session,
+            place.seq,
+            place.at,
+            event.kind,
+            event.body,
+            event.salt,
+            event.content,
+            event.hash,
+        )
