@@ -8,55 +8,44 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from decimal import Decimal
 
+import orjson
 from pydantic import JsonValue
 
-_encode = json.JSONEncoder(
-    ensure_ascii=False, sort_keys=True, separators=(",", ":"), check_circular=False
-).encode
-_LAST_IN_ORDER = "\ud7ff"
-"""Up to here, sorting by code point is sorting by UTF-16 code unit."""
+_encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
+_UNCOMMON = re.compile(rb"[\[:,]-?[0-9.]+(?:\.0|e[+-]?[0-9]+)[\]},]|[\[:,]-?[0-9]{16}")
+"""Numbers that orjson may have read or written otherwise than ECMAScript does, or than they were."""
+
+_LAST_IN_ORDER = 0xED
+"""The first byte of the last characters for which sorting by UTF-8 is sorting by UTF-16."""
 
 _EXACT = 2**53
 """Below this size every integer is a double, and written with its own digits."""
 
 
-class _UncommonError(ValueError):
-    """A number that Python and ECMAScript write differently."""
-
-
-def parse(text: str) -> tuple[JsonValue, bool]:
-    """The value of a JSON text, and whether `canonical` may take it as plain. Raises `ValueError`."""
-    try:
-        return _plain.decode(text), True
-    except _UncommonError:
-        return json.loads(text), False
-
-
-def canonical(value: JsonValue, *, plain: bool = False) -> str:
-    """The canonical text of a value. `plain` is what `parse` said of it, and makes it fast.
-
-    Raises `UnicodeEncodeError` for text that is not valid Unicode.
-    """
-    if plain:
-        text = _encode(value)
-        if text.isascii() or max(text) <= _LAST_IN_ORDER:
-            return text
-    return _text(value)
-
-
-def _text(value: JsonValue) -> str:
+def canonical(value: JsonValue) -> str:
+    """The canonical text of a value. Encoding it raises `UnicodeEncodeError` for no valid Unicode."""
     match value:
         case dict():
             keys = sorted(value, key=lambda key: key.encode("utf-16-be"))
-            return "{" + ",".join(f"{_encode(key)}:{_text(value[key])}" for key in keys) + "}"
+            return "{" + ",".join(f"{_encode(key)}:{canonical(value[key])}" for key in keys) + "}"
         case list():
-            return "[" + ",".join(map(_text, value)) + "]"
+            return "[" + ",".join(map(canonical, value)) + "]"
         case float():
             return _number(value)
         case _:
             return _encode(value)
+
+
+def common(value: JsonValue) -> bytes | None:
+    """The same in UTF-8, quickly, for what `orjson` has read; `None` where it may be another text."""
+    text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    # A value at the very end is looked at as if something followed.
+    if _UNCOMMON.search(b":%b}" % text) or (not text.isascii() and max(text) > _LAST_IN_ORDER):
+        return None
+    return text
 
 
 def _number(value: float) -> str:
@@ -70,16 +59,3 @@ def _number(value: float) -> str:
         return format(Decimal(repr(value)), "f").removesuffix(".0")
     digits, _, exponent = repr(value).partition("e")
     return f"{digits}e{int(exponent):+d}"
-
-
-def _read(text: str) -> float | int:
-    """A number with a fraction or an exponent, as something that Python writes as ECMAScript does."""
-    value = float(text)
-    if value.is_integer() and abs(value) < _EXACT:
-        return int(value)
-    if "e" in repr(value) or value.is_integer():
-        raise _UncommonError(text)
-    return value
-
-
-_plain = json.JSONDecoder(parse_float=_read)

@@ -9,12 +9,14 @@ can still be checked; who has the salt can check the content too.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from dataclasses import dataclass
 
+import orjson
 from pydantic import JsonValue
 
-from .canonical import canonical, parse
+from .canonical import canonical, common
 from .times import from_ms
 
 CONTENT = frozenset(
@@ -64,9 +66,7 @@ def time_text(at: int) -> str:
 
 def content_hash(body: str, salt: bytes) -> bytes:
     """What stands for the content of an event with this body. Raises `ValueError` for no JSON object."""
-    members, plain = _members(body)
-    content: dict[str, JsonValue] = {k: v for k, v in members.items() if k in CONTENT}
-    return hashlib.sha256(salt + canonical(content, plain=plain).encode()).digest()
+    return hashlib.sha256(salt + _parts(body)[1]).digest()
 
 
 def event_hash(place: Place, body: str, content: bytes, prev: bytes | None) -> bytes:
@@ -75,39 +75,45 @@ def event_hash(place: Place, body: str, content: bytes, prev: bytes | None) -> b
     SHA-256 over the canonical JSON of `{at, body, content, prev, seq, session, v}`, where `body` has the
     facts alone. Raises `ValueError` for a body that is no JSON object, or a time that is none.
     """
-    members, plain = _members(body)
-    return _hash(place, {k: v for k, v in members.items() if k not in CONTENT}, content, prev, plain)
+    return _hash(place, _parts(body)[0], content, prev)
 
 
 def link(place: Place, body: str, salt: bytes, prev: bytes | None) -> bytes:
     """Both at once: the hash of an event with this body and salt."""
-    members, plain = _members(body)
-    content = {k: members.pop(k) for k in CONTENT if k in members}
-    commitment = hashlib.sha256(salt + canonical(content, plain=plain).encode()).digest()
-    return _hash(place, members, commitment, prev, plain)
+    facts, content = _parts(body)
+    return _hash(place, facts, hashlib.sha256(salt + content).digest(), prev)
 
 
-def _members(body: str) -> tuple[dict[str, JsonValue], bool]:
-    value, plain = parse(body)
-    if not isinstance(value, dict):
+def _parts(body: str) -> tuple[bytes, bytes]:
+    """The canonical JSON of a body's facts and of its content."""
+    try:
+        facts, content = _split(orjson.loads(body))
+        quick = common(facts), common(content)
+        if quick[0] is not None and quick[1] is not None:
+            return quick[0], quick[1]
+    except ValueError:
+        pass  # `NaN`, and whatever else orjson takes for no JSON
+    facts, content = _split(json.loads(body))
+    return canonical(facts).encode(), canonical(content).encode()
+
+
+def _split(members: JsonValue) -> tuple[dict[str, JsonValue], dict[str, JsonValue]]:
+    if not isinstance(members, dict):
         raise ValueError("an event's body is a JSON object")  # noqa: TRY004 - a text was given
-    return value, plain
+    content = {name: members.pop(name) for name in CONTENT & members.keys()}
+    return members, content
 
 
-def _hash(
-    place: Place, facts: dict[str, JsonValue], content: bytes, prev: bytes | None, plain: bool
-) -> bytes:
+def _hash(place: Place, facts: bytes, content: bytes, prev: bytes | None) -> bytes:
     try:
         at = time_text(place.at)
     except OverflowError as error:
         raise ValueError(f"{place.at} is no time") from error
-    envelope: dict[str, JsonValue] = {
-        "at": at,
-        "body": facts,
-        "content": content.hex(),
-        "prev": None if prev is None else prev.hex(),
-        "seq": place.seq,
-        "session": place.session,
-        "v": VERSION,
-    }
-    return hashlib.sha256(canonical(envelope, plain=plain).encode()).digest()
+    before = "null" if prev is None else f'"{prev.hex()}"'
+    session = canonical(place.session)
+    return hashlib.sha256(
+        f'{{"at":"{at}","body":'.encode()
+        + facts
+        + f',"content":"{content.hex()}","prev":{before},"seq":{place.seq},"session":{session},'
+        f'"v":{VERSION}}}'.encode()
+    ).digest()
