@@ -34,15 +34,18 @@ ASK_AGAIN_SECONDS = 0.1
 KILLED = 9
 
 # Everything a command starts inherits a mark in its environment, by which it is found when the command
-# has ended or is to end: the service knows of one process only, and nothing may outlive its call.
+# has ended or is to end: the service knows of one process only, and nothing may outlive its call. A
+# process that is just starting a program shows no mark for a moment, so one look is not enough.
 _SWEEP = """
+missed=0
 for round in 1 2 3 4 5 6 7 8 9; do
   found=
   for file in $(grep -ls "INTERLOCK_CALL=$mark" /proc/[0-9]*/environ); do
     process=${file%/environ}
     kill -KILL "${process#/proc/}" && found=yes
   done
-  [ "$found" ] || break
+  [ "$found" ] && missed=0 || missed=$((missed + 1))
+  [ $missed -lt 2 ] || break
 done 2>/dev/null
 """
 _SCRIPT = f"""
