@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint screenshots bench clean
+.PHONY: demo test lint screenshots bench crash clean
 
 demo: $(VENV)/run
 	@$(BIN)/interlock demo
@@ -17,6 +17,11 @@ test: $(VENV)/dev
 
 bench: $(VENV)/dev
 	$(BIN)/python -m tests.bench
+
+# A busy host is ended this many times in each way, and started again on what it left.
+crash: export CRASH_RUNS ?= 200
+crash: $(VENV)/dev
+	$(BIN)/pytest -n 2 --dist loadfile tests/crash
 
 screenshots: $(VENV)/dev
 	$(BIN)/python -m tests.support.screenshots screenshots

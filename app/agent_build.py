@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -12,13 +12,14 @@ from typing import TypeAlias, TypeVar
 from ..engine.agents import (
     Agent,
     AgentError,
+    AgentSettings,
     LitellmModel,
     LocalRuntime,
     Model,
     Runtime,
     Tool,
 )
-from ..engine.agents.tool import tool_table
+from ..engine.agents.spending import not_kept, unpriced
 from ..engine.hub import Hub
 from ..engine.net import NetError
 from ..rules import RuleError, RuleSet, load_rules
@@ -66,7 +67,10 @@ class Prepared:
             _check_agent(self.spec, agent, problems)
         if agent is None or problems:
             raise AgentSpecError(problems)
-        return self.parts.put_into(agent)
+        agent = self.parts.put_into(agent)
+        if problems := await asyncio.to_thread(self.parts.unpriced, agent):
+            raise AgentSpecError(problems)
+        return agent
 
     async def open(self, hub: Hub, *, by: str) -> str:
         """Open the session on `hub`; its id. Raises what `agent` and `Hub.open_session` raise."""
@@ -95,20 +99,41 @@ class _Parts:
     def put_into(self, base: Agent) -> Agent:
         """`base` with what the spec says, the rest of it as it was."""
         spec = self.spec
-        said = (self.model, self.tools, self.runtime, spec.name, spec.system_prompt, spec.send_mode)
-        if all(part is None for part in (*said, spec.limits.max_steps)) and not self.subagents:
+        changes: AgentSettings = {}
+        if self.runtime is not None:
+            changes["runtime"] = self.runtime
+        if spec.name is not None:
+            changes["name"] = spec.name
+        if spec.system_prompt is not None:
+            changes["system_prompt"] = spec.system_prompt
+        if spec.send_mode is not None:
+            changes["send_mode"] = spec.send_mode
+        if spec.limits.max_steps is not None:
+            changes["max_steps"] = spec.limits.max_steps
+        if spec.limits.max_cost is not None:
+            changes["max_cost"] = spec.limits.max_cost
+        if self.tools is not None or self.subagents:
+            tools = base.tools if self.tools is None else self.tools
+            model, runtime = self.model or base.model, self.runtime or base.runtime
+            changes["tools"] = (*tools, *(each.as_tool(model, runtime) for each in self.subagents))
+        if self.model is None and not changes:
             return base
-        agent = copy.copy(base)
-        agent.model = self.model or base.model
-        agent.runtime = self.runtime or base.runtime
-        agent.name = spec.name or base.name
-        agent.system_prompt = base.system_prompt if spec.system_prompt is None else spec.system_prompt
-        agent.max_steps = spec.limits.max_steps or base.max_steps
-        agent.send_mode = spec.send_mode or base.send_mode
-        tools = base.tools if self.tools is None else self.tools
-        tasks = (subagent.as_tool(agent.model, agent.runtime) for subagent in self.subagents)
-        agent._table = tool_table((*tools, *tasks))  # an agent's tools are set where it is made, as here
-        return agent
+        return base.replaced(model=self.model, **changes)
+
+    def unpriced(self, agent: Agent) -> list[str]:
+        """A problem for each model, the agent's or a subagent's, that a limit on costs could not bound.
+
+        May take seconds: a price list is imported when there is a limit.
+        """
+        problems: list[str] = []
+        if agent.max_cost is not None and (why := unpriced(agent.model)) is not None:
+            problems.append(not_kept(why))
+        for each in self.subagents:
+            limited = agent.max_cost is not None or each.spec.limits.max_cost is not None
+            model = each.model or (None if agent.max_cost is not None else agent.model)
+            if limited and model is not None and (why := unpriced(model)) is not None:
+                problems.append(f"subagents.{each.name}: {not_kept(why)}")
+        return problems
 
 
 def prepare(spec: AgentSpec) -> Prepared:
@@ -144,13 +169,15 @@ def prepare(spec: AgentSpec) -> Prepared:
     parts = _Parts(spec, model, tools, runtime, subagents or ())
     if made is None:
         assert model is not None
-        return Prepared(spec, rules, Agent(model, tools=tools or ()), parts)
+        made = Agent(model, tools=tools or ())
+    if isinstance(made, Agent) and (problems := parts.unpriced(parts.put_into(made))):
+        raise AgentSpecError(problems)
     return Prepared(spec, rules, made, parts)
 
 
 def _rules(spec: AgentSpec, made: object) -> RuleSet:
     if not spec.rules:
-        if isinstance(made, Agent) and _has_gate(made):
+        if isinstance(made, Agent) and made.gate is not None:
             raise AgentSpecError(
                 [
                     f"{spec.agent} has a gate of its own, but the console asks through one that it makes "
@@ -172,10 +199,6 @@ def _as_shown(path: Path) -> Path:
     """A rules file as rules say where they stand: below the working directory without it."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) and path.parent != LIBRARY else path
-
-
-def _has_gate(agent: Agent) -> bool:
-    return agent._gate is not None  # an agent shows nobody its gate, and here it would go unheard
 
 
 def _model(spec: AgentSpec) -> Model | None:

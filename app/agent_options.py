@@ -17,7 +17,11 @@ from .agent_faults import Keys, describe_errors, dotted
 from .agent_file import load_agent_file
 from .agent_spec import BASE, HERE, AgentSpec, AgentSpecError
 
-_OPTIONS = {"limits.max_steps": "--max-steps", "runtime.kind": "--runtime"}
+_OPTIONS = {
+    "limits.max_steps": "--max-steps",
+    "limits.max_cost": "--max-cost",
+    "runtime.kind": "--runtime",
+}
 
 
 def from_command_line(
@@ -98,13 +102,21 @@ def _merged(base: dict[str, object], said: _Said) -> dict[str, object]:
         value = said.of(option, is_open=is_open)
         if value is not None:
             data[option] = value
-    steps = said.of("max_steps", is_open=free and "limits" not in base)
-    if steps is not None:
-        data["limits"] = {"max_steps": steps}
+    if limits := _limits(base.get("limits"), said, is_open=free):
+        data["limits"] = limits
     runtime = _runtime(base.get("runtime"), said, is_open=free and "runtime" not in base)
     if runtime is not None:
         data["runtime"] = runtime
     return data
+
+
+def _limits(base: object, said: _Said, *, is_open: bool) -> dict[str, object]:
+    limits: dict[str, object] = dict(base) if isinstance(base, dict) else {}
+    for option in ("max_steps", "max_cost"):
+        value = said.of(option, is_open=is_open and option not in limits)
+        if value is not None:
+            limits[option] = value
+    return limits
 
 
 def _runtime(base: object, said: _Said, *, is_open: bool) -> object:

@@ -163,9 +163,13 @@ HERE = frozenset({"local", "sandbox"})
 
 
 class Limits(_Frozen):
-    """`max_steps` counts a run's model calls; without it the agent's own limit applies."""
+    """`max_steps` counts a run's model calls; without it the agent's own limit applies.
+
+    `max_cost` is what a session may cost in US dollars, over its whole record and with its subagents.
+    """
 
     max_steps: Annotated[StrictInt, Field(ge=1)] | None = None
+    max_cost: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None = None
 
 
 class SubagentSpec(_Frozen):

@@ -31,6 +31,7 @@ class Subagent:
             tools=self.tools,
             runtime=runtime,
             max_steps=self.spec.limits.max_steps or MAX_STEPS,
+            max_cost=self.spec.limits.max_cost,
         )
         return task_tool(agent, description=self.spec.description)
 

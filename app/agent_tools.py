@@ -15,9 +15,13 @@ from .imported import ImportedError, imported
 
 
 def ready_made_tools() -> dict[str, Tool]:
-    """The tools that come with Interlock, by the name an agent knows them by."""
+    """The tools that come with Interlock, by the name an agent knows them by.
+
+    Under a gate `web_fetch` follows no redirect by itself: where it leads is another call (A-127).
+    """
     exported = (getattr(ready_made, name) for name in ready_made.__all__)
-    return tool_table([each for each in exported if hasattr(each, "execute")])
+    table = tool_table([each for each in exported if hasattr(each, "execute")])
+    return {**table, "web_fetch": ready_made.create_web_fetch_tool(follow_redirects=False)}
 
 
 def named_tools(

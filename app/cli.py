@@ -148,6 +148,36 @@ def parser() -> argparse.ArgumentParser:
     _journal(history)
     _history_parts(history)
 
+    backtest = _command(
+        commands, "backtest", "judge recorded calls again under other rules; nothing is run"
+    )
+    backtest.add_argument("files", metavar="FILE", nargs="+", help="rules files; all of them apply")
+    backtest.add_argument(
+        "--session", metavar="SESSION", action="append", help="only this session; may be repeated"
+    )
+    backtest.add_argument(
+        "--since", metavar="WHEN", help="sessions that went on since: 24h, 7d, or a date"
+    )
+    backtest.add_argument(
+        "--messages",
+        metavar="LOG",
+        nargs="+",
+        action="extend",
+        help="OpenAI or Vercel AI SDK messages of other programs, as JSON or JSON lines",
+    )
+    backtest.add_argument(
+        "--at", metavar="EVENT", type=_positive, help="only what came after this event of one session"
+    )
+    backtest.add_argument(
+        "--active",
+        metavar="NET",
+        nargs="+",
+        action="extend",
+        help="exactly these nets are active (default: as recorded, new ones are)",
+    )
+    backtest.add_argument("--json", action="store_true", default=None, help="print it as JSON")
+    _journal(backtest)
+
     replay = _command(commands, "replay", "step through a recorded session")
     replay.add_argument("session", help="its id, or the first letters of it")
     replay.add_argument("--plain", action="store_true", default=None, help="print instead of a screen")

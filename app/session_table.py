@@ -1,7 +1,8 @@
 """Recorded sessions as a table that fits a width: which columns are shown, and what is in them.
 
 The screen and the command show the same one. Columns leave in a fixed order when there is no room; a
-session's id is what `interlock replay` needs, so it is the last to be shortened.
+session's id is what `interlock replay` needs, so it is the last to be shortened. Where some sessions are
+branches or subagents' there is a column that says of which, by the end of that one's id if need be.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from .moments import day_and_time, length, short_day_and_time
 from .symbols import SESSION, SHADOW, Look
 
 GAP = 2
-_LONGEST = {"session": 32, "agent": 18, "model": 24}
+_LONGEST = {"session": 32, "from": 40, "agent": 18, "model": 24}
 _SHORTEST_SESSION = 12
 _WHOLE = 10_000
-_LEAVING = ("model", "agent", "length", "mode", "waiting", "blocked", "calls", "started")
+_TELLING = 7
+"""Characters at the end of an id that tell it from others of its agent."""
+_LEAVING = ("model", "agent", "length", "mode", "waiting", "blocked", "calls", "from", "started")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,19 @@ def look(session: SessionSummary) -> Look:
     return found
 
 
+def origin(session: SessionSummary, *, short: bool = False) -> str:
+    """`branch of deploy-bot-0c41aa`, `child of …`, or nothing for a session of its own.
+
+    `short` gives only the end of the other's id: `branch of …-0c41aa`.
+    """
+    if not session.parent:
+        return ""
+    parent = visible(session.parent)
+    if short and len(parent) > _TELLING + 1:
+        parent = f"…{parent[-_TELLING:]}"
+    return f"{session.kind} of {parent}"
+
+
 def columns(
     sessions: Sequence[SessionSummary],
     width: int,
@@ -62,13 +78,20 @@ def columns(
 
     With `shorten_ids` false a session's id is always whole, even if the table gets wider than `width`.
     """
-    longest = _LONGEST if shorten_ids else {**_LONGEST, "session": _WHOLE}
-    chosen = [_sized(column, sessions, longest) for column in _all_columns(zone)]
+    longest = _LONGEST if shorten_ids else {**_LONGEST, "session": _WHOLE, "from": _WHOLE}
+    family = any(session.parent for session in sessions)
+    every = [column for column in _all_columns(zone) if family or column.name != "from"]
+    chosen = [_sized(column, sessions, longest) for column in every]
     if _total(chosen) > width:
         chosen = [_short_start(c, sessions, zone) for c in chosen]
     for name in _LEAVING:
         if _total(chosen) <= width:
             break
+        if name == "length":
+            # A shorter name for another session is less of a loss than any count.
+            chosen = [_short_origin(c, sessions) for c in chosen]
+            if _total(chosen) <= width:
+                break
         chosen = [c for c in chosen if c.name != name]
     excess = _total(chosen) - width
     if excess > 0 and shorten_ids:
@@ -93,6 +116,7 @@ def _all_columns(zone: tzinfo | None) -> list[Column]:
     return [
         Column("status", "status", lambda s: f"{look(s).symbol} {look(s).word}"),
         Column("session", "session", lambda s: visible(s.id)),
+        Column("from", "from", origin),
         Column("agent", "agent", lambda s: visible(s.agent)),
         Column("model", "model", lambda s: visible(s.model)),
         Column("mode", "mode", lambda s: s.mode),
@@ -114,6 +138,12 @@ def _short_start(column: Column, sessions: Sequence[SessionSummary], zone: tzinf
     if column.name != "started":
         return column
     return _sized(replace(column, cell=lambda s: short_day_and_time(s.opened, zone)), sessions, {})
+
+
+def _short_origin(column: Column, sessions: Sequence[SessionSummary]) -> Column:
+    if column.name != "from":
+        return column
+    return _sized(replace(column, cell=lambda s: origin(s, short=True)), sessions, {})
 
 
 def _total(chosen: Sequence[Column]) -> int:

@@ -56,6 +56,7 @@ class StartForm:
                 "workdir",
                 "network",
                 "max_steps",
+                "max_cost",
             )
         )
         args = argparse.Namespace(
@@ -96,15 +97,21 @@ async def go_on(
     at: int | None = None,
     nets: Nets = "recorded",
     task: str | None = None,
+    max_cost: float | None = None,
+    must_go_on: bool = False,
 ) -> str:
     """Go on with a recorded session, or from its event number `at` in a new one; the session's id.
 
-    The agent is made again from what the record says it was started from. With a `task` it sets to work
-    at once. Raises `AgentSpecError`, `SessionNotFound`, `ResumeError` and `JournalError`.
+    The agent is made again from what the record says it was started from, but for `max_cost`, which is
+    then its limit. With a `task` it sets to work at once, after what was open when its host died; with
+    `must_go_on` a session with nothing open is refused. Raises `AgentSpecError`, `SessionNotFound`,
+    `ResumeError` and `JournalError`.
     """
     recorded = await hub.recorded(session_id)
     found = recorded[0].session
     spec = _recorded_spec(found, await asyncio.to_thread(lambda: fold(recorded).source))
+    if max_cost is not None:
+        spec = spec.model_copy(update={"limits": spec.limits.model_copy(update={"max_cost": max_cost})})
     prepared = await asyncio.to_thread(prepare, spec)
     agent, registry = await prepared.agent(), prepared.rules.registry
     source = spec.model_dump(mode="json")
@@ -116,7 +123,7 @@ async def go_on(
         "source": source,
     }
     if at is None:
-        live = await hub.resume_session(found, agent, **terms)
+        live = await hub.resume_session(found, agent, **terms, must_go_on=must_go_on)
     else:
         live = await hub.branch_session(found, at, agent, **terms)
     if task is not None:

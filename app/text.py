@@ -18,6 +18,8 @@ from textual.content import Content
 from ..engine.history.events import RuleRecord
 from ..engine.text import visible
 
+LABEL = 32
+"""Cells that a tool's label takes at most."""
 GLANCE = 4_000
 """Characters of an untrusted text that a one-line glance at it reads."""
 
@@ -139,6 +141,11 @@ def duration(seconds: float) -> str:
     if seconds < 0.05:
         return "<0.1 s"
     return f"{seconds:.1f} s" if seconds < 60 else age(seconds)
+
+
+def quoted(label: str) -> str:
+    """A tool's label as it stands beside the tool's name: somebody's words, in quotes, and not many."""
+    return f"“{clip(shown(label), LABEL)}”"
 
 
 def place(rule: RuleRecord) -> str:

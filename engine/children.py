@@ -6,36 +6,49 @@ of that one says what they did to the nets, the child's own what became of each 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
+from types import MappingProxyType
 from typing import NoReturn
 from uuid import uuid4
 
 from pydantic import JsonValue
 
-from .agents import Agent, Session
+from .agents import Agent, Session, StepEvent, ToolError
 from .agents.subagents import ChildGate, check_depth
 from .explained import ExplanationView
 from .gate.types import GateDecision, Mode, ResultRecord, ToggleResult, ToolResult
 from .history.events import SessionOpened
 from .history.journal import JournalError
 from .hosted import HostedSession
+from .left import Left
 from .net import ToolCall
 from .records import decision_record, result_record
 
-Host = Callable[["HostedChild", Agent, "HostedChildren"], AbstractAsyncContextManager[Session]]
-"""Makes a child live while the context lasts: recorded, listed, its session running under the hub."""
+Host = Callable[
+    ["HostedChild", Agent, "HostedChildren", Left | None], AbstractAsyncContextManager[Session]
+]
+"""Makes a child live while the context lasts: recorded, listed, its session running under the hub.
 
+What an earlier host left of it goes on.
+"""
+
+NOTHING_LEFT: Mapping[str, Left] = MappingProxyType({})
 NOT_RECORDED = "The call was not run: it could not be recorded"
 
 
 class HostedChild(HostedSession):
-    """A subagent's session: what `parent` decides about its calls is recorded here too."""
+    """A subagent's session: what `parent` decides about its calls is recorded here too.
 
-    def __init__(self, parent: HostedSession, agent: Agent) -> None:
+    It was started by the call `call_id`; with `left` by an earlier host, and goes on.
+    """
+
+    def __init__(
+        self, parent: HostedSession, agent: Agent, call_id: str, left: Left | None = None
+    ) -> None:
         super().__init__(
-            f"{agent.name}-{uuid4().hex[:6]}",
+            f"{agent.name}-{uuid4().hex[:6]}" if left is None else left.state.id,
             parent.journal,
             parent.publish,
             registry={},
@@ -43,11 +56,14 @@ class HostedChild(HostedSession):
             mode=parent.manager.mode,
         )
         self.parent = parent
+        self._call_id = call_id
+        if left is not None:
+            self.state = left.state
         self._gate = ChildGate(parent, self.id)
 
     def opened(self, agent: Agent, by: str | None, source: dict[str, JsonValue] | None) -> SessionOpened:
         """The event a child's journal begins with."""
-        origin = {"kind": "child", "parent": self.parent.id}
+        origin = {"kind": "child", "parent": self.parent.id, "parent_call": self._call_id}
         if self.parent.runtime is not None:
             origin["workdir"] = str(self.parent.runtime.cwd)
         return super().opened(agent, by, source).model_copy(update=origin)
@@ -71,6 +87,11 @@ class HostedChild(HostedSession):
         self.note_settled(result.tool_call_id, output)
         return outcome
 
+    async def step_ended(self, event: StepEvent, via: str | None = None) -> None:
+        """Record it here, and in the sessions above: what a subagent uses is theirs too."""
+        await super().step_ended(event, via)
+        await self.parent.step_ended(event, via or self.id)
+
     def explain_call(self, call: ToolCall) -> ExplanationView:
         """What the nets that judge it say of a call."""
         return self.parent.explain_call(call)
@@ -89,18 +110,29 @@ class HostedChild(HostedSession):
 
 
 class HostedChildren:
-    """Makes the children of one hosted session."""
+    """Makes the children of one hosted session; those in `left`, by call, go on."""
 
-    def __init__(self, parent: HostedSession, host: Host, depth: int = 1) -> None:
+    def __init__(
+        self,
+        parent: HostedSession,
+        host: Host,
+        left: Mapping[str, Left] = NOTHING_LEFT,
+        depth: int = 1,
+    ) -> None:
         self._parent = parent
         self._host = host
+        self._left = dict(left)
         self._depth = depth
 
     @asynccontextmanager
     async def open(self, agent: Agent, call_id: str) -> AsyncGenerator[Session, None]:
         """See `Children.open`."""
         check_depth(agent, self._depth)
-        child = HostedChild(self._parent, agent)
-        below = HostedChildren(child, self._host, self._depth + 1)
-        async with self._host(child, agent, below) as session:
+        left = self._left.pop(call_id, None)
+        if left is not None and left.failure is not None:
+            raise ToolError(left.failure)
+        child = HostedChild(self._parent, agent, call_id, left)
+        deeper = NOTHING_LEFT if left is None else left.below
+        below = HostedChildren(child, self._host, deeper, self._depth + 1)
+        async with self._host(child, agent, below, left) as session:
             yield session

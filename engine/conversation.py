@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from .agents import (
     AssistantMessage,
@@ -16,15 +16,18 @@ from .history.events import CallRecord, CallResult, JournalEvent, MessageAdded
 from .records import json_input
 
 
-def message_record(message: Message, *, in_result: bool = False, gated: bool = True) -> MessageAdded:
+def message_record(
+    message: Message, *, in_result: bool = False, gated: bool = True, message_id: str | None = None
+) -> MessageAdded:
     """A message as the journal keeps it.
 
     With `in_result` a tool message leaves its text to the `call.result` that was recorded before it. One
-    of a call that was not `gated` says itself how the call ended.
+    of a call that was not `gated` says itself how the call ended. `message_id` is a user's message's that
+    was queued.
     """
     match message:
         case UserMessage():
-            return MessageAdded(role="user", text=message.text, by=message.by)
+            return MessageAdded(role="user", text=message.text, by=message.by, message_id=message_id)
         case AssistantMessage():
             calls = tuple(
                 CallRecord(
@@ -58,13 +61,14 @@ def conversation(events: Iterable[JournalEvent]) -> list[Message]:
             case CallResult(call_id=call_id, output=output):
                 outputs[call_id] = output
             case MessageAdded() as body:
-                messages.append(_message(body, outputs))
+                messages.append(message_of(body, outputs))
             case _:
                 pass
     return messages
 
 
-def _message(body: MessageAdded, outputs: dict[str, str]) -> Message:
+def message_of(body: MessageAdded, outputs: Mapping[str, str]) -> Message:
+    """A recorded message; a tool's text may be among `outputs`, the results' by call id."""
     match body.role:
         case "user":
             return UserMessage(text=body.text or "", by=body.by)

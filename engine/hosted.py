@@ -7,7 +7,7 @@ that consoles see and releases whoever waits. The hub owns many of these.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from uuid import uuid4
 
 from pydantic import JsonValue
@@ -27,8 +27,10 @@ from .agents import (
     ToolProgress,
     TurnEnd,
     TurnStart,
+    UserMessage,
 )
 from .agents.store import Messages
+from .agents.tool import labels_of
 from .conversation import conversation, message_record
 from .explained import ExplanationView
 from .gate import GateContext, GateManager, create_gate_manager
@@ -60,6 +62,7 @@ from .history.state import SessionState
 from .net import SkillNet, ToolCall
 from .records import decision_record, json_input, net_record, result_record, rule_record, uninspectable
 from .resuming import Standing
+from .sending import Sending, stopped
 
 Preview = Callable[[ToolCall], Awaitable[str | None]]
 """What a call's tool says it would change; a bounded wait, and never an error."""
@@ -95,24 +98,28 @@ class HostedSession:
         self.journal = journal
         self.publish = publish
         self.children: dict[str, HostedSession] = {}
+        self.sending = Sending(self)
         self._waiting: dict[str, asyncio.Future[ApprovalAnswer]] = {}
         self._originals: dict[str, Mapping[str, object]] = {}
         self._settled: dict[str, str] = {}
         self._ahead = False
 
-    async def record(self, *bodies: EventBody) -> None:
+    async def record(self, *bodies: EventBody, then: Callable[[bool], None] | None = None) -> None:
         """Write events; returns once they are durable and the state has them.
 
-        Raises `JournalError` when they could not be written: then nothing changed.
+        `then` is called in the very moment in which the state has them, or with false when they could not
+        be written; also when who awaits this was cancelled. Raises `JournalError` when they could not be
+        written: then nothing changed.
         """
         events, durable = self.journal.submit(self.id, *bodies)
 
         def on_durable(done: asyncio.Future[None]) -> None:
-            if done.cancelled() or done.exception() is not None:
-                return
-            for event in events:
+            written = not done.cancelled() and done.exception() is None
+            for event in events if written else ():
                 apply(self.state, event)
                 self.publish(event, self.id)
+            if then is not None:
+                then(written)
 
         durable.add_done_callback(on_durable)
         await asyncio.shield(durable)
@@ -165,6 +172,16 @@ class HostedSession:
             self._ahead = True
             raise
 
+    def wait_for(self, calls: Container[str]) -> None:
+        """Have the gate wait for the results of calls that go on, as the record says it did."""
+        self.manager.restore(
+            pending=[
+                (p.step.net, p.step.transition, p.step.tool, self._call(p.call_id))
+                for p in self.state.pending
+                if p.call_id in calls
+            ]
+        )
+
     def _set_back(self) -> None:
         """Put the gate where the journal is."""
         state = self.state
@@ -188,8 +205,10 @@ class HostedSession:
         self._waiting[approval_id] = answered
         call_id = request.call.tool_call_id
         maker = self._made_by(call_id)
+        asked = False
         try:
             preview = None if maker.preview is None else await maker.preview(request.call)
+            asked = True
             await self.record(
                 ApprovalRequested(
                     approval_id=approval_id,
@@ -211,8 +230,9 @@ class HostedSession:
             )
             return await answered
         except asyncio.CancelledError:
-            # Gone from here means that an answer is being recorded: it ends the request by itself.
-            if approval_id in self._waiting:
+            # Gone from here means that an answer is being recorded: it ends the request by itself. And
+            # from here on nobody can answer: an answer must not follow the withdrawal.
+            if self._waiting.pop(approval_id, None) is not None and asked:
                 withdrawn = ApprovalWithdrawn(
                     approval_id=approval_id, call_id=call_id, reason="the agent was interrupted"
                 )
@@ -253,6 +273,8 @@ class HostedSession:
 
     async def toggle(self, net: str, active: bool, by: str) -> ToggleResult:
         """Switch a net on or off. A change the gate refuses is not an event."""
+        if self._ahead:
+            self._set_back()
         outcome = self.manager.add_net(net) if active else self.manager.remove_net(net)
         if outcome.ok:
             message = outcome.message
@@ -274,6 +296,8 @@ class HostedSession:
 
     async def set_mode(self, mode: Mode, by: str) -> None:
         """Enforce or shadow from the next call on."""
+        if self._ahead:
+            self._set_back()
         if self.manager.mode == mode:
             return
         self.manager.mode = mode
@@ -296,7 +320,11 @@ class HostedSession:
         if isinstance(message, ToolMessage):
             # A call may be refused after it was settled; the model then reads another text.
             in_result = self._settled.pop(message.call_id, None) == message.text
-        await self.record(message_record(message, in_result=in_result))
+        record = message_record(message, in_result=in_result)
+        if isinstance(message, UserMessage):
+            await self.sending.store(message, record)
+        else:
+            await self.record(record)
 
     async def on_event(self, event: Event) -> None:
         """Record or pass on what the session's loop reports."""
@@ -304,30 +332,37 @@ class HostedSession:
             case TextDelta() | ToolProgress():
                 self.publish(event, self.id)
             case StepEvent():
-                await self.record(
-                    StepEnded(
-                        finish_reason=event.finish_reason,
-                        input_tokens=event.usage.input,
-                        output_tokens=event.usage.output,
-                        cached_tokens=event.usage.cached,
-                        cost=event.usage.cost,
-                    )
-                )
+                await self.step_ended(event)
             case TurnEnd():
-                await self.record(SessionStatus(status="idle"))
+                await self.sending.withdraw(stopped(event.reason), SessionStatus(status="idle"))
             case TurnStart() | CompactionStart() if self.state.phase != "running":
-                await self.record(SessionStatus(status="running"))
+                await self.sending.withdraw(stopped(), SessionStatus(status="running"))
             case StatusEvent(status="idle") if self.state.phase == "running":
-                await self.record(SessionStatus(status="idle"))
+                await self.sending.withdraw(stopped(), SessionStatus(status="idle"))
+            case StatusEvent(status="idle"):
+                await self.sending.withdraw(stopped())
             case ErrorEvent():
                 await self._record_failure(event)
             case _:
                 pass
 
+    async def step_ended(self, event: StepEvent, via: str | None = None) -> None:
+        """Record what a model call used; `via` is the subagent's session that made it."""
+        await self.record(
+            StepEnded(
+                finish_reason=event.finish_reason,
+                input_tokens=event.usage.input,
+                output_tokens=event.usage.output,
+                cached_tokens=event.usage.cached,
+                cost=event.usage.cost,
+                via=via,
+            )
+        )
+
     async def _record_failure(self, event: ErrorEvent) -> None:
         error = f"{type(event.error).__name__}: {event.error}"
         try:
-            await self.record(SessionStatus(status="failed", error=error))
+            await self.sending.withdraw("the run failed", SessionStatus(status="failed", error=error))
         except JournalError as unwritten:
             # The journal cannot say it, so the screens must: the state is all that is left.
             self.state.status = "failed"
@@ -346,6 +381,8 @@ class HostedSession:
             workdir=str(agent.runtime.cwd),
             opened_by=by,
             source=source,
+            labels=labels_of(agent.tools),
+            max_cost=agent.max_cost,
         )
 
     def resumed(
@@ -364,4 +401,6 @@ class HostedSession:
             workdir=str(agent.runtime.cwd),
             by=by,
             source=source,
+            labels=labels_of(agent.tools),
+            max_cost=agent.max_cost,
         )

@@ -16,12 +16,15 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from .agents import KEEP_LAST, Agent, AgentError, ErrorEvent, TextDelta, ToolProgress
 from .explained import ExplanationView
 from .gate.types import ApprovalAnswer, Mode
-from .history.events import JournalEvent, SessionStatus
+from .hints import hinted, with_hints
+from .history.decision_source import DecisionSource
+from .history.events import JournalEvent
 from .history.journal import Journal, JournalError
 from .history.state import ApprovalState, SessionState, SessionSummary
 from .live import DIED, LiveSessions, Spawn, Terms, UnknownSessionError, end_left_open
 from .net import SkillNet
 from .resuming import BranchError, Nets, ResumeError
+from .sending import stopped
 from .subscription import HubEvent, Streaming, Subscription
 
 __all__ = [
@@ -52,7 +55,7 @@ def _as_task(coroutine: Coroutine[None, None, None], name: str) -> object:
     return asyncio.get_running_loop().create_task(coroutine, name=name)
 
 
-class Hub:
+class Hub(DecisionSource):
     """See the module. `spawn` starts a session's run; a console puts it in a worker of its own."""
 
     def __init__(self, journal: Journal, *, spawn: Spawn = _as_task) -> None:
@@ -110,11 +113,12 @@ class Hub:
     ) -> str:
         """Host a session of `agent` under the nets of `registry`; `active` defaults to all. Its id.
 
+        Tools that want to be approved add a net each, see `with_hints`; these are always active at first.
         With `explain_blocks` the agent is also told which calls would lead to a blocked one. `source` is
         kept with the session: what the caller needs to start it again. Raises `NetError` for unknown
         names in `active`, `JournalError` when it cannot be recorded.
         """
-        terms = Terms(registry, active, mode, by, explain_blocks, source)
+        terms = _terms(agent, registry, active, mode, by, explain_blocks, source)
         return await self._live.open(agent, terms, session_id)
 
     async def resume_session(
@@ -129,20 +133,23 @@ class Hub:
         explain_blocks: bool = False,
         nets: Nets = "recorded",
         source: dict[str, JsonValue] | None = None,
+        must_go_on: bool = False,
     ) -> str:
         """Go on with a recorded session under its own id, which is returned; its beginning is enough.
 
         Conversation, markings, budgets, active nets, mode and totals are those of the record; `active`,
         `mode` and `source` replace them. Nothing runs again: a call that was allowed and has no result
-        gets one that says its outcome is unknown. Calls that were not decided when the host died are put
-        to the gate again, so questions come back to the queue, and the agent goes on by itself. See
-        `standing` for which nets fit.
+        gets one that says its outcome is unknown. What was open when the host died goes on by itself:
+        calls that were not decided are put to the gate again, so questions come back to the queue;
+        messages that waited are taken up; subagents at work go on, and end the calls that started them.
+        See `standing` for which nets fit.
 
-        Raises `SessionNotFound` for an unknown id, `ResumeError` for a session that is live here and for
-        nets that do not fit, `NetError` and `JournalError` as `open_session`.
+        Raises `SessionNotFound` for an unknown id, `ResumeError` for a session that is live here, for
+        nets that do not fit and, with `must_go_on`, for a session that would only wait for a message;
+        `NetError` and `JournalError` as `open_session`.
         """
-        terms = Terms(registry, active, mode, by, explain_blocks, source, nets)
-        return await self._live.resume(session_id, agent, terms)
+        terms = _terms(agent, registry, active, mode, by, explain_blocks, source, nets)
+        return await self._live.resume(session_id, agent, terms, must_go_on=must_go_on)
 
     async def branch_session(
         self,
@@ -162,11 +169,12 @@ class Hub:
         """A new session that begins where another, live or not, was after its event number `at`. Its id.
 
         It has a copy of the conversation up to there, and its nets, switches and mode as they were then.
-        Tokens that were used and questions that were open stay with the other session.
+        Tokens that were used, questions that were open and messages that waited stay with the other
+        session.
 
         Raises `BranchError` where a call has no result yet, else as `resume_session`.
         """
-        terms = Terms(registry, active, mode, by, explain_blocks, source, nets)
+        terms = _terms(agent, registry, active, mode, by, explain_blocks, source, nets)
         return await self._live.branch(session_id, at, agent, terms, branch_id)
 
     async def close_session(self, session_id: str, by: str) -> None:
@@ -185,11 +193,13 @@ class Hub:
         by: str | None = None,
         mode: Literal["steer", "queue"] = "steer",
     ) -> None:
-        """Say something to the agent: starts it when idle, interrupts or queues when it works."""
-        hosted, session = self._live.get(session_id)
-        if session.status == "idle":
-            await hosted.record(SessionStatus(status="running"))
-        session.send(text, mode=mode, by=by)
+        """Say something to the agent: starts it when idle, interrupts or queues when it works.
+
+        When this returns the record has it, so that it is not lost when the host dies. Raises
+        `UnknownSessionError`, and as `Sending.send` when it was not accepted.
+        """
+        hosted, _ = self._live.get(session_id)
+        await hosted.sending.send(text, by=by, mode=mode)
 
     async def compact(
         self,
@@ -218,8 +228,14 @@ class Hub:
         return Outcome(ok=True, message=f"Compacted {session_id}: a summary and the last {kept}")
 
     async def abort(self, session_id: str, reason: str = "") -> None:
-        """Stop what the agent is doing; the session stays open."""
-        self._live.get(session_id)[1].abort(reason)
+        """Stop what the agent is doing; the session stays open.
+
+        Messages that waited are handed back: they are withdrawn in the record when this returns. Raises
+        `UnknownSessionError`, and `JournalError` when that could not be recorded.
+        """
+        hosted, session = self._live.get(session_id)
+        session.abort(reason)
+        await hosted.sending.withdraw(stopped(reason))
 
     async def wait(self, session_id: str) -> None:
         """Return when the session rests; raises what its run failed with."""
@@ -329,6 +345,22 @@ class Hub:
                 shown = event
         for subscription in self._subscriptions:
             subscription.put(shown)
+
+
+def _terms(
+    agent: Agent,
+    registry: Mapping[str, SkillNet],
+    active: Sequence[str] | None,
+    mode: Mode | None,
+    by: str | None,
+    explain_blocks: bool,
+    source: dict[str, JsonValue] | None,
+    nets: Nets = "recorded",
+) -> Terms:
+    """What a session runs under, the wishes of its agent's tools included."""
+    every = with_hints(registry, agent)
+    chosen = None if active is None else (*active, *hinted(registry, every))
+    return Terms(every, chosen, mode, by, explain_blocks, source, nets)
 
 
 def _decided(request: ApprovalState, approved: bool, by: str) -> str:

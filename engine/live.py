@@ -22,15 +22,16 @@ from uuid import uuid4
 from pydantic import JsonValue
 
 from .agents import Agent, Session, preview_of
+from .branching import check_branch_point, copied
 from .children import HostedChild, HostedChildren
-from .conversation import conversation
 from .gate.types import Mode
 from .history.errors import FoldError
-from .history.events import EventBody, JournalEvent, SessionStatus
+from .history.events import EventBody, JournalEvent, SessionResumed, SessionStatus
 from .history.fold import fold
 from .history.journal import Journal, JournalError
 from .history.state import SessionState
 from .hosted import HostedSession, Preview, Publish
+from .left import Left, look
 from .net import SkillNet, ToolCall
 from .records import json_input
 from .resuming import (
@@ -38,12 +39,8 @@ from .resuming import (
     Nets,
     ResumeError,
     Standing,
-    check_branch_point,
-    closings,
-    copied,
     folded,
     standing,
-    undecided,
     withdrawals,
 )
 
@@ -55,6 +52,8 @@ CHILDREN_LISTED = 8
 """Subagents that have finished and are still listed, for each session."""
 
 ENDED = ("done", "failed")
+CLOSED = "the session was closed"
+NO_NETS = Standing({}, (), (), (), ())
 
 
 class UnknownSessionError(LookupError):
@@ -106,7 +105,9 @@ class LiveSessions:
             opened = hosted.opened(agent, terms.by, terms.source)
             return await self._start(hosted, agent, opened)
 
-    async def resume(self, session_id: str, agent: Agent, terms: Terms) -> str:
+    async def resume(
+        self, session_id: str, agent: Agent, terms: Terms, *, must_go_on: bool = False
+    ) -> str:
         """Go on with a recorded session; its id."""
         session_id = await asyncio.to_thread(lambda: self._journal.reader().session(session_id).id)
         live = ResumeError(
@@ -119,12 +120,16 @@ class LiveSessions:
             fit = _fit(state, terms)
             hosted = self._prepare(session_id, terms, fit, recorded=state)
             hosted.state = state
-            said = conversation(events)
-            again = undecided(state, said, events)
-            resumed = hosted.resumed(agent, terms.by, terms.source, fit)
-            resumed = resumed.model_copy(update={"asked_again": again})
-            ended = closings(state, said, events, asked_again=again)
-            return await self._start(hosted, agent, resumed, *ended, decide_open=bool(again))
+            reader = self._journal.reader()
+            left = await asyncio.to_thread(look, reader, events, state, agent, fit.markings)
+            if must_go_on and not left.works:
+                raise ResumeError(
+                    f"Session '{session_id}' has nothing open to go on with: no question, no message "
+                    "that waits, no subagent at work. Give it a task."
+                )
+            hosted.wait_for(left.going_on)
+            resumed = _goes_on(hosted.resumed(agent, terms.by, terms.source, fit), left)
+            return await self._start(hosted, agent, resumed, *left.closing, left=left)
 
     async def branch(
         self, session_id: str, at: int, agent: Agent, terms: Terms, branch_id: str | None
@@ -157,8 +162,9 @@ class LiveSessions:
         self._changing.add(session_id)
         try:
             await session.aclose()
-            questions = withdrawals(hosted.state, "the session was closed")
-            await hosted.record(*questions, SessionStatus(status="done", by=by))
+            await hosted.record()  # what was being sent meanwhile has now been delivered, or refused
+            questions = withdrawals(hosted.state, CLOSED)
+            await hosted.sending.withdraw(CLOSED, *questions, SessionStatus(status="done", by=by))
             self._hosted.pop(session_id, None)
             self._forget_children(hosted, keep=0)
             await self._leave(hosted)
@@ -173,7 +179,8 @@ class LiveSessions:
                 await hosted.session.aclose()
             if hosted.state.status not in ENDED:
                 try:
-                    await hosted.record(SessionStatus(status="done"))
+                    await hosted.record()
+                    await hosted.sending.withdraw(CLOSED, SessionStatus(status="done"))
                 except JournalError as error:
                     problems.append(error)
         left = list(self)
@@ -224,9 +231,9 @@ class LiveSessions:
         return hosted
 
     async def _start(
-        self, hosted: HostedSession, agent: Agent, *beginning: EventBody, decide_open: bool = False
+        self, hosted: HostedSession, agent: Agent, *beginning: EventBody, left: Left | None = None
     ) -> str:
-        """Record how a session begins or goes on, then make it live; `decide_open` has it run at once."""
+        """Record how a session begins or goes on, then make it live; what was `left` of it goes on."""
         session_id = hosted.id
         await hosted.record(*beginning)
         # From here on it is listed: whoever has heard of it by now finds it.
@@ -237,15 +244,16 @@ class LiveSessions:
                 gate=hosted,
                 store=hosted,
                 spawn=lambda run: self._spawn(run, session_id),
-                children=HostedChildren(hosted, self._host_child),
+                children=HostedChildren(hosted, self._host_child, left.below if left else {}),
                 exist_ok=True,
+                spent=hosted.state.cost,
             )
             session.on_any(hosted.on_event)
             hosted.preview = _previews(agent)
             hosted.runtime = agent.runtime
             hosted.session = session
-            if decide_open:
-                session.continue_(decide_open=True)
+            if left is not None:
+                _take_up(hosted, session, left)
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
             await hosted.record(SessionStatus(status="failed", error=problem))
@@ -255,11 +263,15 @@ class LiveSessions:
 
     @asynccontextmanager
     async def _host_child(
-        self, child: HostedChild, agent: Agent, below: HostedChildren
+        self, child: HostedChild, agent: Agent, below: HostedChildren, left: Left | None
     ) -> AsyncGenerator[Session, None]:
         """A subagent's session, live while it works; afterwards listed as done until its parent ends."""
         parent = child.parent
-        await child.record(child.opened(agent, None, None))
+        if left is None:
+            await child.record(child.opened(agent, None, None))
+        else:
+            resumed = _goes_on(child.resumed(agent, None, None, NO_NETS), left)
+            await child.record(resumed, *left.closing)
         self._hosted[child.id] = parent.children[child.id] = child
         child.preview, child.runtime = _previews(agent), parent.runtime
         try:
@@ -271,13 +283,18 @@ class LiveSessions:
                 spawn=lambda run: self._spawn(run, child.id),
                 children=below,
                 exist_ok=True,
+                spent=child.state.cost,
             )
             session.on_any(child.on_event)
+            if left is not None:
+                _take_up(child, session, left)
             async with session:
                 yield session
         finally:
             if child.state.status not in ENDED:
-                await child.record(*withdrawals(child.state), SessionStatus(status="done"))
+                await child.record()
+                done = SessionStatus(status="done")
+                await child.sending.withdraw(CLOSED, *withdrawals(child.state), done)
             self._forget_children(parent, keep=CHILDREN_LISTED)
 
     def _forget_children(self, parent: HostedSession, *, keep: int) -> None:
@@ -298,6 +315,17 @@ class LiveSessions:
             yield
         finally:
             self._changing.discard(session_id)
+
+
+def _goes_on(resumed: SessionResumed, left: Left) -> SessionResumed:
+    return resumed.model_copy(update={"asked_again": left.asked_again, "going_on": left.going_on})
+
+
+def _take_up(hosted: HostedSession, session: Session, left: Left) -> None:
+    """Let what was left of a session go on; one below that was told nothing yet waits for its task."""
+    session.restore(hosted.sending.restored())
+    if left.works and (left.said or hosted.state.kind != "child"):
+        session.continue_(decide_open=bool(left.again), unfinished=left.unfinished)
 
 
 def _previews(agent: Agent) -> Preview:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from pydantic import JsonValue
 
+from .agents.compaction import prompt_of
 from .agents.model import ModelRequest
 from .agents.openai_wire import wire_messages
 from .conversation import conversation
@@ -13,5 +14,8 @@ from .history.events import JournalEvent
 
 
 def message_log(events: Iterable[JournalEvent]) -> list[JsonValue]:
-    """The messages in a session's events, as one list of JSON objects."""
-    return wire_messages(ModelRequest(messages=tuple(conversation(events))))
+    """The messages in a session's events as its model would be sent them next, without instructions.
+
+    What was summed up stands there as its summary; the record itself has every word.
+    """
+    return wire_messages(ModelRequest(messages=tuple(prompt_of(conversation(events)))))

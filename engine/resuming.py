@@ -1,4 +1,4 @@
-"""How a recorded session goes on: where its nets stand, how open calls end, where it may be branched.
+"""How a recorded session goes on: where its nets stand, and how calls end that it left open.
 
 Pure: from a fold and a registry to the events that come next. What does not fit is an error, so that
 nobody goes on under fewer rules than the record says.
@@ -6,11 +6,12 @@ nobody goes on under fewer rules than the record says.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import dropwhile, takewhile
 from typing import Literal, TypeAlias
 
-from .agents import Message
+from .agents import Message, ProposedCall
 from .agents.messages import open_calls
 from .agents.run import UNKNOWN_OUTCOME
 from .gate.reasons import rejected
@@ -20,13 +21,11 @@ from .history.events import (
     ApprovalWithdrawn,
     CallDecided,
     CallEnd,
-    CallRecord,
     CallResult,
     EventBody,
     JournalEvent,
     MessageAdded,
     NetRecord,
-    SessionStatus,
 )
 from .history.fold import FoldError, fold
 from .history.state import CallState, SessionState
@@ -158,67 +157,91 @@ def _misfit(
 
 
 def undecided(
-    state: SessionState, messages: Sequence[Message], events: Sequence[JournalEvent]
+    state: SessionState, messages: Sequence[Message], step: Sequence[EventBody]
 ) -> tuple[str, ...]:
     """The open calls that were never decided because the host died; the gate may still decide them.
 
-    None of a session that was closed or failed by itself, nor where a person had interrupted the step: it
-    would start again what somebody had stopped. Calls are decided in their order, so one before another
-    that was decided had been refused without the gate.
+    `step` is what happened since the model last spoke. None of a session that was closed or failed by
+    itself, nor where a person had interrupted the step: it would start again what somebody had stopped.
+    Calls are decided in their order, so one before another that was decided had been refused without the
+    gate.
     """
-    if state.phase not in ("running", "idle") and state.error != DIED:
-        return ()
     left = [call.call_id for call in open_calls(messages)]
-    step = _last_step(events)
-    for body in step:
-        if isinstance(body, ApprovalWithdrawn) and body.call_id in left and body.reason != HOST_GONE:
-            return ()
+    if not host_died(state) or interrupted(step, left):
+        return ()
     refused = _rejections(step)
-    known = [n for n, i in enumerate(left) if i in refused or _status(state, i) not in _NOT_DECIDED]
+    known = [n for n, i in enumerate(left) if i in refused or status_of(state, i) not in NOT_YET]
     return tuple(left[known[-1] + 1 :] if known else left)
+
+
+def host_died(state: SessionState) -> bool:
+    """Whether a recorded session neither ended nor failed by itself."""
+    return state.phase in ("running", "idle") or state.error == DIED
+
+
+def interrupted(step: Iterable[EventBody], calls: Container[str]) -> bool:
+    """Whether somebody took back a question about one of `calls` in this step."""
+    return any(
+        isinstance(body, ApprovalWithdrawn) and body.call_id in calls and body.reason != HOST_GONE
+        for body in step
+    )
 
 
 def closings(
     state: SessionState,
     messages: Sequence[Message],
-    events: Sequence[JournalEvent] = (),
+    step: Sequence[EventBody] = (),
     *,
     asked_again: Collection[str] = (),
+    going_on: Collection[str] = (),
 ) -> list[EventBody]:
     """What ends everything that a session left open when its host went away.
 
     Questions are withdrawn. A call that was allowed and has no result gets one that says its outcome is
     unknown; what waited for it is dropped, as for an error. One that a person had rejected is blocked.
     Then the model is told how every call ended: by its result if there is one, why it was blocked, or
-    that it was never decided. Calls to be `asked_again` stay open, and the session runs.
+    that it was never decided. Calls to be `asked_again` and those `going_on` stay open; what follows the
+    first of these is told when they have ended (see `told_later`).
     """
-    unanswered = [call for call in open_calls(messages) if call.call_id not in asked_again]
-    no = {
-        call_id: decided
-        for call_id, decided in _rejections(_last_step(events)).items()
-        if _status(state, call_id) in _NOT_DECIDED
-    }
+    here = [call for call in open_calls(messages) if call.call_id not in asked_again]
+    no = {i: no for i, no in _rejections(step).items() if status_of(state, i) in NOT_YET}
     unknown = {
-        call.call_id: call.name for call in unanswered if _status(state, call.call_id) in _UNRESOLVED
+        call.call_id: call.name
+        for call in here
+        if call.call_id not in going_on and status_of(state, call.call_id) in UNRESOLVED
     }
     for pending in state.pending:
-        unknown.setdefault(pending.call_id, state.calls[pending.call_id].tool)
+        if pending.call_id not in going_on:
+            unknown.setdefault(pending.call_id, state.calls[pending.call_id].tool)
     told: list[EventBody] = []
-    for call in unanswered:
-        if (rejection := no.get(call.call_id)) is not None:
+    for call in takewhile(lambda call: call.call_id not in going_on, here):
+        if (rejection := no.pop(call.call_id, None)) is not None:
             told += [rejection, _told(call.call_id, call.name, rejection.reason or "")]
         else:
-            text = REFUSED if asked_again else NOT_DECIDED
+            text = REFUSED if asked_again or going_on else NOT_DECIDED
             told.append(_answer(call.call_id, call.name, state.calls.get(call.call_id), text))
     return [
         *withdrawals(state),
         *(_unknown(state, call_id, tool) for call_id, tool in unknown.items()),
+        *no.values(),
         *told,
-        *([SessionStatus(status="running")] if asked_again else []),
     ]
 
 
-def _last_step(events: Sequence[JournalEvent]) -> list[EventBody]:
+def told_later(
+    state: SessionState, messages: Sequence[Message], going_on: Container[str]
+) -> list[ProposedCall | MessageAdded]:
+    """The open calls from the first on that goes on: those that do, and what of the others is told."""
+    calls = dropwhile(lambda call: call.call_id not in going_on, open_calls(messages))
+    return [
+        call
+        if call.call_id in going_on
+        else _answer(call.call_id, call.name, state.calls.get(call.call_id), REFUSED)
+        for call in calls
+    ]
+
+
+def last_step(events: Sequence[JournalEvent]) -> list[EventBody]:
     """What happened since the model last spoke."""
     step: list[EventBody] = []
     for event in reversed(events):
@@ -268,9 +291,11 @@ def withdrawals(state: SessionState, reason: str = HOST_GONE) -> list[EventBody]
     ]
 
 
-_UNRESOLVED = ("running", "unknown")
-_NOT_DECIDED = ("proposed", "waiting", "skipped")
-_ENDS: Mapping[str, CallEnd] = {
+UNRESOLVED = ("running", "unknown")
+"""How a call stands that was allowed and has no result."""
+NOT_YET = ("proposed", "waiting", "skipped")
+"""How one stands that was not decided."""
+ENDS: Mapping[str, CallEnd] = {
     "done": "done",
     "failed": "failed",
     "blocked": "blocked",
@@ -279,7 +304,8 @@ _ENDS: Mapping[str, CallEnd] = {
 }
 
 
-def _status(state: SessionState, call_id: str) -> str:
+def status_of(state: SessionState, call_id: str) -> str:
+    """How a call stands; one that the state does not know was proposed at most."""
     call = state.calls.get(call_id)
     return "proposed" if call is None else call.status
 
@@ -312,84 +338,3 @@ def _answer(call_id: str, tool: str, call: CallState | None, otherwise: str) -> 
         case _:
             text = otherwise
     return MessageAdded(role="tool", text=text, call_id=call_id, tool=tool, is_error=is_error)
-
-
-# Branches
-
-
-def check_branch_point(events: Sequence[JournalEvent], at: int) -> None:
-    """Raise `BranchError` unless every call has a result after event number `at`.
-
-    A model refuses a conversation with open calls, and a gate's state amid one is nobody's.
-    """
-    session, last = visible(events[0].session), len(events)
-    if not 1 <= at <= last:
-        raise BranchError(
-            f"Session '{session}' has events 1 to {last}, not {at}. Choose one of them.",
-            nearest=(1 if at < 1 else _points(events)[-1],),
-        )
-    points = _points(events)
-    if at in points:
-        return
-    [*_, before] = (point for point in points if point < at)
-    after = next((point for point in points if point > at), None)
-    nearest = (before,) if after is None else (before, after)
-    calls = ", ".join(
-        f"{visible(call.tool)} (call {visible(call.call_id)})" for call in _open(events[:at])
-    )
-    raise BranchError(
-        f"Session '{session}' cannot be branched at event {at}: no result there yet of {calls}. "
-        f"The nearest events where it can be are {' and '.join(map(str, nearest))}.",
-        nearest=nearest,
-    )
-
-
-def _points(events: Iterable[JournalEvent]) -> list[int]:
-    """The numbers of the events after which no call is open; the first is always one."""
-    points: list[int] = []
-    unanswered: dict[str, CallRecord] = {}
-    for event in events:
-        _follow(unanswered, event)
-        if not unanswered:
-            points.append(event.seq)
-    return points
-
-
-def _open(events: Iterable[JournalEvent]) -> list[CallRecord]:
-    unanswered: dict[str, CallRecord] = {}
-    for event in events:
-        _follow(unanswered, event)
-    return list(unanswered.values())
-
-
-def _follow(unanswered: dict[str, CallRecord], event: JournalEvent) -> None:
-    match event.body:
-        case MessageAdded(role="assistant", calls=calls):
-            unanswered.clear()
-            unanswered.update({call.call_id: call for call in calls})
-        case MessageAdded(role="tool", call_id=str(call_id)):
-            unanswered.pop(call_id, None)
-        case _:
-            pass
-
-
-def copied(events: Iterable[JournalEvent], state: SessionState) -> list[EventBody]:
-    """The messages in `events` for a record of their own: texts in full, and how each call ended.
-
-    `state` is the fold of `events`.
-    """
-    outputs: dict[str, str] = {}
-    messages: list[EventBody] = []
-    for event in events:
-        match event.body:
-            case CallResult(call_id=call_id, output=output):
-                outputs[call_id] = output
-            case MessageAdded(role="tool", call_id=str(call_id)) as body:
-                text = outputs.get(call_id, "") if body.text is None else body.text
-                ended = _ENDS.get(_status(state, call_id), "skipped")
-                messages.append(body.model_copy(update={"text": text, "ended": ended}))
-            case MessageAdded() as body:
-                messages.append(body)
-            case _:
-                pass
-    return messages

@@ -49,6 +49,20 @@ def dispatch(args: argparse.Namespace) -> int:
             from .history import list_sessions
 
             return list_sessions(database(args), limit=args.limit or 50, out=sys.stdout, err=sys.stderr)
+        case "backtest":
+            from .backtest import Chosen
+            from .backtest import run as backtest
+
+            chosen = Chosen(args.session or (), args.since, args.messages or (), args.at)
+            return backtest(
+                args.files,
+                database(args),
+                chosen,
+                out=sys.stdout,
+                err=sys.stderr,
+                active=args.active,
+                json=bool(args.json),
+            )
         case "replay":
             from .replay import replay
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import glob
+import io
 import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TextIO
 
@@ -19,8 +21,8 @@ from ...engine.history.queries import open_reader
 from ...engine.history.rebuild import rebuild
 from ...engine.history.redaction import Redaction
 from ...engine.history.signing import fingerprint, public_key
-from ...engine.history.times import to_ms
-from ...engine.history.verify import ChainCheck, check_chain, check_file, verify_journal
+from ...engine.history.times import from_ms, to_ms
+from ...engine.history.verify import ChainCheck, check_file, verify_journal, verify_session
 from ...engine.text import visible
 from ..ages import age
 from . import BAD_INPUT, operator
@@ -78,7 +80,7 @@ def _verify(args: argparse.Namespace, database: Path, out: TextIO) -> int:
         found = _Findings(
             tuple(verify_journal(database)), tuple(stubs(database)), check_file(database).missing
         )
-    known = public_key(_key(args))
+    known = public_key(_key(args)) if found.stubs else None
     if args.json:
         print(json.dumps(_as_json(found, known), indent=2), file=out)
     else:
@@ -89,11 +91,10 @@ def _verify(args: argparse.Namespace, database: Path, out: TextIO) -> int:
 
 def _named(names: list[str], database: Path) -> Iterator[ChainCheck]:
     for name in names:
-        if Path(name).is_file():
+        if os.path.isfile(name):  # unlike `Path`'s, also for what is too long for a file's name
             yield read_export(Path(name)).check
-            continue
-        session = open_reader(database).session(name)
-        yield check_chain(session.id, linked_events(database, session.id), expected=session.events)
+        else:
+            yield verify_session(database, open_reader(database).session(name).id)
 
 
 def _lines(found: _Findings, known: bytes | None) -> Iterator[str]:
@@ -103,20 +104,22 @@ def _lines(found: _Findings, known: bytes | None) -> Iterator[str]:
         if check.fault is not None:
             yield f"✗ {name}  {visible(check.fault.message)}"
             continue
-        masked = f", {check.masked} of them masked" if check.masked else ""
+        imported = ", imported" if check.imported else ""
+        masked = f", {check.masked} masked" if check.masked else ""
         head = check.head.hex()[:16] if check.head else "none"
-        yield f"✓ {name}  {_count(check.events, 'event')}{masked}, last hash {head}"
+        yield f"✓ {name}  {_count(check.events, 'event')}{imported}{masked}, hash {head}"
     for stub in found.stubs:
         what = stub.stub
-        when = datetime.fromtimestamp(what.at / 1000, UTC).date()
-        who = "here" if stub.key == known else f"with the key {fingerprint(stub.key)}"
-        if stub.good:
-            yield (
-                f"- {visible(what.session)}  {_count(what.events, 'event')}, pruned {when} "
-                f"by {visible(what.by)}, signed {who}"
-            )
-        else:
+        if not stub.good:
             yield f"✗ {visible(what.session)}  the stub that pruning left was changed"
+            continue
+        own = ", signed here" if stub.key == known else ""
+        yield (
+            f"- {visible(what.session)}  {_count(what.events, 'event')}, pruned {_day(what.at)} "
+            f"by {visible(what.by)}{own}"
+        )
+        if not own:
+            yield f"    signed with another key: {fingerprint(stub.key)}"
     if found.missing > 0:
         were = "is" if found.missing == 1 else "are"
         yield f"✗ {_count(found.missing, 'event')} of sessions that are not in the file {were} missing"
@@ -136,6 +139,7 @@ def _as_json(found: _Findings, known: bytes | None) -> dict[str, object]:
             {
                 "session": check.session,
                 "events": check.events,
+                "imported": check.imported,
                 "masked": check.masked,
                 "head": check.head.hex() if check.head else None,
                 "fault": None
@@ -184,20 +188,51 @@ def _export(args: argparse.Namespace, database: Path, out: TextIO, err: TextIO) 
             shown = events if args.unmasked else map(redaction.event, events)
             lines = iter([json.dumps(message_log(shown), indent=2, ensure_ascii=False)])
     if args.out is None:
-        for line in lines:
-            print(line, file=out)
+        _print(lines, out)
         return 0
-    handle = os.open(args.out, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
-    with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-        file.writelines(f"{line}\n" for line in lines)
+    _save(lines, args.out.expanduser(), database)
     print(f"Exported {visible(session.id)} to {visible(str(args.out))}", file=err)
     return 0
+
+
+def _print(lines: Iterator[str], out: TextIO) -> None:
+    """Lines as they are, in UTF-8, for a file or a pipe; without anything a terminal would obey."""
+    if out.isatty():
+        for line in lines:
+            print(visible(line, keep_newlines=True), file=out)
+        return
+    if isinstance(out, io.TextIOWrapper):
+        out.reconfigure(encoding="utf-8", newline="\n")
+    for line in lines:
+        print(line, file=out)
+
+
+def _save(lines: Iterator[str], path: Path, database: Path) -> None:
+    """Put lines into a file that only its owner reads: whole, or what was there stays."""
+    if path.exists() and database.exists() and path.samefile(database):
+        raise ValueError(f"'{path}' is the journal itself; choose another file")
+    beside = path.with_name(f"{path.name}.{os.getpid()}.part")
+    target = path if path.exists() and not path.is_file() else beside  # a device or a pipe stays one
+    try:
+        handle = os.open(target, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{line}\n" for line in lines)
+        if target is beside:
+            beside.replace(path)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise ValueError(
+            f"Cannot write '{path}': {error.strerror}. Check the free space and the permissions."
+        ) from error
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def _import(args: argparse.Namespace, database: Path, out: TextIO) -> int:
     export = read_export(args.file)
     import_session(export, database)
-    masked = f", {export.check.masked} of them masked" if export.check.masked else ""
+    masked = f", {export.check.masked} masked" if export.check.masked else ""
     count = _count(export.check.events, "event")
     print(f"Imported {visible(export.session)}: {count}{masked}, its chain whole.", file=out)
     return 0
@@ -212,7 +247,7 @@ def _prune(args: argparse.Namespace, database: Path, out: TextIO) -> int:
     now = datetime.now(UTC)
     done = prune(
         database,
-        before=to_ms(now - age(args.older_than)),
+        before=to_ms(now) - _old_enough(args.older_than) // timedelta(milliseconds=1),
         by=operator(args),
         at=to_ms(now),
         key=_key(args),
@@ -221,19 +256,39 @@ def _prune(args: argparse.Namespace, database: Path, out: TextIO) -> int:
     events = sum(stub.events for stub in done.pruned)
     would = "Would prune" if args.dry_run else "Pruned"
     for stub in done.pruned:
-        last = datetime.fromtimestamp(stub.updated / 1000, UTC).date()
-        print(f"  {visible(stub.session)}  {_count(stub.events, 'event')}, last on {last}", file=out)
+        what = f"{_count(stub.events, 'event')}, last on {_day(stub.updated)}"
+        print(f"  {visible(stub.session)}  {what}", file=out)
     for check in done.kept:
         why = check.fault.message if check.fault else "it has no events"
-        print(f"✗ {visible(check.session)} was kept as evidence: {visible(why)}", file=out)
+        print(f"✗ {visible(check.session)}  kept as evidence:\n    {visible(why)}", file=out)
     print(f"{would} {_count(len(done.pruned), 'session')}, {_count(events, 'event')}.", file=out)
+    if done.lingers:
+        print("  Somebody reads the journal: what was removed is overwritten when they stop", file=out)
+        print("  and a console or another prune opens it again.", file=out)
+    copies = sorted(database.parent.glob(f"{glob.escape(database.name)}.*.bak"))
+    for copy in copies if done.pruned else []:
+        print(f"  A copy from before an upgrade may still have them:\n  {visible(str(copy))}", file=out)
     return BROKEN if done.kept else 0
+
+
+def _old_enough(text: str) -> timedelta:
+    """An age for what cannot be undone: `3m` might be meant as months. Raises `ValueError`."""
+    length = age(text)
+    if text.strip().lower().endswith(("s", "m")):
+        raise ValueError(f"say the age in hours, days or weeks: 36h, 90d, 12w; found '{text}'")
+    return length
+
+
+def _day(ms: int) -> str:
+    return from_ms(ms).date().isoformat()
 
 
 def _rebuild(database: Path, out: TextIO) -> int:
     done = rebuild(database)
     for session in done.mended:
         print(f"  {visible(session)}  had a line that its events do not make", file=out)
+    if done.decisions:
+        print("  the list of decisions was not what the events make", file=out)
     were = f"{len(done.mended)} mended" if done.mended else "all were right"
     print(f"Rebuilt the lines of {_count(done.sessions, 'session')}: {were}.", file=out)
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -21,12 +22,18 @@ def resume(args: argparse.Namespace, database: Path, operator: str) -> int:
     headless = bool(args.headless)
     if not headless and not in_terminal():
         return needs_terminal("resume", "use --headless --answer approve|deny to run without one")
-    if headless and args.task is None:
-        print("interlock resume: without a screen a task is needed: what is it to do?", file=sys.stderr)
+    if headless and args.task is None and args.at is not None:
+        print(
+            "interlock resume: a new session has nothing open to go on with, so without a screen it "
+            "needs a task: what is it to do?",
+            file=sys.stderr,
+        )
         return BAD_INPUT
     if headless and args.answer is None:
         # Nobody can be asked, and nobody said what to answer: the safe answer.
         args.answer = "deny"
+    # What interlock.toml says is for agents that leave their limit open; a record has settled that.
+    limited = "max_cost" in args.typed or "INTERLOCK_MAX_COST" in os.environ
     try:
         # Before anything is opened for writing: a misspelt id is the likeliest mistake.
         session = open_reader(database).session(args.session).id
@@ -39,6 +46,8 @@ def resume(args: argparse.Namespace, database: Path, operator: str) -> int:
                 at=args.at,
                 nets="changed" if args.changed_nets else "recorded",
                 task=args.task,
+                must_go_on=headless and args.task is None,
+                max_cost=args.max_cost if limited else None,
             )
 
         return host(args, database, operator, start, headless=headless)

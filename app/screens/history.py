@@ -23,7 +23,7 @@ from ...engine.text import visible
 from ..history_source import HistorySource
 from ..messages import ContinueChosen, HubMoved
 from ..moments import day_and_time, length
-from ..session_table import Column, columns, heading, look, row
+from ..session_table import Column, columns, heading, look, origin, row
 from ..widgets.bars import KeyBar
 from ..widgets.blocks import GUTTER, Block, BlockList
 from .replay import ReplayScreen
@@ -36,8 +36,8 @@ EMPTY = (
 
 def matches(session: SessionSummary, words: str) -> bool:
     """Whether every word of a filter occurs in what the table knows of the session, in any case."""
-    known = (session.id, session.agent, session.model, session.mode, session.status, look(session).word)
-    text = " ".join(known).casefold()
+    said = (session.agent, session.model, session.mode, session.status, look(session).word)
+    text = " ".join((session.id, *said, origin(session))).casefold()
     return all(word in text for word in words.casefold().split())
 
 
@@ -64,6 +64,13 @@ class HistoryScreen(Screen[None]):
             "continue",
             id="history.continue",
             tooltip="Go on with this session under its nets as they were left",
+        ),
+        Binding(
+            "v",
+            "app.decisions",
+            "decisions",
+            id="history.decisions",
+            tooltip="All decisions of all sessions",
         ),
         Binding("f5", "reload", "reload", id="history.reload", tooltip="Read the sessions again"),
         Binding("escape", "leave", "back", id="history.back", tooltip="Clear the filter, or go back"),
@@ -297,6 +304,9 @@ def _detail(session: SessionSummary, zone: tzinfo | None) -> Content:
         (f", {length(session.updated - session.opened)} long, {session.events} events, ", "$text-muted"),
         (f"{session.calls} calls, {session.blocked} blocked, {session.waiting} waiting", "$text-muted"),
     ]
+    if session.parent:
+        at = "" if session.parent_seq is None else f" at event {session.parent_seq}"
+        parts.append((f"\n{origin(session)}{at}", "$text-muted"))
     if session.error:
         parts.append((f"\n✗ {visible(session.error)}", "$text-error"))
     return Content.assemble(*parts)

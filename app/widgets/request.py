@@ -13,7 +13,7 @@ from datetime import datetime
 from textual.content import Content
 
 from ...engine.history.state import ApprovalState, NetState, SessionState
-from ..text import ago, clip, place, seconds_between, shown, shown_lines, wrap_all
+from ..text import ago, clip, place, quoted, seconds_between, shown, shown_lines, wrap_all
 from .inputs import cap_for, folded, lay_out
 from .markings import Prospect, places_line, prospects
 
@@ -47,8 +47,10 @@ def request_text(
 
     `session` is the one whose nets ask; `speaker` the one that made the call, if that is a subagent's.
     """
+    maker = speaker if request.via else speaker or session
+    label = "" if maker is None else maker.labels.get(request.called, "")
     speaker = speaker or session
-    above = [_heading("WHAT WILL RUN"), *_unclear(request, width), *_what(request, width)]
+    above = [_heading("WHAT WILL RUN"), *_unclear(request, width), *_what(request, label, width)]
     layout = lay_out(request.input, width - INDENT)
     below = _below(request, session, speaker, now, width, airy=True)
     if len(above) + layout.height + len(below) > height or request.preview:
@@ -95,7 +97,8 @@ def _unclear(request: ApprovalState, width: int) -> list[Content]:
     return [Content.assemble("  ", (row, "bold $text-error")) for row in wrap_all([text], width - 2)]
 
 
-def _what(request: ApprovalState, width: int) -> list[Content]:
+def _what(request: ApprovalState, label: str, width: int) -> list[Content]:
+    """What is called and what it is taken for; then, muted, the tool's label if it has one."""
     called = shown(request.called)
     effects = [shown(name) for name in request.names if name != request.called] or [called]
     line = Content.assemble(
@@ -103,10 +106,14 @@ def _what(request: ApprovalState, width: int) -> list[Content]:
     )
     if effects == [called]:
         line = Content.assemble("  ", (called, "bold $text-warning"))
+    beside = Content.styled(f"  {quoted(label)}" if label else "", MUTED)
+    if line.cell_length + beside.cell_length <= width:
+        return [Content.assemble(line, beside)]
+    below = [beside.truncate(width, ellipsis=True)] if label else []
     if line.cell_length <= width:
-        return [line]
+        return [line, *below]
     names = wrap_all([f"{called} → {', '.join(effects)}"], width - 2)
-    return [Content.assemble("  ", (row, "bold $text-warning")) for row in names]
+    return [*(Content.assemble("  ", (row, "bold $text-warning")) for row in names), *below]
 
 
 def _changes(request: ApprovalState, width: int) -> list[Content]:

@@ -5,12 +5,13 @@ Only entries that can still change are built again; those before them keep their
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 
 from textual.content import Content
 
-from ...engine.history.state import CallState, SessionState, TranscriptEntry
+from ...engine.history.state import CallState, QueuedState, SessionState, TranscriptEntry
 from ..flow import Flow
 from ..symbols import call_look
 from ..text import (
@@ -20,6 +21,7 @@ from ..text import (
     glance,
     pad,
     place,
+    quoted,
     seconds_between,
     shown,
     shown_lines,
@@ -64,10 +66,10 @@ class Transcript(BlockList):
             self.show([])
         kept = self._settled
         fresh = [
-            entry_block(f"{index}", entry, state.agent, flow, now)
+            entry_block(f"{index}", entry, state.agent, flow, now, state.labels)
             for index, entry in enumerate(state.transcript[kept:], kept)
         ]
-        fresh += tail_blocks(state, flow, now)
+        fresh += [*tail_blocks(state, flow, now), *queued_blocks(state)]
         self.show(fresh, keep=kept)
         self._settled = _first_unsettled(state.transcript, kept)
 
@@ -107,6 +109,26 @@ def tail_blocks(state: SessionState, flow: Flow, now: datetime) -> list[Block]:
     return blocks
 
 
+def queued_blocks(state: SessionState) -> list[Block]:
+    """What people said and the agent has not taken up yet, in the order in which it will."""
+    column = label_column(state.agent)
+    waiting = sorted(state.queued, key=lambda queued: queued.mode != "steer")
+    return [
+        Block(f"queued {queued.id}", queued.id, partial(_queued, queued, column=column))
+        for queued in waiting
+    ]
+
+
+def _queued(queued: QueuedState, width: int, column: int) -> list[Content]:
+    """The head of a message, and what it waits for."""
+    rows = [
+        Content.styled(row.plain, MUTED)
+        for row in _message(queued.by or "user", queued.text[: width * HEAD_LINES], MUTED, width, column)
+    ]
+    until = "the next step" if queued.mode == "steer" else "the turn's end"
+    return [*rows[: 1 + HEAD_LINES], *_note(f"queued: waits for {until}", width)]
+
+
 def _awaits_model(state: SessionState, flow: Flow) -> bool:
     """Whether the next thing that happens is up to the model."""
     if state.status != "running" or flow.said:
@@ -119,10 +141,18 @@ def _thinking(model: str, waited: str, width: int) -> list[Content]:
     return [Content(""), spread(line, Content.styled(waited, MUTED), width)]
 
 
-def entry_block(key: str, entry: TranscriptEntry, agent: str, flow: Flow, now: datetime) -> Block:
-    """The block of one entry."""
-    if entry.call is not None:
-        return call_block(key, entry.call, flow, now)
+def entry_block(
+    key: str,
+    entry: TranscriptEntry,
+    agent: str,
+    flow: Flow,
+    now: datetime,
+    labels: Mapping[str, str] | None = None,
+) -> Block:
+    """The block of one entry; `labels` are those of the session's tools, by the tools' names."""
+    if (call := entry.call) is not None:
+        # A subagent's tool of that name may be another one.
+        return call_block(key, call, flow, now, "" if call.via else (labels or {}).get(call.tool, ""))
     text = entry.text or ""
     if entry.kind == "note":
         return Block(key, text, lambda width: _note(text, width))
@@ -189,27 +219,34 @@ def _failure(error: str, width: int) -> list[Content]:
     ]
 
 
-def call_block(key: str, call: CallState, flow: Flow, now: datetime) -> Block:
-    """A call: what it was, how it stands, and the head of what it gave."""
+def call_block(key: str, call: CallState, flow: Flow, now: datetime, label: str = "") -> Block:
+    """A call: what it was, how it stands, and the head of what it gave; `label` is its tool's."""
     last = flow.last_lines(call.call_id, TAIL_LINES) if call.status == "running" else ()
     waited = age(seconds_between(call.at, now)) if call.status in ("waiting", "running") else ""
     heard = flow.heard.get(call.call_id)
     quiet = age(seconds_between(heard, now)) if last and heard is not None else ""
-    stamp = (call.status, call.outcome, call.reason, call.names, call.approved_by, waited, last, quiet)
+    decided = (call.outcome, call.reason, call.names, call.approved_by)
     return Block(
         key,
-        stamp,
-        lambda width: call_lines(call, width, waited=waited, last=last, quiet=quiet),
+        (call.status, decided, label, waited, last, quiet),
+        lambda width: call_lines(call, width, label=label, waited=waited, last=last, quiet=quiet),
         height=lambda width: 1 + len(_reasons(call, width)) + len(last) + _output_height(call, width),
     )
 
 
 def call_lines(
-    call: CallState, width: int, *, waited: str = "", last: Sequence[str] = (), quiet: str = ""
+    call: CallState,
+    width: int,
+    *,
+    label: str = "",
+    waited: str = "",
+    last: Sequence[str] = (),
+    quiet: str = "",
 ) -> list[Content]:
     """The lines of one call: a head with its state, then reason, output's head or last lines.
 
-    `quiet` is how long ago a running tool printed the `last` of them.
+    `label` stands beside the tool's name, never in its place. `quiet` is how long ago a running tool
+    printed the `last` of them.
     """
     look = call_look(call)
     name = shown(call.names[0]) if call.names else shown(call.tool)
@@ -220,6 +257,7 @@ def call_lines(
         (f"{shown(call.via)} ▸ " if call.via else "", MUTED),
         (name, weight + "$foreground"),
         (called, MUTED),
+        (f"  {quoted(label)}" if label else "", MUTED),
         (f"  {glance(call.input)}", MUTED),
     )
     lines = [spread(left, _standing(call, waited), width)]

@@ -4,13 +4,14 @@ Importing this never imports litellm; a `LitellmModel` does, when it is first us
 """
 
 from .abort import AbortSignal
-from .agent import Agent
+from .agent import Agent, AgentSettings
 from .compaction import KEEP_LAST, prompt_of
 from .decisions import Allow, Decision, Deny, Override
 from .errors import (
     AgentError,
     AgentRuntimeError,
     CompactionError,
+    CostLimitError,
     DuplicateToolError,
     InvalidModelUrlError,
     ModelError,
@@ -60,7 +61,18 @@ from .messages import (
     ToolMessage,
     UserMessage,
 )
-from .model import CallChunk, Chunk, Finish, Model, ModelRequest, ReasoningChunk, TextChunk, ToolSpec
+from .model import (
+    CallChunk,
+    Chunk,
+    Finish,
+    Model,
+    ModelRequest,
+    PricedModel,
+    Purpose,
+    ReasoningChunk,
+    TextChunk,
+    ToolSpec,
+)
 from .runtime import (
     ExecResult,
     FakeCall,
@@ -84,6 +96,7 @@ from .tools import (
     ReadTool,
     WebFetchTool,
     WriteTool,
+    create_bash_tool,
     create_web_fetch_tool,
     preview_of,
     private_addresses_refused,
@@ -97,6 +110,7 @@ __all__ = [
     "Agent",
     "AgentError",
     "AgentRuntimeError",
+    "AgentSettings",
     "Allow",
     "AssistantMessage",
     "BashTool",
@@ -107,6 +121,7 @@ __all__ = [
     "CompactedEvent",
     "CompactionError",
     "CompactionStart",
+    "CostLimitError",
     "Decision",
     "Deny",
     "DuplicateToolError",
@@ -141,7 +156,9 @@ __all__ = [
     "ModelRequest",
     "ModelTool",
     "Override",
+    "PricedModel",
     "ProposedCall",
+    "Purpose",
     "ReadTool",
     "ReasoningChunk",
     "ReasoningDelta",
@@ -186,6 +203,7 @@ __all__ = [
     "VercelSandboxRuntime",
     "WebFetchTool",
     "WriteTool",
+    "create_bash_tool",
     "create_web_fetch_tool",
     "define_tool",
     "loop",

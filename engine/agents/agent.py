@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from typing import get_args
+from typing import TypedDict, Unpack, get_args
 from uuid import uuid4
 
 from .errors import SessionExistsError, SessionNotFoundError
@@ -17,18 +18,38 @@ from .runtime.base import Runtime
 from .runtime.local import LocalRuntime
 from .session import Session
 from .session_config import SessionConfig, Spawn
+from .spending import Spending, check_limit
 from .store import InMemorySessionStore, SessionStore
 from .subagents import Children, OwnChildren
+from .supervised import Above, SupervisedChildren
 from .tool import Tool, tool_table
+
+
+class AgentSettings(TypedDict, total=False):
+    """What an `Agent` is made of besides its model, by the names of its parameters."""
+
+    system_prompt: str | None
+    tools: Sequence[Tool]
+    runtime: Runtime | None
+    store: SessionStore | None
+    max_steps: int
+    max_cost: float | None
+    send_mode: SendMode
+    follow_up: FollowUp
+    gate: object
+    hooks: Hooks | Sequence[Hooks] | None
+    name: str
 
 
 class Agent:
     """Model, tools, runtime, store and settings (A-1).
 
     A model given by name is one of litellm's (`openai://gpt-4o`). `max_steps` counts model calls of a
-    run. `gate` is asked about every call (see `as_call_gate` for what it may be). A manager's state is
-    then shared by the agent's sessions; what `create_gate` returns, or a function that makes a gate,
-    gives each session its own. `hooks` take part in every call, of tools and of the model.
+    run. `max_cost` is what a session may cost in US dollars, from its first event on and with its
+    subagents: once it has, no model is called any more and the run fails with `CostLimitError`. `gate` is
+    asked about every call (see `as_call_gate` for what it may be). A manager's state is then shared by
+    the agent's sessions; what `create_gate` returns, or a function that makes a gate, gives each session
+    its own. `hooks` take part in every call, of tools and of the model.
 
     Raises `DuplicateToolError` (A-61), `TypeError` for what is no tool, `ValueError` for other settings.
     """
@@ -42,14 +63,16 @@ class Agent:
         runtime: Runtime | None = None,
         store: SessionStore | None = None,
         max_steps: int = 100,
+        max_cost: float | None = None,
         send_mode: SendMode = "steer",
         follow_up: FollowUp = "one",
         gate: object = None,
-        hooks: Hooks | Sequence[Hooks] = (),
+        hooks: Hooks | Sequence[Hooks] | None = None,
         name: str = "agent",
     ) -> None:
         if max_steps < 1:
             raise ValueError(f"max_steps must be at least 1, got {max_steps}")
+        check_limit(max_cost)
         self.model = as_model(model)
         self.name = name
         self.system_prompt = system_prompt
@@ -57,14 +80,55 @@ class Agent:
         self.runtime = LocalRuntime() if runtime is None else runtime
         self.store = InMemorySessionStore() if store is None else store
         self.max_steps = max_steps
+        self.max_cost = max_cost
         self.send_mode: SendMode = _mode(send_mode)
         self.follow_up: FollowUp = follow_up
         self._gate = gate
         self._hooks = HookChain(hooks)
+        self._above: Above | None = None
 
     @property
     def tools(self) -> tuple[Tool, ...]:
         return tuple(self._table.values())
+
+    @property
+    def gate(self) -> object:
+        """The gate as it was given, `None` without one."""
+        return self._gate
+
+    @property
+    def hooks(self) -> tuple[Hooks, ...]:
+        """Its own hooks, in their order."""
+        return self._hooks.own
+
+    def replaced(self, *, model: str | Model | None = None, **changes: Unpack[AgentSettings]) -> Agent:
+        """A copy with other settings; those not named stay as they are, and so does this agent.
+
+        Raises what making an agent raises.
+        """
+        settings: AgentSettings = {
+            "system_prompt": self.system_prompt,
+            "tools": self.tools,
+            "runtime": self.runtime,
+            "store": self.store,
+            "max_steps": self.max_steps,
+            "max_cost": self.max_cost,
+            "send_mode": self.send_mode,
+            "follow_up": self.follow_up,
+            "gate": self.gate,
+            "hooks": self.hooks,
+            "name": self.name,
+        }
+        settings.update(changes)
+        agent = copy.copy(self)  # what a subclass adds comes along
+        Agent.__init__(agent, self.model if model is None else model, **settings)
+        return agent
+
+    def below(self, above: Above) -> Agent:
+        """The same agent for a session that another one starts, whose hooks and limit then hold too."""
+        agent = copy.copy(self)
+        agent._above = above
+        return agent
 
     async def create_session(
         self,
@@ -77,12 +141,15 @@ class Agent:
         spawn: Spawn | None = None,
         children: Children | None = None,
         exist_ok: bool = False,
+        spent: float | None = None,
     ) -> Session:
         """A new session; without `id` it gets a fresh one (A-2, A-3).
 
         `gate`, `store`, `runtime` and `spawn` replace the agent's; `children` makes its subagents'
-        sessions. Raises `SessionExistsError` when the store already holds `id`; with `exist_ok` the
-        conversation goes on (A-4). Raises `TypeError` for what is no gate.
+        sessions. `spent` is what the session has cost before, in US dollars; a conversation that goes on
+        under `max_cost` needs it. Raises `SessionExistsError` when the store already holds `id`; with
+        `exist_ok` the conversation goes on (A-4). Raises `TypeError` for what is no gate, and
+        `CostLimitError` when nobody knows the price of the model that `max_cost` is to bound.
         """
         session_id = id or str(uuid4())
         kept = self.store if store is None else store
@@ -93,7 +160,10 @@ class Agent:
                     f"Session already exists: {session_id}; resume it, or choose another id"
                 )
             history = await kept.load(session_id)
-        return self._session(session_id, history, send_mode, gate, kept, runtime, spawn, children)
+        spending = await self._spending(session_id, history, spent)
+        return self._session(
+            session_id, history, send_mode, gate, kept, runtime, spawn, children, spending
+        )
 
     async def resume_session(
         self,
@@ -105,13 +175,33 @@ class Agent:
         runtime: Runtime | None = None,
         spawn: Spawn | None = None,
         children: Children | None = None,
+        spent: float | None = None,
     ) -> Session:
-        """A session that goes on from the store. Raises `SessionNotFoundError` (A-5, A-6)."""
+        """A session that goes on from the store. Raises `SessionNotFoundError` (A-5, A-6).
+
+        See `create_session` for `spent` and what else is raised.
+        """
         kept = self.store if store is None else store
         history = await kept.load(id)
         if not history and not await kept.exists(id):
             raise SessionNotFoundError(f"Session not found: {id}")
-        return self._session(id, history, send_mode, gate, kept, runtime, spawn, children)
+        spending = await self._spending(id, history, spent)
+        return self._session(id, history, send_mode, gate, kept, runtime, spawn, children, spending)
+
+    async def _spending(
+        self, session_id: str, history: Sequence[Message], spent: float | None
+    ) -> Spending:
+        """The session's meter; it can keep its limit, as it knows a price and what was spent before."""
+        if self.max_cost is not None and history and spent is None:
+            raise ValueError(
+                f"max_cost: nothing here says what session '{session_id}' has cost so far; "
+                "give that as spent=, in US dollars"
+            )
+        above = None if self._above is None else self._above.spending
+        spending = Spending(self.name, self.max_cost, spent or 0.0, above)
+        if (unkept := await spending.unknown_price(self.model)) is not None:
+            raise unkept
+        return spending
 
     def _session(
         self,
@@ -123,23 +213,27 @@ class Agent:
         runtime: Runtime | None,
         spawn: Spawn | None,
         children: Children | None,
+        spending: Spending,
     ) -> Session:
         gate = self._gate if gate is None else gate
         asked = None if gate is None else as_call_gate(gate)
         runtime = self.runtime if runtime is None else runtime
+        hooks = self._hooks if self._above is None else self._hooks.below(self._above.hooks)
+        children = children or OwnChildren(session_id, asked, store, runtime, spawn)
         config = SessionConfig(
             model=self.model,
             runtime=runtime,
             store=store,
             tools=self._table,
             gate=asked,
-            hooks=self._hooks,
+            hooks=hooks,
             system_prompt=self.system_prompt,
             max_steps=self.max_steps,
             send_mode=self.send_mode if send_mode is None else _mode(send_mode),
             follow_up=self.follow_up,
             spawn=spawn,
-            children=children or OwnChildren(session_id, asked, store, runtime, spawn),
+            children=SupervisedChildren(children, Above(hooks, spending)),
+            spending=spending,
         )
         return Session(session_id, config, history)
 

@@ -6,7 +6,7 @@ import logging
 from asyncio import CancelledError
 from contextlib import aclosing
 
-from .abort import AbortSignal
+from .abort import AbortSignal, unless_aborted
 from .compaction import Plan, plan, summary_request
 from .conversation import Conversation
 from .errors import CompactionError, ModelError, describe
@@ -19,7 +19,8 @@ from .events import (
     StepStart,
 )
 from .messages import SummaryMessage, open_calls
-from .model import Finish, Model, TextChunk
+from .model import Finish, TextChunk
+from .session_config import SessionConfig
 from .streaming import stream_chunks
 
 log = logging.getLogger(__name__)
@@ -45,7 +46,8 @@ def planned(conversation: Conversation, keep_last: int) -> Plan | None:
 class Compaction:
     """One compaction of a session, which a session handles like a run: it is busy meanwhile.
 
-    Until the summary is stored nothing has changed. `failure` is always `None`: what goes wrong is told
+    Its request passes the `before_model_call` hooks and counts as any other model call does. Until the
+    summary is stored nothing has changed. `failure` is always `None`: what goes wrong is told
     by `outcome` to whom asked for the compaction, and the session goes on.
     """
 
@@ -55,7 +57,7 @@ class Compaction:
     def __init__(
         self,
         conversation: Conversation,
-        model: Model,
+        config: SessionConfig,
         planned: Plan,
         instructions: str | None,
         by: str | None,
@@ -63,14 +65,14 @@ class Compaction:
         self.signal = AbortSignal()
         self.over = False
         self._conversation = conversation
-        self._model = model
+        self._config = config
         self._plan = planned
         self._instructions = instructions
         self._by = by
         self._summary: SummaryMessage | None = None
         self._error: BaseException | None = None
         self._undelivered: tuple[str, ...] = ()
-        self.signal.on_abort(self._stop)
+        self.signal.on_abort(self.stop)
 
     def outcome(self) -> SummaryMessage:
         """The summary. Raises `CompactionError`, or what listeners raised after it was stored."""
@@ -118,12 +120,20 @@ class Compaction:
         await self._conversation.tell_rest(self._tell, undelivered)
 
     async def _sum_up(self) -> SummaryMessage | None:
-        """What the model makes of it; `None` when it was aborted. Raises what the model raises."""
-        conversation, model = self._conversation, self._model
+        """What the model makes of it; `None` when it was aborted. Raises what model and hooks raise."""
+        conversation, config, model = self._conversation, self._config, self._config.model
+        problem = None if config.spending is None else await config.spending.problem(model)
+        if problem is not None:
+            raise problem
         request = summary_request(self._plan, self._instructions, conversation.id)
         text = ""
         finish: Finish | None = None
         await conversation.listeners.emit(StepStart(number=1))
+        if config.hooks:
+            asked = await unless_aborted(self.signal, config.hooks.before_model_call(request))
+            if asked is None:
+                return None
+            request = asked
         async with aclosing(stream_chunks(model, request, self.signal)) as chunks:
             async for chunk in chunks:
                 match chunk:
@@ -131,6 +141,8 @@ class Compaction:
                         text += chunk.text
                     case Finish():
                         finish = chunk
+                        if config.spending is not None:
+                            config.spending.add(model, finish)
                     case _:
                         pass
         if finish is not None:
@@ -154,6 +166,6 @@ class Compaction:
                 log.exception("After session '%s' was compacted", self._conversation.id)
             self._error = self._error or error
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
         if not self.over:
             self._undelivered += self._conversation.hand_back_waiting()

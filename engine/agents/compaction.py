@@ -97,7 +97,10 @@ def summary_request(planned: Plan, instructions: str | None, session_id: str) ->
         parts.append(f"The operator adds: {instructions}")
     parts.append(f"<conversation>\n{lines}\n</conversation>")
     return ModelRequest(
-        messages=(UserMessage(text="\n\n".join(parts)),), system_prompt=SUMMARISER, session_id=session_id
+        messages=(UserMessage(text="\n\n".join(parts)),),
+        system_prompt=SUMMARISER,
+        session_id=session_id,
+        purpose="summary",
     )
 
 

@@ -35,6 +35,10 @@ class ModelError(AgentError):
     """A model cannot be called, or its reply makes no sense."""
 
 
+class CostLimitError(AgentError):
+    """A session may call no model any more: it has cost what it may, or its limit could not be kept."""
+
+
 class InvalidModelUrlError(ModelError, ValueError):
     """A model's name or URL cannot be read; the message says what is wrong with it."""
 

@@ -121,6 +121,7 @@ class ToolCallEvent(Frozen):
     """A call that is about to be decided; listeners may deny or override it (A-40).
 
     `args` is what would run. `batch` is every call of this step, `index` this one's place in it (A-51).
+    `session_id` is the session that makes it: hooks are asked about their agent's subagents' calls too.
     """
 
     type: Literal["tool_call"] = "tool_call"
@@ -130,6 +131,7 @@ class ToolCallEvent(Frozen):
     batch: tuple[ProposedCall, ...] = ()
     index: int = 0
     needs_approval: bool = False
+    session_id: str = ""
 
 
 class ToolProgress(Frozen):

@@ -127,7 +127,7 @@ class StepExecution:
         if self.abort.aborted and output.text == OPERATION_ABORTED:
             return
         slot.refuse("The run was aborted before the call's result was looked over")
-        ended = FinishedCall(call.call_id, call.name, call.args, output, seconds)
+        ended = FinishedCall(call.call_id, call.name, call.args, output, seconds, self.session_id)
         try:
             read = await unless_aborted(self.abort, after_call(ended))
         except Exception as error:

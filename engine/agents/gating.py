@@ -103,7 +103,8 @@ def as_call_gate(gate: object) -> CallGate:
 
 
 class Decider:
-    """Decides one call after the other: the gate first, then the hooks, then the `tool_call` listeners.
+    """Decides one call after the other: the gate first, then the hooks, outermost agent's first, then the
+    `tool_call` listeners.
 
     A call that the gate allowed and that will not run is settled as failed, so that nothing stays
     pending in the nets.
@@ -123,12 +124,12 @@ class Decider:
         a hook, a listener or the gate's `settle` raises; a gate that raises while deciding denies.
         """
         if self._gate is None:
-            return await self._choose(event)
+            return await self._choose(event, tool)
         allowed = await self._ask(event, tool, event.args)
         if isinstance(allowed, Deny):
             return allowed
         try:
-            choice = await self._choose(event.model_copy(update={"args": allowed.args}))
+            choice = await self._choose(event.model_copy(update={"args": allowed.args}), tool)
         except asyncio.CancelledError:
             await self.not_run(allowed, why_interrupted())
             raise
@@ -159,10 +160,30 @@ class Decider:
         """Tell the gate that a call it allowed does not run."""
         await self.settle(call, ToolOutput(why, is_error=True), 0.0)
 
-    async def _choose(self, event: ToolCallEvent) -> Decision:
-        """What hooks and then listeners say of a call that the gate allows."""
-        choice = await self._hooks.before_tool_call(event)
-        return await self._listeners.decide(event) if choice is None else choice
+    async def _choose(self, event: ToolCallEvent, tool: Tool) -> Decision:
+        """What hooks and then listeners say of a call that the gate allows.
+
+        Of a subagent's call the hooks of the agents above are asked first, level by level: they may deny
+        it or change its arguments, and leave all else to those below. Listeners are asked where the
+        agent's own hooks decide nothing.
+        """
+        decided: Decision = None
+        for chain in self._hooks.levels:
+            own = chain is self._hooks
+            choice = await chain.before_tool_call(event)
+            if choice is None and own:
+                choice = await self._listeners.decide(event)
+            match choice:
+                case Deny():
+                    return choice
+                case Override(args=args):
+                    problem = None if own else input_problem(tool, args)
+                    if problem is not None:
+                        return Deny(reason=problem)
+                    decided, event = choice, event.model_copy(update={"args": args})
+                case Allow() | None:
+                    pass
+        return decided
 
     async def _ask(
         self, event: ToolCallEvent, tool: Tool, args: Mapping[str, JsonValue]

@@ -3,6 +3,12 @@
 Listeners watch; hooks take part. An agent may have several `Hooks`; they are asked in their order, each
 awaited before the next. A hook that raises, or answers what it may not, ends the run as a listener that
 raises does (A-32): nothing goes on that a hook should have seen and did not.
+
+An agent's hooks around tool calls hold for its subagents' calls too, and come before the subagent's own:
+the gate decides first, then the outermost agent's hooks, then those of each agent below, then listeners.
+A denial is final, whoever gives it; other arguments are what the next one is asked about, and the gate
+again. Of a result each sees what the ones outside have left of it. A hook that raises ends the run that
+made the call.
 """
 
 from __future__ import annotations
@@ -11,12 +17,13 @@ import copy
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar, cast
 
 from pydantic import JsonValue
 
 from .decisions import Decision, Deny, as_decision
 from .events import ToolCallEvent
+from .messages import AssistantMessage, Message, SummaryMessage, ToolMessage, UserMessage
 from .model import ModelRequest
 from .tool import ToolOutput, as_output
 
@@ -25,21 +32,31 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class FinishedCall:
-    """A call whose tool has run, with the arguments it ran on and its own output."""
+    """A call whose tool has run, with the arguments it ran on and its own output.
+
+    `session_id` is the session that made it, which may be a subagent's.
+    """
 
     call_id: str
     name: str
     args: dict[str, JsonValue]
     output: ToolOutput
     seconds: float = 0.0
+    session_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """How a model call shall differ: another system prompt, or only some of the tools, by name."""
+    """How a model call shall differ: another system prompt, some of the tools by name, other messages.
+
+    `None` leaves each as it is. Messages may be left out, added or worded anew, but results stay with
+    their calls: directly after an assistant's message comes one result for each of its calls, and no
+    result comes anywhere else. There is at least one message.
+    """
 
     system_prompt: str | None = None
     tools: Sequence[str] | None = None
+    messages: Sequence[Message] | None = None
 
 
 Hook: TypeAlias = Callable[..., object]
@@ -56,8 +73,10 @@ class Hooks:
     `after_tool_call(FinishedCall)` may give a `ToolOutput` or text for the model to read instead. The
     gate has heard the tool's own result by then, and calls that did not run do not come here.
 
-    `before_model_call(ModelRequest)` may give a `ModelCall`, for this call only. A tool that is left out
-    cannot be called in the reply.
+    `before_model_call(ModelRequest)` may give a `ModelCall`, for this call only: session, store and
+    record keep what was said. A tool that is left out cannot be called in the reply. The request for a
+    summary, by which a session is compacted, comes here too; its `purpose` says so, and it offers no
+    tools, so that `tools` means nothing there.
 
     `before_stop(text)` may give text to go on with, as if a person had queued it; `text` is the reply
     that would end the run. It is not asked when somebody has sent a message or the steps are used up.
@@ -70,21 +89,38 @@ class Hooks:
 
 
 class HookChain:
-    """Several `Hooks` as one."""
+    """Several `Hooks` as one; `outer` are those of the agent that started this one's session."""
 
-    def __init__(self, hooks: Hooks | Sequence[Hooks] = ()) -> None:
+    def __init__(
+        self, hooks: Hooks | Sequence[Hooks] | None = None, outer: HookChain | None = None
+    ) -> None:
         """Raises `TypeError` for what are no hooks."""
-        self._hooks = (hooks,) if isinstance(hooks, Hooks) else tuple(hooks)
+        self._hooks = (hooks,) if isinstance(hooks, Hooks) else tuple(hooks or ())
+        self._outer = outer
         for each in self._hooks:
             if not isinstance(each, Hooks):  # pyright: ignore[reportUnnecessaryIsInstance] - callers are untyped
                 raise TypeError(f"hooks are Hooks, not {type(each).__name__}")
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
-        return bool(self._hooks)
+        """Whether there are any, at any level."""
+        return any(level.own for level in self.levels)
+
+    @property
+    def own(self) -> tuple[Hooks, ...]:
+        """The agent's own, in their order."""
+        return self._hooks
+
+    @property
+    def levels(self) -> tuple[HookChain, ...]:
+        """The chains of all agents above and of this one, outermost first."""
+        return (self,) if self._outer is None else (*self._outer.levels, self)
+
+    def below(self, outer: HookChain) -> HookChain:
+        """The same hooks, for a session that an agent with the hooks `outer` starts."""
+        return HookChain(self._hooks, outer)
 
     async def before_tool_call(self, event: ToolCallEvent) -> Decision:
-        """The first decision; `None` where no hook decides. Raises what a hook raises."""
+        """The first decision of this level; `None` where no hook decides. Raises what a hook raises."""
         for hook in [each.before_tool_call for each in self._hooks]:
             answer = await _ask(hook, lambda: event.model_copy(deep=True))
             if answer is None:
@@ -96,8 +132,8 @@ class HookChain:
         return None
 
     async def after_tool_call(self, call: FinishedCall) -> ToolOutput:
-        """What the model shall read; each hook sees what the one before made of it."""
-        for hook in [each.after_tool_call for each in self._hooks]:
+        """What the model shall read; each hook, of all levels, sees what the one before made of it."""
+        for hook in [each.after_tool_call for level in self.levels for each in level.own]:
             match await _ask(hook, lambda call=call: copy.deepcopy(call)):
                 case None:
                     pass
@@ -116,7 +152,7 @@ class HookChain:
                 case None:
                     pass
                 case ModelCall() as change:
-                    request = _changed(request, change)
+                    request = _changed(request, change, _name_of(hook))
                 case other:
                     raise _wrong("before_model_call", "None or a ModelCall", other)
         return request
@@ -145,16 +181,51 @@ def _wrong(hook: str, expected: str, found: object) -> TypeError:
     return TypeError(f"a {hook} hook must return {expected}, not {type(found).__name__}")
 
 
-def _changed(request: ModelRequest, change: ModelCall) -> ModelRequest:
+def _name_of(hook: Hook | None) -> str:
+    """A hook as an error names it, by its function's name where it has one."""
+    name: object = getattr(hook, "__qualname__", None)
+    return f"a before_model_call hook ({name})" if isinstance(name, str) else "a before_model_call hook"
+
+
+def _changed(request: ModelRequest, change: ModelCall, hook: str) -> ModelRequest:
     if change.system_prompt is not None:
         request = replace(request, system_prompt=change.system_prompt)
-    if change.tools is None:
+    if change.messages is not None:
+        request = replace(request, messages=_checked(change.messages, hook))
+    if change.tools is None or request.purpose == "summary":
         return request
     known = {spec.name: spec for spec in request.tools}
     for name in change.tools:
         if name not in known:
-            raise ValueError(
-                f"a before_model_call hook wants the tool '{name}'; "
-                f"there are: {', '.join(known) or 'none'}"
-            )
+            raise ValueError(f"{hook} wants the tool '{name}'; there are: {', '.join(known) or 'none'}")
     return replace(request, tools=tuple(known[name] for name in dict.fromkeys(change.tools)))
+
+
+def _checked(messages: Sequence[Message], hook: str) -> tuple[Message, ...]:
+    """`messages` if a model can be sent them. Raises `TypeError` and `ValueError`, naming the hook."""
+    for found in cast("Sequence[object]", messages):
+        if not isinstance(found, (UserMessage, AssistantMessage, ToolMessage, SummaryMessage)):
+            raise TypeError(f"{hook} must give messages, not {type(found).__name__}")
+    if (problem := _out_of_place(messages)) is not None:
+        raise ValueError(f"{hook} gave messages that no model can be sent: {problem}")
+    return tuple(messages)
+
+
+def _out_of_place(messages: Sequence[Message]) -> str | None:
+    """The first place where a call is without its result, or a result without its call."""
+    unanswered: list[str] = []
+    for number, message in enumerate(messages, 1):
+        if isinstance(message, ToolMessage):
+            if message.call_id not in unanswered:
+                return (
+                    f"message {number} is a result of call '{message.call_id}', and the assistant's "
+                    "message right before it and its results makes no such call"
+                )
+            unanswered.remove(message.call_id)
+        elif unanswered:
+            return f"call '{unanswered[0]}' has no result before message {number}"
+        elif isinstance(message, AssistantMessage):
+            unanswered = [call.call_id for call in message.tool_calls]
+    if unanswered:
+        return f"call '{unanswered[0]}' has no result"
+    return None if messages else "there is none; expected at least one"

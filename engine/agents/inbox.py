@@ -36,9 +36,14 @@ class Inbox:
         return bool(self.steering or self.follow_ups)
 
     @property
+    def messages(self) -> tuple[UserMessage, ...]:
+        """What waits, steering first: the very objects that were put."""
+        return (*self.steering, *self.follow_ups)
+
+    @property
     def texts(self) -> tuple[str, ...]:
         """What waits, steering first."""
-        return tuple(message.text for message in (*self.steering, *self.follow_ups))
+        return tuple(message.text for message in self.messages)
 
     def put(self, message: UserMessage, mode: SendMode) -> None:
         """Let `message` wait in the queue of `mode`."""

@@ -18,6 +18,7 @@ from .events import (
     TextDelta,
     ToolCallEvent,
     ToolProgress,
+    ToolResultEvent,
     TurnEnd,
 )
 
@@ -157,7 +158,7 @@ async def _call(fn: Listener, event: Event) -> object:
 
 def _own(event: Event) -> Event:
     match event:
-        case ToolCallEvent() | MessageEvent() | TurnEnd():
+        case ToolCallEvent() | ToolResultEvent() | MessageEvent() | TurnEnd():
             return event.model_copy(deep=True)
         case _:
             return event

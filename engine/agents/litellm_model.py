@@ -74,6 +74,20 @@ class LitellmModel:
         """
         self._key()
 
+    def check_price(self) -> None:
+        """Whether litellm's list has a price for the model; imports litellm, which takes seconds.
+
+        Raises `ModelError` when it has none, or says 0: that is what it says of models it knows no price
+        of, too.
+        """
+        litellm = _litellm()
+        try:
+            cost = sum(litellm.cost_per_token(self._model, prompt_tokens=1000, completion_tokens=1000))
+        except Exception:
+            cost = 0.0
+        if not cost > 0:
+            raise ModelError(f"litellm's list has no price for {self._name}")
+
     async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         """One call, streamed."""
         # Importing takes seconds; a console goes on painting meanwhile.
@@ -101,7 +115,8 @@ class LitellmModel:
             await response.aclose()
         if not reader.complete or not _provider_ended(response):
             raise ModelError(f"{self._name}: the reply ended before it was complete")
-        for chunk in reader.end(_cost(litellm, self._model, usage)):
+        cost = _cost(litellm, self._model, usage)
+        for chunk in reader.end(cost, priced=cost > 0):
             yield chunk
 
     def _key(self) -> str | None:
@@ -162,7 +177,7 @@ def _provider_ended(response: object) -> bool:
 
 
 def _cost(litellm: ModuleType, model: str, usage: object) -> float:
-    """What a reply cost in US dollars by litellm's price list; 0 for a model that is not on it."""
+    """What a reply cost in US dollars by litellm's price list; 0 when nobody knows."""
     if usage is None:
         return 0.0
     try:

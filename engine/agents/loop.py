@@ -38,6 +38,7 @@ from .model import (
     ToolSpec,
 )
 from .runtime.base import Runtime
+from .spending import Spending
 from .streaming import stream_chunks
 from .tool import Tool, input_problem, wants_approval
 
@@ -62,6 +63,7 @@ class LoopConfig:
     before anybody sees its result; the first error it raises ends the run after the step's results.
     `after_call` then says what the model reads of it. `before_model` is awaited before each model call
     and gives the request to send; `before_stop` before a run ends, and may give text to go on with.
+    `spending` is asked before each model call, and counts what it cost.
     """
 
     model: Model
@@ -78,6 +80,7 @@ class LoopConfig:
     offered: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
     session_id: str = ""
     children: Children | None = None
+    spending: Spending | None = None
 
 
 async def loop(
@@ -90,7 +93,9 @@ async def loop(
     """Run until the model asks for no more tools, `max_steps` is reached or `abort` is set.
 
     After a `ToolCallEvent`, `asend` a decision; what is sent after any other event is ignored, and
-    iterating approves everything (A-52). `messages` is not changed. Raises what the model raises.
+    iterating approves everything (A-52). `messages` is not changed. Raises what the model raises, and
+    `CostLimitError` in place of a model call that would go beyond a limit: what people have sent by then
+    has joined the conversation, for whoever goes on (A-63).
 
     With `undecided`, calls that the last model's message left open, it begins by deciding and running
     these, among the tools in `config.offered`, as if the step had never been interrupted.
@@ -108,8 +113,15 @@ async def loop(
                 message = inbox.steering.popleft()
                 yield MessageEvent(message=message)
                 history.append(message)
+            problem = None if config.spending is None else await config.spending.problem(config.model)
+            while problem is not None and inbox and not signal.aborted:
+                message = inbox.next()
+                yield MessageEvent(message=message)
+                history.append(message)
             if signal.aborted:
                 return
+            if problem is not None:
+                raise problem
 
             tools = config.tools
             request = model_request(config, history)
@@ -137,6 +149,8 @@ async def loop(
                             proposed.append(chunk.call)
                         case Finish():
                             finish = chunk
+                            if config.spending is not None:
+                                config.spending.add(config.model, finish)
             if signal.aborted:
                 # What a person saw is kept; calls that nobody answered are not (A-95).
                 if text:
@@ -144,7 +158,7 @@ async def loop(
                 return
             if finish is None:
                 raise ModelError(f"{config.model.name}: the reply ended before it was complete")
-            calls = _with_own_ids(proposed, history)
+            calls = _with_own_ids(proposed, (*history, *request.messages))
             if text or calls:
                 said = AssistantMessage(text=text, tool_calls=calls)
                 yield MessageEvent(message=said)
@@ -175,6 +189,7 @@ async def loop(
             batch = calls
 
         slots = [_slot(call, config.offered) for call in calls]
+        shown = copy.deepcopy(batch)
         for slot in slots:
             if slot.output is not None or slot.tool is None:
                 continue
@@ -186,9 +201,10 @@ async def loop(
                 call_id=slot.call.call_id,
                 name=slot.call.name,
                 args=copy.deepcopy(slot.call.args),
-                batch=batch,
+                batch=shown,
                 index=batch.index(slot.call),
                 needs_approval=wants_approval(slot.tool, slot.call.args),
+                session_id=config.session_id,
             )
             _apply(decision, slot, slot.tool)
         execution = StepExecution(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias, cast, runtime_checkable
+from typing import Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 from pydantic import JsonValue
 
@@ -22,14 +22,22 @@ class ToolSpec:
     parameters: dict[str, JsonValue]
 
 
+Purpose: TypeAlias = Literal["turn", "summary"]
+
+
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One call of a model: the conversation so far and the tools it may use."""
+    """One call of a model: the conversation so far and the tools it may use.
+
+    `purpose` tells a step of a turn from the request that has the model sum up a conversation when a
+    session is compacted: that one has a system prompt of its own, one user's message and no tools.
+    """
 
     messages: tuple[Message, ...]
     system_prompt: str | None = None
     tools: tuple[ToolSpec, ...] = ()
     session_id: str = ""
+    purpose: Purpose = "turn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +63,14 @@ class CallChunk:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The end of the reply; always the last chunk."""
+    """The end of the reply; always the last chunk.
+
+    `priced` is false when nobody knows what the reply cost: no session with a limit goes on after that.
+    """
 
     reason: FinishReason = "stop"
     usage: Usage = field(default_factory=Usage)
+    priced: bool = True
 
 
 Chunk: TypeAlias = TextChunk | ReasoningChunk | CallChunk | Finish
@@ -76,6 +88,17 @@ class Model(Protocol):
     def name(self) -> str: ...
 
     def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]: ...
+
+
+@runtime_checkable
+class PricedModel(Protocol):
+    """A model that can say whether the cost of its replies will be known; only such a one keeps a limit.
+
+    `check_price` raises `ModelError` with the reason when it will not. It may take seconds, and is called
+    in another thread.
+    """
+
+    def check_price(self) -> None: ...
 
 
 def parse_call(call_id: str, name: str, arguments: str) -> ProposedCall:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
 from .errors import InvalidModelUrlError
 
 CLOUD = {"openai": "openai", "anthropic": "anthropic", "claude": "anthropic", "gemini": "gemini"}
+OLLAMA_PORT = 11434
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,7 @@ def parse_model_name(name: str) -> ModelTarget:
         model=target.model,
         api_base=options.get("base_url") or target.api_base,
         api_key=target.api_key,
-        key_env=options.get("api_key_env"),
+        key_env=_key_env(options.get("api_key_env")),
         temperature=_temperature(options.get("temperature")),
     )
 
@@ -72,6 +75,8 @@ def _cloud(scheme: str, rest: str) -> ModelTarget:
 
 def _ollama(rest: str, wire: str | None) -> ModelTarget:
     host, _, model = rest.partition("/")
+    if host and not re.search(r":\d+$", host):
+        host = f"{host.removesuffix(':')}:{OLLAMA_PORT}"
     if not host:
         raise InvalidModelUrlError(f"'ollama:///{model}': missing host; write ollama://host:port/model")
     if not model:
@@ -87,6 +92,15 @@ def _temperature(text: str | None) -> float | None:
     if text is None:
         return None
     try:
-        return float(text)
+        value = float(text)
     except ValueError as error:
         raise InvalidModelUrlError(f"temperature must be a number, got '{text}'") from error
+    if not 0 <= value < math.inf:
+        raise InvalidModelUrlError(f"temperature must be a number from 0, got '{text}'")
+    return value
+
+
+def _key_env(name: str | None) -> str | None:
+    if name == "":
+        raise InvalidModelUrlError("api_key_env is empty; name the environment variable with the key")
+    return name

@@ -153,14 +153,15 @@ class ReplyReader:
             for delta in choice.delta.tool_calls or []:
                 self._take(delta)
 
-    def end(self, cost: float = 0.0) -> Iterator[Chunk]:
-        """The calls, in the order they began, and the end. `cost` is in US dollars."""
+    def end(self, cost: float = 0.0, *, priced: bool = True) -> Iterator[Chunk]:
+        """The calls, in the order they began, and the end. `cost` is in US dollars, if it is known."""
         for call in self._calls:
             yield CallChunk(parse_call(call.call_id, call.name, call.arguments))
         reason = _REASONS.get(self._reason or "", "other")
         # Some servers say "stop" after tool calls; what counts is that there are some.
         usage = self._usage.model_copy(update={"cost": cost})
-        yield Finish("tool-calls" if self._calls and reason == "stop" else reason, usage)
+        reason = "tool-calls" if self._calls and reason == "stop" else reason
+        yield Finish(reason, usage, priced=priced)
 
     def _take(self, delta: _CallDelta) -> None:
         """Add to the call at the delta's index; another id at the same index begins another call."""

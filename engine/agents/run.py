@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 
 from .abort import AbortSignal, unless_aborted
+from .continuing import Unfinished, finish
 from .conversation import Conversation
 from .decisions import Decision, Deny, Override
-from .errors import describe
+from .errors import AgentError, describe
 from .events import (
     ErrorEvent,
     Event,
@@ -39,6 +40,7 @@ from .messages import (
     open_calls,
 )
 from .model import ModelRequest
+from .session_config import SessionConfig
 from .tool import Tool, ToolOutput
 
 log = logging.getLogger(__name__)
@@ -54,7 +56,8 @@ class Run:
     is `over`, only its last event is still being told: messages that come now are the next run's.
 
     Calls that an earlier run left open are answered, as of unknown outcome; with `decide_open`, which
-    says that none of them was ever decided, they are decided and run first.
+    says that none of them was ever decided, they are decided and run first; with `unfinished`, how each
+    of them goes on or has ended, that is what becomes of them, first of all.
     """
 
     def __init__(
@@ -65,6 +68,7 @@ class Run:
         config: Callable[[Run], LoopConfig],
         first: UserMessage | None,
         decide_open: bool = False,
+        unfinished: Sequence[Unfinished] = (),
     ) -> None:
         self.signal = AbortSignal()
         self.failure: BaseException | None = None
@@ -76,17 +80,19 @@ class Run:
         self._first = first
         self._in_hand: UserMessage | None = first
         self._decide_open = decide_open
+        self._unfinished = unfinished
         self._start = len(conversation.messages)
         self._steps = 0
         self._undelivered: tuple[str, ...] = ()
         self._partial = ""
         self._said: str | None = None
         self._text = ""
+        self._called = False
         self._unrecorded: Exception | None = None
         self._behind = False
         self._results: dict[str, ToolMessage] = {}
         self._deciding: asyncio.Task[None] | None = None
-        self.signal.on_abort(self._stop)
+        self.signal.on_abort(self.stop)
 
     # From the session
 
@@ -97,8 +103,13 @@ class Run:
             deciding.cancel()
 
     @property
-    def in_hand(self) -> tuple[str, ...]:
+    def taking_up(self) -> UserMessage | None:
         """The user's message that has left the queue and is not stored yet, if there is one."""
+        return self._in_hand
+
+    @property
+    def in_hand(self) -> tuple[str, ...]:
+        """The text of what it is taking up."""
         return () if self._in_hand is None else (self._in_hand.text,)
 
     def let_go(self) -> tuple[str, ...]:
@@ -119,9 +130,13 @@ class Run:
                 undecided = open_calls(self._conversation.messages)
                 self.config.offered = await self._offered_before() if undecided else {}
             else:
-                await self._close_open_calls(UNKNOWN_OUTCOME)
+                if not self._unfinished:
+                    await self._close_open_calls(UNKNOWN_OUTCOME)
                 inherited = bool(open_calls(self._conversation.messages))
             self._start = len(self._conversation.messages)
+            if self._unfinished:
+                said = tuple(self._conversation.messages)
+                await self._follow(finish(self._unfinished, self.config, self.signal, said))
             if self._first is not None:
                 await self._handle(MessageEvent(message=self._first))
             events = loop(self._conversation.messages, self.config, self.signal, undecided=undecided)
@@ -207,6 +222,7 @@ class Run:
                 if not await self._store(message):
                     return
                 self._said, self._partial = message.text, ""
+                self._called = bool(message.tool_calls)
             case MessageEvent(message=UserMessage() as message):
                 self._in_hand = message
                 # Nor may a message come between calls and their results.
@@ -220,6 +236,8 @@ class Run:
                 if self._behind or not await self._store(event.message):
                     return
             case StepEvent():
+                if self._said is None:
+                    self._called = False
                 self._text, self._said, self._partial = self._said or "", None, ""
                 self._conversation.usage += event.usage
             case _:
@@ -240,6 +258,13 @@ class Run:
     async def _emit(self, event: Event) -> None:
         try:
             await self._conversation.listeners.emit(event)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            broken = AgentError(f"A listener of {event.type} was cancelled from within")
+            broken.__cause__ = error
+            self._fail(broken)
         except Exception as error:
             self._fail(error)
 
@@ -290,7 +315,8 @@ class Run:
 
     # Ends
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
+        """Take back what waits, and end what is under way."""
         if not self.over:
             self._undelivered += self._conversation.hand_back_waiting()
         self.interrupt()
@@ -345,7 +371,8 @@ class Run:
         stop_reason: StopReason = "completed"
         if self.signal.aborted:
             stop_reason = "aborted"
-        elif messages and isinstance(messages[-1], ToolMessage):
+        elif self._called or self._conversation.inbox:
+            # A reply without calls ends a run only when nobody waits, unless its steps are used up.
             stop_reason = "max_steps"
         return TurnEnd(
             messages=messages,
@@ -354,3 +381,23 @@ class Run:
             reason=self.signal.reason,
             undelivered=self._undelivered,
         )
+
+
+def loop_config(config: SessionConfig, conversation: Conversation, run: Run) -> LoopConfig:
+    """What a run of a session with this `config` works with."""
+    return LoopConfig(
+        model=config.model,
+        runtime=config.runtime,
+        tools=config.tools,
+        system_prompt=config.system_prompt,
+        max_steps=config.max_steps,
+        follow_up=config.follow_up,
+        inbox=conversation.inbox,
+        settle=None if config.gate is None else run.settle,
+        after_call=config.hooks.after_tool_call if config.hooks else None,
+        before_model=run.before_model,
+        before_stop=run.before_stop if config.hooks else None,
+        session_id=conversation.id,
+        children=config.children,
+        spending=config.spending,
+    )

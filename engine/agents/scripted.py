@@ -99,6 +99,9 @@ class ScriptedModel:
     def name(self) -> str:
         return self._name
 
+    def check_price(self) -> None:
+        """Known: a reply costs what its `usage` says."""
+
     async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         """The next reply, chunk by chunk."""
         self.requests.append(request)

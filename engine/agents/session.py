@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import types
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import get_args
 
 from .abort import AbortSignal
 from .compacting import Compaction, planned
 from .compaction import KEEP_LAST
+from .continuing import Unfinished, at_rest
 from .conversation import Conversation
 from .errors import AgentError, SessionBusyError, SessionClosedError
 from .events import Status, Usage
@@ -19,10 +21,9 @@ from .gating import Decider
 from .inbox import SendMode, as_messages
 from .listening import Listening
 from .litellm_model import as_model
-from .loop import LoopConfig
-from .messages import AssistantMessage, Message, SummaryMessage, UserMessage
+from .messages import Message, SummaryMessage, UserMessage
 from .model import Model
-from .run import Run
+from .run import Run, loop_config
 from .session_config import SessionConfig
 from .tool import Tool, tool_table
 
@@ -80,6 +81,13 @@ class Session(Listening):
         """What was sent and no run has stored yet, in the order it will be."""
         in_hand = () if self._run is None else self._run.in_hand
         return (*in_hand, *self._conversation.inbox.texts)
+
+    @property
+    def unsaid(self) -> tuple[UserMessage, ...]:
+        """The same as messages: those objects that were sent, not copies."""
+        run = self._run
+        taking_up = run.taking_up if isinstance(run, Run) else None
+        return (*(() if taking_up is None else (taking_up,)), *self._conversation.inbox.messages)
 
     @property
     def undelivered(self) -> tuple[str, ...]:
@@ -148,39 +156,60 @@ class Session(Listening):
         if self.closed:
             raise SessionClosedError(f"Session '{self.id}' is closed")
         first, *more = as_messages(text, by)
-        if self._idle is None:
+        begins = self._idle is None
+        if begins:
             self._idle = asyncio.get_running_loop().create_future()
             self._start(first, abort)
         else:
             more.insert(0, first)
         for message in more:
             self._conversation.inbox.put(message, mode)
-        if more and mode == "steer" and self._run is not None:
+        if begins and abort is not None and abort.aborted and self._run is not None:
+            self._run.stop()
+        elif more and mode == "steer" and self._run is not None:
             self._run.interrupt()
 
-    def continue_(self, *, abort: AbortSignal | None = None, decide_open: bool = False) -> None:
+    def restore(self, waiting: Iterable[tuple[UserMessage, SendMode]]) -> None:
+        """Let messages wait that waited when an earlier process ended, in their order and mode.
+
+        The next run takes them up as if they had been sent right after it began. Raises
+        `SessionClosedError`, and `AgentError` when the session is busy.
+        """
+        self._check_resting("what waited comes first")
+        for message, mode in waiting:
+            self._conversation.inbox.put(message, mode)
+
+    def continue_(
+        self,
+        *,
+        abort: AbortSignal | None = None,
+        decide_open: bool = False,
+        unfinished: Sequence[Unfinished] = (),
+    ) -> None:
         """Run again on what was said so far, without a new message; returns at once.
 
         For a conversation whose last word is a person's or a tool's: after an abort or an error, after
-        the steps were used up, or resumed. Calls that are still open get an unknown outcome; with
-        `decide_open`, which says that none of them was ever decided, they are decided now, each by gate,
-        hooks and listeners as if it had just been proposed. Raises `SessionClosedError`, and `AgentError`
-        when the session is busy or the model has had the last word.
+        the steps were used up, or resumed; and for any in which restored messages wait. Calls that are
+        still open get an unknown outcome; with `decide_open`, which says that none of them was ever
+        decided, they are decided now, each by gate, hooks and listeners as if it had just been proposed.
+        With `unfinished`, which says of each of them, in their order, how it has ended or with what
+        arguments it goes on, those that go on run on, without being decided again. Raises
+        `SessionClosedError`, and `AgentError` when the session is busy or has nothing to go on with.
         """
+        self._check_resting("what is sent to it now goes on by itself")
+        first: UserMessage | None = None
+        if (why := at_rest(self._conversation.messages)) is not None:
+            if not self._conversation.inbox:
+                raise AgentError(f"Session '{self.id}' has nothing to go on with: {why}; send a message")
+            first = self._conversation.inbox.next()
+        self._idle = asyncio.get_running_loop().create_future()
+        self._start(first, abort, decide_open, unfinished)
+
+    def _check_resting(self, instead: str) -> None:
         if self.closed:
             raise SessionClosedError(f"Session '{self.id}' is closed")
         if self._idle is not None:
-            raise AgentError(f"Session '{self.id}' is busy; what is sent to it now goes on by itself")
-        said = (m for m in reversed(self._conversation.messages) if not isinstance(m, SummaryMessage))
-        last = next(said, None)
-        if last is None or (isinstance(last, AssistantMessage) and not last.tool_calls):
-            raise AgentError(
-                f"Session '{self.id}' has nothing to go on with: "
-                + ("nobody has said anything" if last is None else "the model had the last word")
-                + "; send a message"
-            )
-        self._idle = asyncio.get_running_loop().create_future()
-        self._start(None, abort, decide_open)
+            raise AgentError(f"Session '{self.id}' is busy; {instead}")
 
     async def compact(
         self, keep_last: int = KEEP_LAST, *, instructions: str | None = None, by: str | None = None
@@ -203,7 +232,7 @@ class Session(Listening):
         if plan is None:
             return None
         self._idle = asyncio.get_running_loop().create_future()
-        run = self._run = Compaction(self._conversation, self._config.model, plan, instructions, by)
+        run = self._run = Compaction(self._conversation, self._config, plan, instructions, by)
         await self._attend(run)
         return run.outcome()
 
@@ -270,10 +299,22 @@ class Session(Listening):
     # Runs
 
     def _start(
-        self, first: UserMessage | None, abort: AbortSignal | None = None, decide_open: bool = False
+        self,
+        first: UserMessage | None,
+        abort: AbortSignal | None = None,
+        decide_open: bool = False,
+        unfinished: Sequence[Unfinished] = (),
     ) -> None:
         hooks = self._config.hooks
-        run = Run(self._conversation, self._decider, hooks, self._loop_config, first, decide_open)
+        run = Run(
+            self._conversation,
+            self._decider,
+            hooks,
+            partial(loop_config, self._config, self._conversation),
+            first,
+            decide_open,
+            unfinished,
+        )
         self._run = run
         if abort is not None:
             abort.on_abort(lambda: run.signal.abort(abort.reason))
@@ -288,24 +329,6 @@ class Session(Listening):
             run.let_go()
             supervised.close()
             raise
-
-    def _loop_config(self, run: Run) -> LoopConfig:
-        config = self._config
-        return LoopConfig(
-            model=config.model,
-            runtime=config.runtime,
-            tools=config.tools,
-            system_prompt=config.system_prompt,
-            max_steps=config.max_steps,
-            follow_up=config.follow_up,
-            inbox=self._conversation.inbox,
-            settle=None if config.gate is None else run.settle,
-            after_call=config.hooks.after_tool_call if config.hooks else None,
-            before_model=run.before_model,
-            before_stop=run.before_stop if config.hooks else None,
-            session_id=self.id,
-            children=config.children,
-        )
 
     async def _supervise(self, run: Run) -> None:
         """Attend to `run`, or settle when whoever should have done so never did."""

@@ -11,6 +11,7 @@ from .hooks import HookChain
 from .inbox import FollowUp, SendMode
 from .model import Model
 from .runtime.base import Runtime
+from .spending import Spending
 from .store import SessionStore
 from .tool import Tool
 
@@ -24,7 +25,7 @@ Spawn: TypeAlias = Callable[[Coroutine[None, None, None]], object]
 class SessionConfig:
     """Settings of a session. `spawn` starts a run's coroutine; by default as a task.
 
-    `children` makes the sessions of subagents.
+    `children` makes the sessions of subagents; `spending` counts what all of them cost.
     """
 
     model: Model
@@ -39,3 +40,4 @@ class SessionConfig:
     follow_up: FollowUp = "one"
     spawn: Spawn | None = None
     children: Children | None = None
+    spending: Spending | None = None

@@ -6,9 +6,9 @@ session that started it, under an id that names the child.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, cast
 from uuid import uuid4
 
@@ -18,10 +18,11 @@ from ..gate.types import CallGate, GateDecision, ResultRecord, ToolResult
 from ..net import ToolCall
 from .errors import ToolError
 from .events import Event, TextDelta, TurnEnd
+from .messages import AssistantMessage, Message
 from .runtime.base import Runtime
 from .session_config import Spawn
 from .store import SessionStore
-from .tool import ModelTool, ToolContext, define_tool
+from .tool import Execute, ModelTool, ToolContext
 
 if TYPE_CHECKING:
     from .agent import Agent
@@ -37,7 +38,8 @@ class Children(Protocol):
     def open(self, agent: Agent, call_id: str) -> AbstractAsyncContextManager[Session]:
         """A session of `agent` for the call `call_id`, its calls decided by the parent's gate.
 
-        It is closed at the end. Entering raises `ToolError` where there can be none.
+        It is closed at the end. One that an earlier process began for this call goes on: it works
+        already, or has said its last words. Entering raises `ToolError` where there can be none.
         """
         ...
 
@@ -128,7 +130,14 @@ class TaskInput(BaseModel):
     )
 
 
-def task_tool(agent: Agent, *, description: str | None = None) -> ModelTool:
+@dataclass(frozen=True, slots=True)
+class TaskTool(ModelTool):
+    """A tool that has `agent` do tasks; made by `task_tool`."""
+
+    agent: Agent | None = None
+
+
+def task_tool(agent: Agent, *, description: str | None = None) -> TaskTool:
     """A tool `task_<name>` that has `agent` do a task and returns its last words.
 
     The subagent's calls pass the gate of the session that calls it, each on its own, besides the call of
@@ -142,14 +151,20 @@ def task_tool(agent: Agent, *, description: str | None = None) -> ModelTool:
         return await _work(ctx.children, agent, given.prompt, ctx)
 
     name = f"task_{agent.name}"
-    return define_tool(name, description or f"Have {agent.name} do a task.", TaskInput, run)
+    described = description or f"Have {agent.name} do a task."
+    return TaskTool(name, described, TaskInput, cast("Execute", run), agent=agent)
 
 
 async def _work(children: Children, agent: Agent, prompt: str, ctx: ToolContext) -> str:
     ended: list[TurnEnd] = []
     async with children.open(agent, ctx.call_id) as session:
         session.on_any(_follow(ctx.progress, ended))
-        text = await session.prompt(prompt)
+        said = session.messages
+        if session.status == "idle" and not said:
+            session.send(prompt)
+        await session.wait_for_idle()
+        # One that had finished in an earlier life has only to say it again.
+        text = session.text if ended else _last_words(said)
     last = ended[-1] if ended else None
     if last is not None and last.stop_reason == "aborted":
         why = f": {last.reason}" if last.reason else ""
@@ -157,6 +172,11 @@ async def _work(children: Children, agent: Agent, prompt: str, ctx: ToolContext)
     if last is not None and last.stop_reason == "max_steps":
         return f"{text}\n\n[{agent.name} stopped after {agent.max_steps} steps]".lstrip()
     return text or "(no answer)"
+
+
+def _last_words(said: Sequence[Message]) -> str:
+    last = said[-1] if said else None
+    return last.text if isinstance(last, AssistantMessage) else ""
 
 
 def _follow(progress: Callable[[str], None], ended: list[TurnEnd]) -> Callable[[Event], None]:

@@ -6,7 +6,7 @@ import asyncio
 import functools
 import inspect
 import typing
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
 
@@ -281,6 +281,16 @@ def wants_approval(tool: Tool, args: Mapping[str, JsonValue]) -> bool:
         return bool(hint(args))
     except Exception:
         return True
+
+
+def labels_of(tools: Iterable[Tool]) -> dict[str, str]:
+    """The names for people of those tools that have one besides their name."""
+    labels: dict[str, str] = {}
+    for each in tools:
+        label: object = getattr(each, "label", None)
+        if isinstance(label, str) and label.strip() and label != each.name:
+            labels[each.name] = label.strip().encode(errors="replace").decode()
+    return labels
 
 
 def tool_table(tools: Sequence[Tool]) -> dict[str, Tool]:

@@ -21,6 +21,8 @@ from .events import (
     CallResult,
     JournalEvent,
     MessageAdded,
+    MessageQueued,
+    MessageWithdrawn,
     ModeChanged,
     NetToggled,
     SessionOpened,
@@ -72,15 +74,21 @@ def _headline(event: JournalEvent) -> Iterable[str]:
                 f"fresh: {fresh}" if fresh else "",
                 f"dropped: {', '.join(body.dropped)}" if body.dropped else "",
                 f"asked again: {', '.join(body.asked_again)}" if body.asked_again else "",
+                f"going on: {', '.join(body.going_on)}" if body.going_on else "",
                 _by(body.by),
             )
         case SessionStatus() as body:
             return body.status, shortened(body.error or ""), _by(body.by)
         case MessageAdded() as body:
             return _message_headline(body)
+        case MessageQueued() as body:
+            return f"{body.mode} {_by(body.by)}".rstrip(), shortened(body.text)
+        case MessageWithdrawn() as body:
+            return f"message {body.message_id}", shortened(body.reason)
         case StepEnded() as body:
             paid = f", {dollars(body.cost)}" if body.cost else ""
-            return body.finish_reason, f"{body.input_tokens} tokens in, {body.output_tokens} out{paid}"
+            used = f"{body.input_tokens} tokens in, {body.output_tokens} out{paid}"
+            return body.finish_reason, used, _by(body.via)
         case CallDecided() as body:
             return _decision_headline(body)
         case CallResult() as body:
@@ -150,6 +158,7 @@ def changes(before: SessionState, event: JournalEvent, after: SessionState) -> l
     lines = [
         *_opened(event, after),
         *_asked(before, event),
+        *_waiting(before, event),
         *_moved(before, event, after),
         *_switched(before, after),
         *_calls(before, event, after),
@@ -178,6 +187,9 @@ def _opened(event: JournalEvent, after: SessionState) -> Iterable[str]:
             for call_id in body.asked_again:
                 call = after.calls.get(call_id)
                 yield f"asked again: {'unknown' if call is None else call.tool} (call {call_id})"
+            for call_id in body.going_on:
+                call = after.calls.get(call_id)
+                yield f"goes on: {'unknown' if call is None else call.tool} (call {call_id})"
         case _:
             pass
 
@@ -195,6 +207,24 @@ def _asked(before: SessionState, event: JournalEvent) -> Iterable[str]:
             yield f"approval of {_asking(before, body.approval_id)}: {_answer(body)}"
         case ApprovalWithdrawn() as body:
             yield f"approval of {_asking(before, body.approval_id)} withdrawn: {shortened(body.reason)}"
+        case _:
+            pass
+
+
+def _waiting(before: SessionState, event: JournalEvent) -> Iterable[str]:
+    """What waits to join the conversation, or does so no more."""
+    waited = {waits.id: waits for waits in before.queued}
+    match event.body:
+        case MessageQueued(mode="steer"):
+            yield "message waits for the next model call"
+        case MessageQueued():
+            yield "message waits for the turn's end"
+        case MessageWithdrawn(message_id=gone, reason=reason):
+            text = shortened(waited[gone].text) if gone in waited else gone
+            yield f"message not delivered, {shortened(reason)}: {text}"
+        case MessageAdded(message_id=str() as taken) if taken in waited:
+            seconds = (event.at - waited[taken].since).total_seconds()
+            yield f"message taken up after {seconds:.1f} s"
         case _:
             pass
 

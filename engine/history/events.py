@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter
 
 
 class Record(BaseModel):
@@ -91,7 +91,9 @@ class SessionOpened(Record):
 
     A `branch` begins with what was said in session `parent` up to its event `parent_seq`, and its nets
     with `markings`; nets that are not among these begin with their initial marking. A `child` was
-    started by a call of `parent`. `source` is what whoever started it needs to start it again.
+    started by the call `parent_call` of `parent`. `source` is what whoever started it needs to start it
+    again. `labels` are the names for people of those tools that have one, `max_cost` what it may cost in
+    US dollars.
     """
 
     type: Literal["session.opened"] = "session.opened"
@@ -106,8 +108,11 @@ class SessionOpened(Record):
     kind: Kind = "root"
     parent: str | None = None
     parent_seq: int | None = None
+    parent_call: str | None = None
     markings: dict[str, dict[str, int]] = {}
     source: dict[str, JsonValue] | None = None
+    labels: dict[str, str] = {}
+    max_cost: float | None = None
 
 
 class SessionResumed(Record):
@@ -116,8 +121,9 @@ class SessionResumed(Record):
     Its nets stay where they were, but for `nets`, which start fresh because they are new or have
     changed, and `dropped`, which are gone; those in `forgot` lost what their callbacks had noted.
     `active` are all that are active from here on, in order of activation. `asked_again` are calls that
-    the gate had not decided when the host died, and gets to decide now. Without `source` that of before
-    holds.
+    the gate had not decided when the host died, and gets to decide now; `going_on` are calls whose
+    subagents go on with their work. Both name calls of subagents as the gate does. Without `source` that
+    of before holds; `labels` and `max_cost` are those from here on.
     """
 
     type: Literal["session.resumed"] = "session.resumed"
@@ -133,6 +139,9 @@ class SessionResumed(Record):
     by: str | None = None
     source: dict[str, JsonValue] | None = None
     asked_again: tuple[str, ...] = ()
+    going_on: tuple[str, ...] = ()
+    labels: dict[str, str] = {}
+    max_cost: float | None = None
 
 
 class SessionStatus(Record):
@@ -154,7 +163,8 @@ class MessageAdded(Record):
     `by` is the operator of a steering message. `ended` is how the call of a tool message ended in the
     session that it was copied from, or where no gate decides: the call's decision and result are then
     not in this record. A summary stands, for the model, in place of all messages before it but the last
-    `kept`, counted without summaries; `by` is then who wanted it.
+    `kept`, counted without summaries; `by` is then who wanted it. `message_id` is that of a message which
+    was queued before: it waits no more.
     """
 
     type: Literal["message"] = "message"
@@ -167,10 +177,36 @@ class MessageAdded(Record):
     by: str | None = None
     ended: CallEnd | None = None
     kept: int | None = None
+    message_id: str | None = None
+
+
+class MessageQueued(Record):
+    """A person said something that waits to join the conversation, because the agent was working.
+
+    `steer` joins before the next model call, `queue` after the turn (A-70). It waits until a message
+    bears its `message_id`, or until it is withdrawn; also through the death of its host.
+    """
+
+    type: Literal["message.queued"] = "message.queued"
+    message_id: str
+    mode: Literal["steer", "queue"]
+    text: str
+    by: str | None = None
+
+
+class MessageWithdrawn(Record):
+    """A message that waited and will not join the conversation any more, and why (A-63)."""
+
+    type: Literal["message.withdrawn"] = "message.withdrawn"
+    message_id: str
+    reason: str
 
 
 class StepEnded(Record):
-    """One model call ended: tokens in and out, `cached_tokens` of those in; `cost` in US dollars."""
+    """One model call ended: tokens in and out, `cached_tokens` of those in; `cost` in US dollars.
+
+    `via` is the subagent's session that made it, where that is not this one.
+    """
 
     type: Literal["step"] = "step"
     finish_reason: str
@@ -178,6 +214,7 @@ class StepEnded(Record):
     output_tokens: int = 0
     cached_tokens: int = 0
     cost: float = 0.0
+    via: str | None = None
 
 
 class CallDecided(Record):
@@ -292,6 +329,8 @@ EventBody = Annotated[
     | SessionResumed
     | SessionStatus
     | MessageAdded
+    | MessageQueued
+    | MessageWithdrawn
     | StepEnded
     | CallDecided
     | CallResult
@@ -302,6 +341,10 @@ EventBody = Annotated[
     | ModeChanged,
     Field(discriminator="type"),
 ]
+
+
+event_body: TypeAdapter[EventBody] = TypeAdapter(EventBody)
+"""Reads a body."""
 
 
 class JournalEvent(Record):

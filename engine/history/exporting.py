@@ -12,21 +12,22 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from pydantic import JsonValue, TypeAdapter, ValidationError
+from pydantic import JsonValue
 
 from .canonical import canonical
-from .chain import content_hash, time_text
-from .errors import JournalError
-from .events import EventBody
+from .chain import CONTENT, content_hash, time_text
+from .events import EventBody, event_body
 from .rows import SELECT_LINKED
-from .schema import UNLINKED, inspect, name_of, reading
-from .verify import LinkedEvent, linked
+from .schema import reading
+from .verify import LinkedEvent, linked, require_chain
 
 FORMAT = "interlock-session"
 FORMAT_VERSION = 1
 _PAGE = 1000
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-_body: TypeAdapter[EventBody] = TypeAdapter(EventBody)
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""What makes a spreadsheet read a cell as a formula, when it begins with it; the last four are wide."""
+
+_LINE_END = "\r\n"
 
 Mask = Callable[[EventBody], EventBody]
 """An event's body as it may be shown: the same object where nothing is hidden."""
@@ -51,12 +52,7 @@ COLUMNS = (
 
 def linked_events(path: Path, session: str) -> Iterator[LinkedEvent]:
     """A session's events with their links, page by page. Raises `JournalError`."""
-    _, found = inspect(path)
-    if found in UNLINKED:
-        raise JournalError(
-            f"Journal '{name_of(path)}' has the older schema {found}, without hashes. "
-            "Open it once for writing to add them; a copy is kept."
-        )
+    require_chain(path)
     after = 0
     while True:
         with reading(path) as connection:
@@ -75,7 +71,10 @@ def as_jsonl(session: str, events: Iterable[LinkedEvent], mask: Mask | None) -> 
     lines: list[str] = []
     prev: bytes | None = None
     for event in events:
-        lines.append(canonical(_line(event, prev, mask)))
+        try:
+            lines.append(canonical(_line(event, prev, mask)))
+        except _UNREADABLE as error:
+            raise _unreadable(event) from error
         prev = event.hash
     heading: dict[str, JsonValue] = {
         "events": len(lines),
@@ -89,11 +88,29 @@ def as_jsonl(session: str, events: Iterable[LinkedEvent], mask: Mask | None) -> 
 
 
 def as_csv(events: Iterable[LinkedEvent], mask: Mask | None) -> Iterator[str]:
-    """A heading and a line for each event, without their ends. Cells cannot become formulas."""
+    """A heading and a record for each event, without their ends. Cells cannot become formulas.
+
+    Raises `ValueError` for an event that cannot be read.
+    """
     yield _csv(COLUMNS)
     for event in events:
-        shown, _ = _shown(event, mask)
-        yield _csv(_cells(event, shown))
+        try:
+            shown, _ = _shown(event, mask)
+            cells = _cells(event, shown)
+        except _UNREADABLE as error:
+            raise _unreadable(event) from error
+        yield _csv(cells)
+
+
+_UNREADABLE = (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError)
+"""What an event raises that was changed in the file: its columns may hold values of any type."""
+
+
+def _unreadable(event: LinkedEvent) -> ValueError:
+    return ValueError(
+        f"Event {event.seq} of session '{event.place.session}' cannot be read: the file was changed, "
+        "or a newer Interlock wrote it. See: interlock history verify"
+    )
 
 
 def _line(event: LinkedEvent, prev: bytes | None, mask: Mask | None) -> dict[str, JsonValue]:
@@ -113,22 +130,24 @@ def _line(event: LinkedEvent, prev: bytes | None, mask: Mask | None) -> dict[str
 
 
 def _shown(event: LinkedEvent, mask: Mask | None) -> tuple[dict[str, JsonValue], bool]:
-    """The members of an event's body, and whether some are masked.
+    """The members of an event's body, and whether some of its content is masked.
 
-    What a newer version wrote besides what this one knows is left as it is, unless something is masked.
+    Facts stay as they were hashed. Content that only a newer version knows is left out with what is
+    masked, since nobody can say here what is secret in it.
     """
-    members: dict[str, JsonValue] = json.loads(event.body)
+    members: dict[str, JsonValue] = dict(json.loads(event.body).items())
     if mask is None:
         return members, False
-    try:
-        body = _body.validate_json(event.body)
-    except ValidationError as error:
-        raise ValueError(f"event {event.seq} cannot be read, so nothing in it can be masked") from error
+    body = event_body.validate_json(event.body)
     shown = mask(body)
-    if shown is body:
+    known: dict[str, JsonValue] = json.loads(shown.model_dump_json())
+    content = members.keys() & CONTENT
+    if shown is body and all(members[name] == known.get(name) for name in content):
         return members, False
-    new: dict[str, JsonValue] = json.loads(shown.model_dump_json(exclude_unset=False))
-    return {k: new[k] for k in members if k in new}, True
+    kept = {
+        k: known[k] if k in content else v for k, v in members.items() if k in known or k not in content
+    }
+    return kept, True
 
 
 def _cells(event: LinkedEvent, body: dict[str, JsonValue]) -> list[str]:
@@ -137,12 +156,22 @@ def _cells(event: LinkedEvent, body: dict[str, JsonValue]) -> list[str]:
         **body,
         "seq": event.seq,
         "at": time_text(event.place.at),
+        "outcome": _outcome(body),
         "by": body.get("by") or body.get("approved_by") or body.get("opened_by"),
         "rule": rule.get("text") if isinstance(rule, dict) else body.get("net"),
         "text": next((body[k] for k in ("text", "output", "message", "error") if body.get(k)), None),
         "hash": event.hash.hex(),
     }
     return [_cell(cells.get(column)) for column in COLUMNS]
+
+
+def _outcome(body: dict[str, JsonValue]) -> JsonValue:
+    """What came of it: a decision, an answer, a status, a switch."""
+    if isinstance(approved := body.get("approved"), bool):
+        return "approved" if approved else "denied"
+    if isinstance(active := body.get("active"), bool):
+        return "on" if active else "off"
+    return body.get("outcome") or body.get("status") or ("unknown" if body.get("unknown") else None)
 
 
 def _cell(value: JsonValue) -> str:
@@ -164,5 +193,5 @@ def _cell(value: JsonValue) -> str:
 
 def _csv(cells: Iterable[str]) -> str:
     out = io.StringIO()
-    csv.writer(out, lineterminator="").writerow(cells)
-    return out.getvalue()
+    csv.writer(out, lineterminator=_LINE_END).writerow(cells)
+    return out.getvalue().removesuffix(_LINE_END)

@@ -19,6 +19,8 @@ from .events import (
     CallResult,
     JournalEvent,
     MessageAdded,
+    MessageQueued,
+    MessageWithdrawn,
     ModeChanged,
     NetRecord,
     NetToggled,
@@ -29,7 +31,7 @@ from .events import (
     StepRecord,
 )
 from .markings import fired, initial_marking, transition_of
-from .state import ApprovalState, NetState, PendingState, SessionState, shown_status
+from .state import ApprovalState, NetState, PendingState, QueuedState, SessionState, shown_status
 from .transcript import (
     UNDECIDED,
     UNRESOLVED,
@@ -39,6 +41,7 @@ from .transcript import (
     propose,
     reopen,
     replace_call,
+    resumed_words,
     say,
 )
 
@@ -72,6 +75,7 @@ def snapshot(state: SessionState) -> SessionState:
             "approvals": dict(state.approvals),
             "calls": dict(state.calls),
             "transcript": list(state.transcript),
+            "queued": list(state.queued),
         }
     )
 
@@ -80,8 +84,8 @@ def apply(state: SessionState, event: JournalEvent) -> None:
     """Move `state` on by one event.
 
     Raises `FoldError` for an event that cannot follow: another session's, a number left out or repeated,
-    a step that is not enabled, a result for nothing pending, an answer to nothing asked. The state is
-    then unchanged.
+    a step that is not enabled, a result for nothing pending, an answer to nothing asked, a message that
+    does not wait. The state is then unchanged.
     """
     if event.session != state.id:
         raise _impossible(event, f"it is not of session '{state.id}'")
@@ -113,6 +117,12 @@ def _apply(state: SessionState, event: JournalEvent) -> None:
             _status(state, event, body)
         case MessageAdded():
             _message(state, event, body)
+        case MessageQueued():
+            _queued(state, event, body)
+        case MessageWithdrawn():
+            # Its text stays to be read: whoever wrote it may say it again.
+            gone = _taken(state, event, body.message_id)
+            say(state, "note", event.at, f"not delivered ({body.reason}): {gone.text}", gone.by)
         case StepEnded():
             state.input_tokens += body.input_tokens
             state.output_tokens += body.output_tokens
@@ -143,7 +153,9 @@ def _open(state: SessionState, event: JournalEvent, body: SessionOpened) -> None
     state.active = list(body.active)
     state.agent, state.model, state.mode = body.agent, body.model, body.mode
     state.workdir, state.tools = body.workdir, body.tools
+    state.labels, state.max_cost = body.labels, body.max_cost
     state.kind, state.parent, state.parent_seq = body.kind, body.parent, body.parent_seq
+    state.parent_call = body.parent_call
     state.source = body.source
     state.opened = event.at
     if body.parent is not None and body.parent_seq is not None:
@@ -160,13 +172,11 @@ def _resumed(state: SessionState, event: JournalEvent, body: SessionResumed) -> 
     state.active = list(body.active)
     state.agent, state.model, state.mode = body.agent, body.model, body.mode
     state.workdir, state.tools = body.workdir, body.tools
+    state.labels, state.max_cost = body.labels, body.max_cost
     state.source = body.source if body.source is not None else state.source
     state.phase, state.error = "idle", None
-    reopen(state)
-    by = f" by {body.by}" if body.by else ""
-    calls = len(body.asked_again)
-    again = f"; {calls} {'call is' if calls == 1 else 'calls are'} asked again" if calls else ""
-    say(state, "note", event.at, f"resumed{by}{again}", body.by)
+    reopen(state, body.asked_again, body.going_on)
+    say(state, "note", event.at, resumed_words(body), body.by)
 
 
 def _fresh(event: JournalEvent, records: Iterable[NetRecord]) -> dict[str, NetState]:
@@ -208,10 +218,28 @@ def _message(state: SessionState, event: JournalEvent, body: MessageAdded) -> No
     if body.role == "tool":
         _tool_message(state, body)
         return
+    if body.message_id is not None:
+        _taken(state, event, body.message_id)
     if body.text:
         say(state, body.role, event.at, body.text, body.by)
     for call in body.calls:
         propose(state, event.at, call.call_id, call.tool, call.input)
+
+
+def _queued(state: SessionState, event: JournalEvent, body: MessageQueued) -> None:
+    if any(waits.id == body.message_id for waits in state.queued):
+        raise _impossible(event, f"message '{body.message_id}' waits already")
+    waits = QueuedState(id=body.message_id, since=event.at, mode=body.mode, text=body.text, by=body.by)
+    state.queued = [*state.queued, waits]
+
+
+def _taken(state: SessionState, event: JournalEvent, message_id: str) -> QueuedState:
+    """The message of this id, which waits no more."""
+    found = next((waits for waits in state.queued if waits.id == message_id), None)
+    if found is None:
+        raise _impossible(event, f"message '{message_id}' does not wait")
+    state.queued = [waits for waits in state.queued if waits is not found]
+    return found
 
 
 def _tool_message(state: SessionState, body: MessageAdded) -> None:
@@ -248,7 +276,7 @@ def _decided(state: SessionState, event: JournalEvent, body: CallDecided) -> Non
     markings = _fire(state, event, now)
     _move(state, markings)
     state.pending += [PendingState(call_id=body.call_id, since=event.at, step=step) for step in later]
-    call = find_call(state, body.call_id, UNDECIDED)
+    call = find_call(state, body.call_id, UNDECIDED if body.via is None else UNDECIDED | {"skipped"})
     if call is None or any(a.call_id == body.call_id for a in state.approvals.values()):
         call = propose(state, event.at, body.call_id, body.tool, body.input)
     decided = call.model_copy(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -9,13 +10,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from ..text import visible
 from .canonical import canonical
 from .chain import Place
+from .decided import rebuild_decisions
 from .errors import FoldError, JournalError
-from .events import EventBody, JournalEvent
+from .events import JournalEvent, event_body
 from .exporting import FORMAT, FORMAT_VERSION
 from .fold import fold
 from .projection import Projection
@@ -27,25 +29,30 @@ from .verify import ChainCheck, Fault, LinkedEvent, check_chain
 
 _HASH = r"^[0-9a-f]{64}$"
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
-_body: TypeAdapter[EventBody] = TypeAdapter(EventBody)
 
 
 class ExportError(Exception):
     """A file that is no export, or cannot be read; the message names file, line and remedy."""
 
 
-class _Heading(BaseModel):
+class _Format(BaseModel):
     model_config = ConfigDict(strict=True)
 
     format: Literal["interlock-session"]
     version: int
+
+
+class _Heading(_Format):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
     session: str = Field(min_length=1)
     events: int = Field(ge=0)
     head: str | None = Field(pattern=_HASH)
 
 
 class _Line(BaseModel):
-    model_config = ConfigDict(strict=True)
+    # What no hash covers is not let in beside what one does.
+    model_config = ConfigDict(strict=True, extra="forbid")
 
     session: str
     seq: int
@@ -104,30 +111,39 @@ def _read(shown: str, lines: Iterable[str]) -> Export:
 
 def _heading(shown: str, text: str) -> _Heading:
     try:
-        heading = _Heading.model_validate_json(text)
-    except ValidationError as error:
+        version = _Format.model_validate_json(text).version
+        if version > FORMAT_VERSION:
+            raise ExportError(
+                f"{shown}:1: this is version {version} of the format; this Interlock reads version "
+                f"{FORMAT_VERSION}. Use the newer one that wrote it."
+            )
+        if version != FORMAT_VERSION:
+            raise ValueError(f"there is no version {version}")
+        return _Heading.model_validate_json(text)
+    except ValueError as error:
         raise ExportError(
             f"{shown}:1: expected the heading of an exported session ('format': '{FORMAT}'). "
             "Make one with: interlock history export SESSION"
         ) from error
-    if heading.version != FORMAT_VERSION:
-        raise ExportError(
-            f"{shown}:1: this is version {heading.version} of the format; this Interlock reads version "
-            f"{FORMAT_VERSION}. Use the newer one."
-        )
-    return heading
 
 
 def _line(shown: str, number: int, text: str) -> _Line:
     try:
-        return _Line.model_validate_json(text)
+        # Not pydantic's reader, which takes less depth than a body may have that it can still read alone.
+        line: JsonValue = json.loads(text)
+        if isinstance(line, dict):
+            return _Line.model_validate(line)
+        why, cause = "expected an object", None
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the line"
-        raise ExportError(
-            f"{shown}:{number}: no event of a session: {visible(where)}: {visible(first['msg'])}. "
-            "The file was changed or cut off; export the session again."
-        ) from error
+        why = f"{'.'.join(map(str, first['loc'])) or 'the line'}: {first['msg']}"
+        cause = error
+    except (ValueError, RecursionError) as error:
+        why, cause = f"the line is no JSON: {error}", error
+    raise ExportError(
+        f"{shown}:{number}: no event of a session: {visible(why)}. "
+        "The file was changed or cut off; export the session again."
+    ) from cause
 
 
 def _event(shown: str, number: int, line: _Line) -> LinkedEvent:
@@ -183,13 +199,14 @@ def import_session(export: Export, database: Path) -> None:
         cursor = int(connection.execute(LAST_CURSOR).fetchone()[0])
         connection.execute(UPSERT_SESSION, _projected(events).row())
         connection.executemany(INSERT_EVENT, _rows(export.events, cursor))
+        rebuild_decisions(connection, export.session)
 
 
 def _journal_events(export: Export) -> Iterator[JournalEvent]:
     for event in export.events:
         place = event.place
         try:
-            body = _body.validate_json(event.body)
+            body = event_body.validate_json(event.body)
             yield JournalEvent(
                 cursor=place.seq, session=place.session, seq=place.seq, at=from_ms(place.at), body=body
             )

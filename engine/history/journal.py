@@ -19,7 +19,7 @@ from typing import TypeAlias, TypeVar
 
 from ..text import visible
 from .errors import JournalError
-from .events import EventBody, JournalEvent, SessionOpened
+from .events import EventBody, JournalEvent, SessionOpened, event_body
 from .lock import WriteLock
 from .queries import HistoryReader
 from .rows import LAST_CURSOR, LAST_OF_SESSION
@@ -31,6 +31,9 @@ __all__ = ["Clock", "Journal", "JournalError", "utc_now"]
 
 Clock: TypeAlias = Callable[[], datetime]
 """The time, as an aware datetime."""
+
+SURELY_SHALLOW = 100
+"""Brackets in a JSON text which it can have at any depth and still be read."""
 
 T = TypeVar("T")
 
@@ -202,12 +205,16 @@ class Journal:
 
     def _encode(self, body: EventBody) -> str:
         try:
-            return body.model_dump_json()
+            text = body.model_dump_json()
+            if text.count("[") + text.count("{") > SURELY_SHALLOW:
+                # What is nested deeper than the reader follows must not become durable.
+                event_body.validate_json(text)
         except ValueError as error:
             raise JournalError(
                 f"Journal '{name_of(self.path)}': a '{body.type}' event holds text that cannot be "
-                f"stored: {error}. Replace what is not valid Unicode."
+                f"stored: {error}. Replace what is not valid Unicode or is nested too deep."
             ) from error
+        return text
 
     def _check_opening(self, session: str, head: _Head, bodies: Iterable[EventBody]) -> None:
         opened = head.seq > 0

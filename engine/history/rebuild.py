@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..text import visible
+from .decided import COLUMNS, rebuild_decisions
 from .errors import JournalError
 from .events import JournalEvent
 from .projection import Projection
@@ -20,20 +22,26 @@ _PAGE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """How many sessions there are, and the ids of those whose line was not what their events make."""
+    """How many sessions there are, and the ids of those whose line was not what their events make.
+
+    `decisions` says whether lines of decisions were wrong and have been made anew.
+    """
 
     sessions: int
     mended: tuple[str, ...]
+    decisions: bool = False
 
 
 def rebuild(path: Path) -> Rebuilt:
-    """Write every session's line anew from its events.
+    """Write every session's line and those of its decisions anew from its events, where they differ.
 
-    A line without events is left: the verification names it. Raises `JournalError`, also for an event
-    that cannot be read; then nothing is changed.
+    A line without events is left: the verification names it. That a session was imported is known from
+    its line alone, and kept. Raises `JournalError`, also for an event that cannot be read; then nothing
+    is changed.
     """
     mended: list[str] = []
     with changing(path) as connection:
+        listed = _decisions(connection)
         sessions = [s for (s,) in connection.execute("SELECT DISTINCT session FROM event").fetchall()]
         for session in sessions:
             row = connection.execute(f"{SELECT_SESSION} WHERE id = ?", (session,)).fetchone()
@@ -45,11 +53,24 @@ def rebuild(path: Path) -> Rebuilt:
                     f"{visible(str(error))}. Nothing was changed; restore a backup."
                 ) from error
             if row is not None:
-                line = replace(line, imported=row[-1])
+                line = replace(line, imported=bool(row[-1]))
             if row is None or tuple(row) != line.row():
                 mended.append(session)
                 connection.execute(REPLACE_SESSION, line.row())
-    return Rebuilt(len(sessions), tuple(mended))
+        connection.execute("SAVEPOINT decisions")
+        rebuild_decisions(connection)
+        changed = _decisions(connection) != listed
+        if not changed:
+            connection.execute("ROLLBACK TO decisions")
+    return Rebuilt(len(sessions), tuple(mended), changed)
+
+
+def _decisions(connection: sqlite3.Connection) -> bytes:
+    """What stands for all lines of decisions."""
+    found = hashlib.sha256()
+    for row in connection.execute(f"SELECT {COLUMNS} FROM decision ORDER BY cursor"):
+        found.update(repr(row).encode())
+    return found.digest()
 
 
 def _events(connection: sqlite3.Connection, session: str, path: Path) -> Iterator[JournalEvent]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TypeAlias
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from .errors import JournalError
-from .events import EventBody, JournalEvent
+from .events import JournalEvent, event_body
 from .schema import name_of
 from .times import from_ms
 
@@ -81,14 +81,12 @@ LAST_HASH = "SELECT hash FROM event WHERE session = ? ORDER BY seq DESC LIMIT 1"
 LAST_OF_SESSION = "SELECT seq, at FROM event WHERE session = ? ORDER BY seq DESC LIMIT 1"
 LAST_CURSOR = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'event'), 0)"
 
-_body: TypeAdapter[EventBody] = TypeAdapter(EventBody)
-
 
 def event_of(row: EventRow, path: Path) -> JournalEvent:
     """The event in a row. Raises `JournalError` naming file and event when it cannot be understood."""
     cursor, session, seq, at, kind, text = row
     try:
-        body = _body.validate_json(text)
+        body = event_body.validate_json(text)
         if body.type != kind:
             raise ValueError(f"its type is '{body.type}' in one place and '{kind}' in another")
         return JournalEvent(cursor=cursor, session=session, seq=seq, at=from_ms(at), body=body)

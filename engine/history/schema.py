@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias, cast
 
 from ..text import visible
 from .backfill import link_unlinked
+from .decided import rebuild_decisions
 from .errors import JournalError
 
 APPLICATION_ID = 0x494C434B
@@ -25,6 +26,9 @@ BUSY_SECONDS = 5.0
 
 UNLINKED = frozenset({"0001", "0002"})
 """Revisions whose events carry no hashes."""
+
+UNDECIDED = UNLINKED | {"0003"}
+"""Revisions without lines for decisions."""
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 _MAGIC = b"SQLite format 3\x00"
@@ -37,9 +41,9 @@ class Schema:
     Those in `readable` can be read without upgrading the file.
     """
 
-    known: tuple[str, ...] = ("0001", "0002", "0003")
+    known: tuple[str, ...] = ("0001", "0002", "0003", "0004")
     scripts: Path = MIGRATIONS
-    readable: tuple[str, ...] = ("0001", "0002")
+    readable: tuple[str, ...] = ("0001", "0002", "0003")
 
     @property
     def newest(self) -> str:
@@ -122,6 +126,7 @@ def _age(connection: sqlite3.Connection, shown: str, schema: Schema) -> tuple[Ag
         return "older", found[0]
     connection.execute("SELECT cursor, session, seq, at, type, body, hash FROM event LIMIT 1").fetchall()
     connection.execute("SELECT id, status, events, waiting FROM session LIMIT 1").fetchall()
+    connection.execute("SELECT cursor, verdict, result FROM decision LIMIT 1").fetchall()
     return "current", found[0]
 
 
@@ -181,9 +186,9 @@ def prepare(path: Path, schema: Schema = CURRENT) -> None:
     try:
         if age == "older":
             backup = _copy(path, found or "")
+            _migrate(path, schema, found)
         else:
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-        _migrate(path, schema, unlinked=found in UNLINKED)
+            _create(path, schema)
         _sync_directory(path.parent)
     except (OSError, sqlite3.Error) as error:
         action = "upgrade" if age == "older" else "create"
@@ -194,6 +199,28 @@ def prepare(path: Path, schema: Schema = CURRENT) -> None:
     except JournalError as error:
         kept = f" A copy from before is in '{name_of(backup)}'." if backup else ""
         raise JournalError(f"{error}{kept}") from error
+
+
+def _create(path: Path, schema: Schema) -> None:
+    """Make the journal beside its place, and move it there when it is whole and on disk.
+
+    Whoever dies meanwhile leaves nothing in its place that a later start would take for damage. The
+    write-ahead log is switched on here: later that would need a rollback journal, too.
+    """
+    new = path.with_name(f"{path.name}.new")
+    for file in (path, new):
+        for ending in ("-journal", "-wal", "-shm"):
+            file.with_name(f"{file.name}{ending}").unlink(missing_ok=True)
+    new.unlink(missing_ok=True)
+    handle = os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+    try:
+        _migrate(new, schema, None)
+        with closing(sqlite3.connect(new, isolation_level=None)) as connection:
+            connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    new.replace(path)
 
 
 def _reason(error: OSError | sqlite3.Error) -> str:
@@ -220,7 +247,7 @@ def _copy(path: Path, revision: str) -> Path:
         return target
 
 
-def _migrate(path: Path, schema: Schema, *, unlinked: bool) -> None:
+def _migrate(path: Path, schema: Schema, found: str | None) -> None:
     """Run alembic in one transaction: all of the upgrade happens, or none."""
     from alembic import command
     from alembic.config import Config
@@ -244,8 +271,11 @@ def _migrate(path: Path, schema: Schema, *, unlinked: bool) -> None:
         with engine.begin() as connection:
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
-            if unlinked:
-                link_unlinked(cast(sqlite3.Connection, connection.connection.driver_connection))
+            driver = cast(sqlite3.Connection, connection.connection.driver_connection)
+            if found in UNLINKED:
+                link_unlinked(driver)
+            if found in UNDECIDED:
+                rebuild_decisions(driver)
     except (ValueError, RecursionError) as error:
         raise JournalError(
             f"Cannot bring journal '{name_of(path)}' up to date, an event in it cannot be read: {error}. "

@@ -88,10 +88,14 @@ def _make(path: Path) -> Ed25519PrivateKey:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            path.unlink()  # half a key would be in the way of the next attempt
+            raise
     except OSError as error:
         raise JournalError(
             f"Cannot write the signing key '{name_of(path)}': {error.strerror}. "

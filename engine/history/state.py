@@ -64,6 +64,16 @@ class ApprovalState(BaseModel):
     via: str | None = None
 
 
+class QueuedState(BaseModel):
+    """A message that waits to join the conversation; see `MessageQueued` for `mode`."""
+
+    id: str
+    since: datetime
+    mode: Literal["steer", "queue"]
+    text: str
+    by: str | None = None
+
+
 class CallState(BaseModel):
     """A tool call in the transcript, from proposal to result.
 
@@ -106,8 +116,10 @@ class TranscriptEntry(BaseModel):
 class SessionState(BaseModel):
     """All that is known of a session after its event number `seq`.
 
-    `phase` is the last status recorded, `status` the one to show. What the containers hold (nets, calls,
-    entries) is replaced, never changed in place, so a copy of the containers is a copy of the state.
+    `phase` is the last status recorded, `status` the one to show. Tokens and `cost` are the session's own
+    and its subagents'; `max_cost` is the most it may cost. `queued` is what people said and the agent
+    has not taken up yet, in the order it was said. What the containers hold (nets, calls, entries) is
+    replaced, never changed in place, so a copy of the containers is a copy of the state.
     """
 
     id: str
@@ -124,17 +136,21 @@ class SessionState(BaseModel):
     kind: Kind = "root"
     parent: str | None = None
     parent_seq: int | None = None
+    parent_call: str | None = None
     source: dict[str, JsonValue] | None = None
     tools: tuple[str, ...] = ()
+    labels: dict[str, str] = {}
     nets: dict[str, NetState] = {}
     active: list[str] = []
     pending: list[PendingState] = []
     approvals: dict[str, ApprovalState] = {}
     calls: dict[str, CallState] = {}
     transcript: list[TranscriptEntry] = []
+    queued: list[QueuedState] = []
     input_tokens: int = 0
     output_tokens: int = 0
     cost: float = 0.0
+    max_cost: float | None = None
 
 
 class SessionSummary(BaseModel):

@@ -1,13 +1,26 @@
 """The journal's tables, as the newest migration leaves them.
 
-`event` is the record. `session` is a projection of it, one line per session, written in the same
-transaction; `pruned` has what is left of sessions that were removed. The writer and the readers speak
-SQL to them directly: this is where the columns are named, and a test holds the migrations to it.
+`event` is the record. `session` and `decision` are projections of it, one line per session and one per
+decision, written in the same transaction; `pruned` has what is left of sessions that were removed. The
+writer and the readers speak SQL to them directly: this is where the columns are named, and a test holds
+the migrations to it.
 """
 
 from __future__ import annotations
 
-from sqlalchemy import Boolean, Column, Integer, LargeBinary, MetaData, Text, UniqueConstraint, text
+from sqlalchemy import (
+    Boolean,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Text,
+    UniqueConstraint,
+    text,
+)
 from sqlmodel import Field, SQLModel
 
 JOURNAL = MetaData()
@@ -86,3 +99,49 @@ class Pruned(Table, table=True):
     by: str
     key: bytes
     signature: bytes
+
+
+class Decision(Table, table=True):
+    """A decision in a list, see `decided.DecisionLine`. It goes when its session goes.
+
+    Each index begins with what one filter asks for and goes on in the order of the list. Those with a
+    condition leave out what most calls are.
+    """
+
+    __table_args__ = (
+        Index("ix_decision_session", "session", "at"),
+        Index("ix_decision_tool", "tool", "at", "verdict"),
+        Index("ix_decision_net", "net", "at", "verdict"),
+        Index("ix_decision_verdict", "verdict", "at", sqlite_where=text("verdict <> 'allow'")),
+        Index("ix_decision_called", "called", "at", sqlite_where=text("called <> tool")),
+        Index("ix_decision_via", "via", "at", sqlite_where=text("via IS NOT NULL")),
+        Index(
+            "ix_decision_shadow",
+            "session",
+            "verdict",
+            "net",
+            "result",
+            "at",
+            sqlite_where=text("mode = 'shadow'"),
+        ),
+    )
+
+    cursor: int | None = Field(default=None, sa_column=Column(Integer, primary_key=True))
+    session: str = Field(
+        sa_column=Column(String, ForeignKey("session.id", ondelete="CASCADE"), nullable=False)
+    )
+    seq: int
+    at: int = Field(index=True)
+    agent: str
+    call_id: str
+    tool: str
+    called: str
+    input: str
+    mode: str
+    verdict: str
+    net: str | None = None
+    rule: str | None = None
+    place: str | None = None
+    by: str | None = None
+    via: str | None = None
+    result: str | None = None

@@ -12,6 +12,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
+from .events import SessionResumed
 from .state import CallState, SessionState, TranscriptEntry
 
 UNDECIDED = frozenset({"proposed", "waiting"})
@@ -78,17 +79,33 @@ def end_turn(state: SessionState) -> None:
             replace_call(state, entry.call, entry.call.model_copy(update={"status": "skipped"}))
 
 
-def reopen(state: SessionState) -> None:
-    """An ended session goes on: calls of its last turn that nobody answered may still be decided."""
+def reopen(state: SessionState, asked_again: Container[str] = (), going_on: Container[str] = ()) -> None:
+    """An ended session goes on: calls of its last turn that nobody answered may still be decided.
+
+    A subagent's end with it, unless it goes on and they are `asked_again`. Calls that are `going_on` run.
+    """
     for index in range(len(state.transcript) - 1, -1, -1):
         entry = state.transcript[index]
         if entry.kind == "user":
             return
         call = entry.call
-        if call is None or call.via is not None:
-            continue  # A subagent's calls end with it.
-        if call.status == "skipped" and call.output is None:
+        if call is None or call.output is not None:
+            continue
+        again = call.via is None or call.call_id in asked_again
+        if call.status == "skipped" and again:
             replace_call(state, call, call.model_copy(update={"status": "proposed"}))
+        elif call.status == "unknown" and call.call_id in going_on:
+            replace_call(state, call, call.model_copy(update={"status": "running"}))
+
+
+def resumed_words(body: SessionResumed) -> str:
+    """What a note says of a session that goes on: who resumed it, and what of it goes on by itself."""
+    words = [f"resumed by {body.by}" if body.by else "resumed"]
+    if calls := len(body.asked_again):
+        words.append(f"{calls} {'call is' if calls == 1 else 'calls are'} asked again")
+    if calls := len(body.going_on):
+        words.append(f"{calls} {'call goes' if calls == 1 else 'calls go'} on")
+    return "; ".join(words)
 
 
 def end_session(state: SessionState) -> None:

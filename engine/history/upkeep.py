@@ -20,15 +20,20 @@ def changing(
     """A connection in one transaction, which is durable when the context ends and undone when it raises.
 
     The journal is brought up to date first. With `shrink` the space of what was deleted is given back at
-    the end. Raises `JournalError` when there is none (unless `create`),
-    when another process writes it, and for whatever SQLite says.
+    the end. Raises `JournalError` when there is none (unless `create`), when another process writes it,
+    and for whatever SQLite says.
     """
     path = path.absolute()
     shown = name_of(path)
     if inspect(path)[0] == "fresh" and not create:
         raise JournalError(f"There is no journal at '{shown}' yet.")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path = path.resolve()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path = path.resolve()
+    except OSError as error:
+        raise JournalError(
+            f"Cannot make the directory of journal '{shown}': {error.strerror}. Choose another place."
+        ) from error
     lock = WriteLock.acquire(path)
     try:
         prepare(path)
@@ -36,12 +41,11 @@ def changing(
             connection.execute("PRAGMA secure_delete = ON")
             connection.execute("BEGIN IMMEDIATE")
             try:
+                before = connection.total_changes
                 yield connection
                 connection.execute("COMMIT")
-                if shrink:
-                    with suppress(
-                        sqlite3.Error
-                    ):  # for want of space: what was deleted is gone all the same
+                if shrink and connection.total_changes > before:
+                    with suppress(sqlite3.Error):  # no space: what was deleted is gone all the same
                         connection.execute("VACUUM")
             except BaseException:
                 with suppress(sqlite3.Error):

@@ -8,9 +8,10 @@ last hash with one noted elsewhere, such as in an export.
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -21,6 +22,8 @@ from .rows import SELECT_LINKED, LinkedRow
 from .schema import UNLINKED, inspect, name_of, reading
 
 _PAGE = 1000
+_BEFORE_ALL = -math.inf
+_LINES = "SELECT id, events, imported FROM session"
 _WINDOW = 2000
 """Events after a fault that are looked at to say what kind of fault it is."""
 
@@ -60,7 +63,7 @@ class ChainCheck:
     """What the chain of one session shows.
 
     `head` is its last hash, up to the fault if there is one. Of `masked` events only facts and place
-    could be checked.
+    could be checked. `imported` sessions were recorded in another journal.
     """
 
     session: str
@@ -68,6 +71,7 @@ class ChainCheck:
     head: bytes | None
     masked: int = 0
     fault: Fault | None = None
+    imported: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,19 +94,12 @@ def verify_journal(path: Path) -> Iterator[ChainCheck]:
     Reads only, beside whoever writes. Raises `JournalError` for a file that cannot be read or that an
     older version wrote, without a chain.
     """
-    age, found = inspect(path)
-    if age == "fresh":
-        raise JournalError(f"There is no journal at '{name_of(path)}' yet.")
-    if found in UNLINKED:
-        raise JournalError(
-            f"Journal '{name_of(path)}' has the older schema {found}, without hashes. "
-            "Open it once for writing to add them; a copy is kept."
-        )
+    require_chain(path)
     with reading(path) as connection:
         connection.execute("BEGIN")
-        lines = connection.execute("SELECT id, events FROM session ORDER BY opened, rowid").fetchall()
-        for session, events in lines:
-            yield check_session(connection, session, events)
+        lines = connection.execute(f"{_LINES} ORDER BY opened, rowid").fetchall()
+        for line in lines:
+            yield check_session(connection, *line)
         strays = connection.execute(
             "SELECT DISTINCT session FROM event WHERE session NOT IN (SELECT id FROM session)"
         ).fetchall()
@@ -111,9 +108,33 @@ def verify_journal(path: Path) -> Iterator[ChainCheck]:
             yield ChainCheck(session, 0, None, fault=Fault(1, "removed", message))
 
 
-def check_session(connection: sqlite3.Connection, session: str, events: int) -> ChainCheck:
+def verify_session(path: Path, session: str) -> ChainCheck:
+    """Check the one session of this id, of which the journal has a line. Raises `JournalError`."""
+    require_chain(path)
+    with reading(path) as connection:
+        connection.execute("BEGIN")
+        line = connection.execute(f"{_LINES} WHERE id = ?", (session,)).fetchone()
+        return check_session(connection, *line)
+
+
+def require_chain(path: Path) -> None:
+    """Raises `JournalError` where there is no journal, or one of an older version without hashes."""
+    age, found = inspect(path)
+    if age == "fresh":
+        raise JournalError(f"There is no journal at '{name_of(path)}' yet.")
+    if found in UNLINKED:
+        raise JournalError(
+            f"Journal '{name_of(path)}' has the older schema {found}, without hashes. "
+            "Open it once for writing to add them; a copy is kept."
+        )
+
+
+def check_session(
+    connection: sqlite3.Connection, session: str, events: int, imported: bool | int
+) -> ChainCheck:
     """Check one session, whose line counts `events`, on a connection that sees one state of the file."""
-    return check_chain(session, _stored(connection, session), expected=events)
+    found = check_chain(session, _stored(connection, session), expected=events, own=not imported)
+    return replace(found, imported=bool(imported))
 
 
 def check_file(path: Path) -> FileCheck:
@@ -123,26 +144,35 @@ def check_file(path: Path) -> FileCheck:
     """
     with reading(path) as connection:
         numbered, present, pruned = connection.execute(
-            "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'event'), 0), "
-            "(SELECT count(*) FROM event), (SELECT coalesce(sum(events), 0) FROM pruned)"
+            "SELECT coalesce((SELECT max(CAST(seq AS INTEGER)) FROM sqlite_sequence "
+            "WHERE name = 'event'), 0), (SELECT count(*) FROM event), "
+            "(SELECT coalesce(sum(CAST(events AS INTEGER)), 0) FROM pruned)"
         ).fetchone()
     return FileCheck(present, numbered - present - pruned)
 
 
 def check_chain(
-    session: str, events: Iterable[LinkedEvent], *, expected: int | None = None
+    session: str, events: Iterable[LinkedEvent], *, expected: int | None = None, own: bool = False
 ) -> ChainCheck:
-    """Check `events`, which are all that there are of `session`, in order; `expected` is their number."""
+    """Check `events`, which are all that there are of `session`, in order; `expected` is their number.
+
+    None of a journal's `own` events is masked: without its salt, an event's content could be anything.
+    """
     prev: LinkedEvent | None = None
     masked = 0
     rest = iter(events)
     for event in rest:
         fault = _fault(session, prev, event, rest)
+        if fault is None and own and event.salt is None:
+            fault = Fault(event.seq, "changed", f"event {event.seq} ({event.kind}) has lost its salt")
         if fault is not None:
             return ChainCheck(session, fault.seq - 1, _hash(prev), masked, fault)
         masked += event.salt is None
         prev = event
     count = 0 if prev is None else prev.seq
+    if expected is not None and type(expected) is not int:  # a column may hold a value of any type
+        message = f"the session's line does not count its {_some(count, 'event')}"
+        return ChainCheck(session, count, _hash(prev), masked, Fault(count, "changed", message))
     if expected is not None and expected > count:
         message = f"{_some(expected - count, 'event')} at the end {_were(expected - count)} removed"
         return ChainCheck(session, count, _hash(prev), masked, Fault(count + 1, "removed", message))
@@ -153,7 +183,7 @@ def check_chain(
 
 
 def _stored(connection: sqlite3.Connection, session: str) -> Iterator[LinkedEvent]:
-    after = 0
+    after: float = _BEFORE_ALL
     while True:
         rows: Sequence[LinkedRow] = connection.execute(SELECT_LINKED, (session, after, _PAGE)).fetchall()
         yield from map(linked, rows)
@@ -175,8 +205,8 @@ def _follows(event: LinkedEvent, seq: int, prev: bytes | None) -> bool:
         return (
             event.content is not None and event_hash(place, event.body, event.content, prev) == event.hash
         )
-    except (ValueError, TypeError, RecursionError):
-        return False
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return False  # columns may hold values of any type
 
 
 def _kind_of(body: str) -> object:
@@ -201,6 +231,9 @@ def _fault(
 def _named(seq: int, prev: LinkedEvent | None, found: Sequence[LinkedEvent]) -> Fault:
     """What happened to the event of number `seq`, judged by those that are there from its place on."""
     head, event = _hash(prev), found[0]
+    if type(event.seq) is not int:
+        return Fault(seq, "inserted", f"an event that has no number stands in the place of event {seq}")
+    found = [other for other in found if type(other.seq) is int]
     for at, other in enumerate(found[1:], 1):
         if not _follows(other, seq, head):
             continue

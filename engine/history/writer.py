@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .chain import Place, link, new_salt
+from .decided import BEARING, Change, SessionCalls, calls_before, opened_calls, write_changes
 from .errors import JournalError
 from .events import JournalEvent, SessionOpened
 from .projection import Projection
@@ -68,6 +69,7 @@ class Writer:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lines: dict[str, Projection] = {}
+        self._calls: dict[str, SessionCalls] = {}
         self._heads: dict[str, bytes] = {}
         self._connection = connect_writing(path)
         self._identity = _identity(path)
@@ -78,9 +80,10 @@ class Writer:
         try:
             self._check_in_place()
             connection.execute("BEGIN IMMEDIATE")
-            lines = self._project(batch)
+            lines, decisions = self._project(batch)
             connection.executemany(UPSERT_SESSION, [line.row() for line in lines.values()])
             connection.executemany(INSERT_EVENT, self._chained(batch))
+            write_changes(connection, decisions)
             connection.execute("COMMIT")
         except BaseException:
             self._undo()
@@ -93,16 +96,34 @@ class Writer:
                 "the file was moved, deleted or replaced; restart to use what is there"
             )
 
-    def _project(self, batch: Sequence[Written]) -> dict[str, Projection]:
+    def _project(self, batch: Sequence[Written]) -> tuple[dict[str, Projection], list[Change]]:
         lines: dict[str, Projection] = {}
+        decisions: list[Change] = []
         for written in batch:
             event = written.event
             line = lines.get(event.session)
             if line is None:
                 line = self._line(event)
                 lines[event.session] = line
+            change = self._change(event, line)
+            if change is not None:
+                decisions.append(change)
             line.add(event)
-        return lines
+        return lines, decisions
+
+    def _change(self, event: JournalEvent, line: Projection) -> Change | None:
+        """What `event` changes in the lines of decisions; `line` is the session's before it."""
+        calls = self._calls.get(event.session)
+        if calls is None:
+            if not isinstance(event.body, BEARING):
+                return None
+            if isinstance(event.body, SessionOpened):
+                calls = opened_calls(event.body)
+            else:
+                calls = SessionCalls(line.agent, child=line.kind == "child")
+                calls_before(self._connection, event, calls)
+            self._calls[event.session] = calls
+        return calls.take(event)
 
     def _line(self, event: JournalEvent) -> Projection:
         line = self._lines.get(event.session)
@@ -156,6 +177,7 @@ class Writer:
         the log is emptied where possible; where not, the next commit overwrites them.
         """
         self._lines.clear()
+        self._calls.clear()
         self._heads.clear()
         try:
             if self._connection.in_transaction:

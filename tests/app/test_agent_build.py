@@ -75,6 +75,17 @@ class TestPrepared:
         assert said[4] == f"workdir: {here}/nope is not a directory"
         assert len(said) == 5
 
+    async def test_a_limit_on_costs(self, here: Path) -> None:
+        """Limits: a model with a price starts; one without is named, with what to do instead."""
+        limits = {"max_cost": 2}
+        agent = await prepare(self.spec(here, model="openai/gpt-4o", limits=limits)).agent()
+        assert agent.max_cost == 2.0
+        said = self.refused(self.spec(here, limits=limits))
+        assert said == (
+            "max_cost cannot be kept: litellm's list has no price for openai/m. Choose a model with a "
+            "known price, or leave max_cost out; max_steps bounds a run without it."
+        )
+
     def test_tool_twice(self, here: Path) -> None:
         """A-61: two tools of one name are refused before anything runs."""
         assert 'Duplicate tool name: "bash"' in self.refused(self.spec(here, tools=["bash", "bash"]))
@@ -199,6 +210,19 @@ async def gated_later():
 def needy(what):
     return plain
 
+class Homemade:
+    name = "homemade"
+
+    def stream(self, request):
+        raise NotImplementedError
+
+unpriced = Agent(Homemade(), max_cost=2.0)
+unbounded = Agent(Homemade())
+bounded = Agent(ScriptedModel([T("hi")]), max_cost=2.0)
+
+async def unpriced_later():
+    return unpriced
+
 careful = Agent(
     ScriptedModel([C(bash={"command": "echo ran"}), T("hi")]),
     tools=[BashTool],
@@ -236,6 +260,25 @@ class TestImportedAgent:
         assert (agent.name, agent.system_prompt, agent.max_steps) == ("plain", "Ours", 2)
         assert [tool.name for tool in agent.tools] == ["bash"]
         assert agent.model.name == sys.modules["my_agents"].plain.model.name
+
+    async def test_its_limit_on_costs(self, here: Path) -> None:
+        """Limits: an agent brings its own, which stays unless the spec has one."""
+        assert (await prepare(self.spec(here, "bounded", system_prompt="Hi")).agent()).max_cost == 2.0
+        changed = self.spec(here, "bounded", limits={"max_cost": 9})
+        assert (await prepare(changed).agent()).max_cost == 9.0
+        replaced = self.spec(here, "unpriced", model="openai/gpt-4o")
+        assert (await prepare(replaced).agent()).max_cost == 2.0
+
+    @pytest.mark.parametrize("name", ["unpriced", "unpriced_later"])
+    async def test_a_limit_that_could_not_be_kept(self, here: Path, name: str) -> None:
+        """Limits: with a model without a known price the agent does not start; the remedy is said."""
+        with pytest.raises(AgentSpecError) as caught:
+            await prepare(self.spec(here, name)).agent()
+        said = str(caught.value)
+        assert said.startswith("max_cost cannot be kept: homemade does not say")
+        assert "leave max_cost out" in said
+        assert "homemade" in self.refused(self.spec(here, "unbounded", limits={"max_cost": 1}))
+        assert (await prepare(self.spec(here, "unbounded")).agent()).max_cost is None
 
     async def test_its_hooks_stay(self, here: Path) -> None:
         """A-44: what the spec changes takes none of the agent's hooks away."""

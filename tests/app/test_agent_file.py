@@ -69,6 +69,7 @@ class TestFile:
             env = ["CI"]
             [limits]
             max_steps = 7
+            max_cost = 2.5
             """,
         )
         spec = load_agent_file(path)
@@ -91,7 +92,7 @@ class TestFile:
                 "read_only": ["/opt/sdk"],
                 "env": ["CI"],
             },
-            "limits": {"max_steps": 7},
+            "limits": {"max_steps": 7, "max_cost": 2.5},
             "import_from": [str(here / "a")],
         }
 
@@ -208,7 +209,12 @@ class TestFaultyFile:
             ("max_steps = 3", "it belongs in the table [limits]"),
             ("[runtime]\nnetwork = true", "it belongs in the table [runtime] with kind = 'sandbox'"),
             ("zzz = 1", "known: name, agent, model,"),
-            ("[limits]\nzzz = 1", "known: max_steps"),
+            ("[limits]\nzzz = 1", "known: max_steps, max_cost"),
+            ("max_cost = 3", "it belongs in the table [limits]"),
+            ("limits = {max_cost = 0}", "limits.max_cost: expected more than 0, found 0"),
+            ("limits = {max_cost = '$5'}", "limits.max_cost: expected a number, found '$5'"),
+            ("limits = {max_cost = true}", "limits.max_cost: expected a number, found true or false"),
+            ("limits = {max_cost = inf}", "limits.max_cost: expected a finite number, found inf"),
             ("runtime = 'docker'", "runtime: unknown runtime 'docker'"),
             ("runtime = 3", "runtime: expected a table"),
             ("limits = 3", "limits: expected a table, found 3"),

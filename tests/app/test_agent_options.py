@@ -153,6 +153,33 @@ class TestOptions:
         assert spec.runtime is not None
         assert spec.runtime.model_dump(mode="json") == {"kind": "local", "workdir": "/tmp"}
 
+    def test_one_limit_leaves_the_other(self, here: Path) -> None:
+        """Limits: an option replaces the limit it names, and no other one of the file."""
+        text = FILE + "max_cost = 2\n"
+        steps = self.spec(here, "agent.toml", "--max-steps", "9", text=text).limits
+        assert (steps.max_steps, steps.max_cost) == (9, 2)
+        cost = self.spec(here, "agent.toml", "--max-cost", "0.5", text=text).limits
+        assert (cost.max_steps, cost.max_cost) == (3, 0.5)
+        filled = self.spec(here, max_steps=1, max_cost=4.0).limits
+        assert (filled.max_steps, filled.max_cost) == (3, 4.0)
+        assert self.spec(here, text=text, max_cost=4.0).limits.max_cost == 2
+
+    def test_a_limit_for_an_imported_agent(self, here: Path) -> None:
+        """Limits: an agent of a module keeps its own unless one is given for this run."""
+        (here / "mine.py").write_text("")
+        line = ("mine:agent", "--rules", "a.rules")
+        assert self.spec(here, *line, "x", max_cost=4.0).limits.max_cost is None
+        assert self.spec(here, *line, "--max-cost", "3", "x").limits.max_cost == 3
+
+    @pytest.mark.parametrize("amount", ["0", "-1", "five", "nan", "inf"])
+    def test_what_is_no_amount(self, here: Path, amount: str, capsys: pytest.CaptureFixture[str]) -> None:
+        """Limits: an amount that is none is said before anything starts."""
+        for line in (["run", f"--max-cost={amount}"], ["resume", "s", f"--max-cost={amount}"]):
+            with pytest.raises(SystemExit):
+                parser().parse_args(line)
+            said = capsys.readouterr().err
+            assert f"an amount in US dollars, more than 0, not '{amount}'" in said
+
     def test_a_models_address_goes_with_it(self, here: Path) -> None:
         """Another model is not sent to the address of the file's."""
         spec = self.spec(here, "agent.toml", "--model", "anthropic://claude")

@@ -101,13 +101,35 @@ class TestResume:
         assert allowed.returncode == 0, allowed.stderr
         assert (here / "two").exists()
 
+    def test_with_a_higher_limit_on_costs(self, here: Path) -> None:
+        """Limits: what was spent still counts; `--max-cost` lets a session go on that had reached it."""
+        with OpenAIServer([bash("touch one"), says("Made."), says("Never.")]) as server:
+            (here / "agent.toml").write_text(
+                f'model = "openai/gpt-4o"\napi_base = "{server.base_url}"\nrules = ["a.rules"]\n'
+                "limits = { max_cost = 0.00005 }\n"
+            )
+            stopped = interlock(here, "run", "agent.toml", "Make one", "--headless")
+            assert (stopped.returncode, len(server.requests)) == (1, 1)
+            said = stopped.stdout + stopped.stderr
+            assert "has cost $0.000098 of at most $0.000050 (max_cost)" in said
+            [session] = recorded(here)
+            again = interlock(here, "resume", session, "Go on", "--headless")
+            assert (again.returncode, len(server.requests)) == (1, 1)
+            higher = interlock(here, "resume", session, "Go on", "--headless", "--max-cost", "1")
+        assert higher.returncode == 0, higher.stderr
+        told = [m["content"] for m in server.requests[1].body["messages"] if m["role"] == "user"]
+        assert told == ["Make one", "Go on", "Go on"]
+        [session] = open_reader(here / "run.db").sessions()
+        assert session.status == "done"
+
     def test_bad_input(self, here: Path) -> None:
         """An unknown session, a branch point that is none, a missing task: each says what to do."""
         with OpenAIServer([bash("true"), says("Made.")]) as server:
             session = first_run(here, server)
         for line, message in (
             (("resume", "nobody", "x", "--headless"), "nobody"),
-            (("resume", session, "--headless"), "what is it to do?"),
+            (("resume", session, "--headless"), "nothing open to go on with"),
+            (("resume", session, "--at", "1", "--headless"), "what is it to do?"),
             (("resume", session, "x", "--at", "999", "--headless"), "999"),
             (("resume", session), "--headless"),
         ):
@@ -147,27 +169,47 @@ asyncio.run(main())
 
 
 class TestKilledWhileItAsked:
+    def asked_and_killed(self, here: Path, server: OpenAIServer) -> str:
+        """A session whose host was killed while it asked; its id."""
+        (here / "a.rules").write_text("require human-approval before bash\n")
+        (here / "agent.toml").write_text(
+            f'name = "bot"\nmodel = "openai/m"\napi_base = "{server.base_url}"\n'
+            'rules = ["a.rules"]\ntask = "Make one"\n'
+        )
+        host = subprocess.Popen(
+            [sys.executable, "-c", HOST],
+            cwd=here,
+            env={"PATH": "/usr/bin:/bin", "HOME": str(here), "OPENAI_API_KEY": "test"},
+            stdout=subprocess.PIPE,
+        )
+        assert host.stdout is not None
+        assert host.stdout.readline() == b"asked\n"
+        host.kill()
+        host.wait()
+        host.stdout.close()
+        [session] = recorded(here)
+        return session
+
+    def test_without_a_task_what_is_open_goes_on(self, here: Path) -> None:
+        """The question that was open is answered and its call runs; a second time nothing is open."""
+        with OpenAIServer([bash("echo ran >> log"), says("Made.")]) as server:
+            session = self.asked_and_killed(here, server)
+            done = interlock(here, "resume", session, "--headless", "--answer", "approve")
+            assert done.returncode == 0, done.stderr
+            assert (here / "log").read_text() == "ran\n"
+            before = len(list(open_reader(here / "run.db").events(session)))
+            again = interlock(here, "resume", session, "--headless", "--answer", "approve")
+        assert again.returncode == 2
+        assert f"Session '{session}' has nothing open to go on with" in again.stderr
+        assert "Give it a task." in again.stderr
+        assert len(list(open_reader(here / "run.db").events(session))) == before
+        assert len(server.requests) == 2
+
     def test_the_question_is_back_and_the_task_comes_after(self, here: Path) -> None:
         """A resumed session asks again what was open; the new task does not take the question back."""
-        (here / "a.rules").write_text("require human-approval before bash\n")
         replies = [bash("echo ran >> log"), says("Made."), says("And done.")]
         with OpenAIServer(replies) as server:
-            (here / "agent.toml").write_text(
-                f'name = "bot"\nmodel = "openai/m"\napi_base = "{server.base_url}"\n'
-                'rules = ["a.rules"]\ntask = "Make one"\n'
-            )
-            host = subprocess.Popen(
-                [sys.executable, "-c", HOST],
-                cwd=here,
-                env={"PATH": "/usr/bin:/bin", "HOME": str(here), "OPENAI_API_KEY": "test"},
-                stdout=subprocess.PIPE,
-            )
-            assert host.stdout is not None
-            assert host.stdout.readline() == b"asked\n"
-            host.kill()
-            host.wait()
-            host.stdout.close()
-            [session] = recorded(here)
+            session = self.asked_and_killed(here, server)
             done = interlock(here, "resume", session, "Then stop", "--headless", "--answer", "approve")
         assert done.returncode == 0, done.stderr
         assert (here / "log").read_text() == "ran\n"

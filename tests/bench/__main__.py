@@ -5,7 +5,17 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-MEASUREMENTS = ("startup", "dialog", "gate", "shell", "verify", "agents")
+MEASUREMENTS = (
+    "startup",
+    "dialog",
+    "gate",
+    "shell",
+    "verify",
+    "agents",
+    "journal",
+    "redaction",
+    "backtest",
+)
 
 
 def main(names: list[str]) -> int:

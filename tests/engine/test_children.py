@@ -251,7 +251,7 @@ class TestChild:
         assert fold(await hub.recorded(session)) == await hub.session(session)
 
     async def test_the_record_says_who_asked(self, hub: Hub, shop: Shop) -> None:
-        """Read line by line, a subagent's calls and questions bear its name."""
+        """Read line by line, a subagent's calls, questions and model calls bear its name."""
         agent = shop.boss([C(test={}), C(deploy={}), T("ok")], [TASK, T("fine")])
         asking = asyncio.create_task(question(hub))
         await asyncio.sleep(0)
@@ -263,4 +263,4 @@ class TestChild:
         await hub.decide(request.id, approved=False, by="jo")
         await hub.wait(session)
         lines = [headline(e) for e in await hub.recorded(session)]
-        assert sum(line.endswith(f"(by {child.id})") for line in lines) == 3
+        assert sum(line.endswith(f"(by {child.id})") for line in lines) == 3 + 3

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import interlock.engine
 import interlock.rules
@@ -12,7 +14,8 @@ PUBLIC = """
 SkillNet Transition define_skill_net NetError auto_advance fire is_enabled format_marking GateState
 create_gate_state handle_tool_call handle_tool_result classify_nets resolve_tool enabled_tool_transitions
 create_gate_manager GateManager ToolCall ToolResult GateContext GateDecision ApprovalRequest ReplayEntry
-create_gate GateSession ToolCallBlockedError tool_approval_net Agent tool Hub
+create_gate GateSession ToolCallBlockedError tool_approval_net Agent tool Hub Hooks ModelCall
+ModelRequest FinishedCall ToolCallEvent Allow Deny Override CostLimitError
 """
 
 
@@ -22,6 +25,27 @@ class TestNames:
         for name in PUBLIC.split():
             assert hasattr(interlock.engine, name), name
             assert name in interlock.engine.__all__
+
+    def test_every_listed_name_is_there(self) -> None:
+        """What `__all__` promises can be imported, and type checkers see the same names."""
+        for name in interlock.engine.__all__:
+            assert getattr(interlock.engine, name) is not None
+        assert sorted(interlock.engine.__all__, key=str) == sorted(set(interlock.engine.__all__))
+        source = ast.parse(Path(interlock.engine.__file__).read_text())
+        checked = next(node for node in source.body if isinstance(node, ast.If))
+        imports = [node for node in checked.body if isinstance(node, ast.ImportFrom)]
+        seen = {alias.name for node in imports for alias in node.names}
+        assert seen == set(interlock.engine.__all__)
+
+    def test_hooks_are_light(self) -> None:
+        """A module that only writes hooks pays for no database, console or model client."""
+        probe = (
+            "import sys; from interlock.engine import Deny, Hooks, ModelCall; "
+            "Hooks(before_tool_call=lambda event: Deny(reason='no')); "
+            "print({'sqlalchemy', 'litellm', 'textual'} & set(sys.modules))"
+        )
+        done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+        assert done.stdout == "set()\n"
 
     def test_rules(self) -> None:
         """The rules package gives what compiles, what loads and what is raised."""

@@ -12,6 +12,7 @@ from pydantic import JsonValue
 from interlock.engine.agents import Agent
 from interlock.engine.explained import ExplanationView
 from interlock.engine.gate.types import Mode
+from interlock.engine.history.decision_source import DecisionSource
 from interlock.engine.history.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -41,8 +42,10 @@ class FakeSubscription:
             yield event
 
 
-class FakeHub:
-    """Records what the console asks of it in `asked`."""
+class FakeHub(DecisionSource):
+    """Records what the console asks of it in `asked`; decisions are those of a journal at `database`."""
+
+    database = Path("deploy.db")
 
     def __init__(self, *states: SessionState, now: datetime) -> None:
         self.states = {state.id: state for state in states}
@@ -52,7 +55,6 @@ class FakeHub:
         self.held: asyncio.Event | None = None
         self.explanation: ExplanationView | None = None
         self.spawn: object = None
-        self.database = Path("deploy.db")
         self.journal: list[JournalEvent] = []
         self._subscriptions: list[FakeSubscription] = []
 
@@ -125,6 +127,7 @@ class FakeHub:
         explain_blocks: bool = False,
         nets: Nets = "recorded",
         source: dict[str, JsonValue] | None = None,
+        must_go_on: bool = False,
     ) -> str:
         self.asked.append(("resume", session_id, agent.name, by, nets))
         return session_id

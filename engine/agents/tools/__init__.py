@@ -1,7 +1,7 @@
 """Ready-made tools."""
 
 from .addresses import private_addresses_refused
-from .bash import BashTool
+from .bash import BashTool, create_bash_tool
 from .edit import EditTool
 from .glob import GlobTool
 from .grep import GrepTool
@@ -18,6 +18,7 @@ __all__ = [
     "ReadTool",
     "WebFetchTool",
     "WriteTool",
+    "create_bash_tool",
     "create_web_fetch_tool",
     "preview_of",
     "private_addresses_refused",

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from ..errors import describe
 from ..runtime.base import ExecResult
-from ..tool import ToolContext, ToolOutput, define_tool
+from ..tool import ModelTool, ToolContext, ToolOutput, define_tool
 from .cutting import encoded, kilobytes, last_bytes
 from .shell import quote
 
@@ -33,11 +33,24 @@ class BashInput(BaseModel):
     ] = None
 
 
-async def _run(given: BashInput, ctx: ToolContext) -> ToolOutput:
+def create_bash_tool(*, command_prefix: str = "") -> ModelTool:
+    """The tool with something of its author's before every command, such as `source .venv/bin/activate`.
+
+    It stands on lines of its own; the gate judges what the model wrote.
+    """
+
+    async def run(given: BashInput, ctx: ToolContext) -> ToolOutput:
+        command = f"{command_prefix}\n{given.command}" if command_prefix else given.command
+        return await _run(command, given.timeout, ctx)
+
+    return define_tool("bash", "Execute a shell command and return the output.", BashInput, run)
+
+
+async def _run(command: str, timeout: float | None, ctx: ToolContext) -> ToolOutput:  # noqa: ASYNC109
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     result = await ctx.runtime.exec(
-        given.command,
-        timeout=given.timeout,
+        command,
+        timeout=timeout,
         abort=ctx.abort,
         on_data=lambda data: ctx.progress(decoder.decode(data)),
     )
@@ -107,4 +120,4 @@ async def _kept(text: str, ctx: ToolContext) -> tuple[str | None, str]:
     return path, ""
 
 
-BashTool = define_tool("bash", "Execute a shell command and return the output.", BashInput, _run)
+BashTool = create_bash_tool()

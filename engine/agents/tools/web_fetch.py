@@ -41,24 +41,28 @@ def create_web_fetch_tool(
     check_url: CheckUrl | None = None,
     timeout: float = TIMEOUT_SECONDS,
     max_bytes: int = MAX_BYTES,
+    follow_redirects: bool = True,
 ) -> ModelTool:
     """The tool with limits of its own.
 
     `check_url` sees every URL before it is requested, redirects included, and refuses one by raising.
-    `timeout` is in seconds for everything together.
+    `timeout` is in seconds for everything together. Without `follow_redirects` the model is told where a
+    redirect leads and has to call again, so that a gate sees every URL that is requested (A-127).
     """
 
     async def fetch(given: WebFetchInput, ctx: ToolContext) -> ToolOutput:
         try:
             async with asyncio.timeout(timeout):
-                return await _fetch(given, check_url, max_bytes)
+                return await _fetch(given, check_url, max_bytes, MAX_REDIRECTS if follow_redirects else 0)
         except TimeoutError as error:
             raise ToolError(f"Request timed out after {timeout:g}s: {given.url}") from error
 
     return define_tool("web_fetch", "Fetch a URL and return the response.", WebFetchInput, fetch)
 
 
-async def _fetch(given: WebFetchInput, check_url: CheckUrl | None, max_bytes: int) -> ToolOutput:
+async def _fetch(
+    given: WebFetchInput, check_url: CheckUrl | None, max_bytes: int, redirects: int
+) -> ToolOutput:
     import httpx
 
     try:
@@ -66,13 +70,15 @@ async def _fetch(given: WebFetchInput, check_url: CheckUrl | None, max_bytes: in
             request = client.build_request(
                 given.method.upper(), given.url, headers=given.headers, content=given.body
             )
-            for _ in range(MAX_REDIRECTS + 1):
+            for _ in range(redirects + 1):
                 await _check(request.url, check_url)
                 response = await client.send(request, stream=True)
                 try:
                     location = response.headers.get("location")
                     if not response.has_redirect_location or location is None:
                         return await _output(response, max_bytes)
+                    if not redirects:
+                        return _elsewhere(response, location)
                     request = _redirected(client, request, response.status_code, location)
                 finally:
                     await response.aclose()
@@ -116,6 +122,20 @@ def _redirected(
     return client.build_request(method, url, headers=headers, content=content or None)
 
 
+def _elsewhere(response: httpx.Response, location: str) -> ToolOutput:
+    """A redirect as the model is told of it."""
+    url = response.request.url.join(location)
+    return ToolOutput(
+        f"Status: {_status(response)}\nLocation: {url}\n\n"
+        "[The redirect was not followed. Call web_fetch with this URL if that is what is wanted.]",
+        metadata={"status": response.status_code, "url": str(response.url), "location": str(url)},
+    )
+
+
+def _status(response: httpx.Response) -> str:
+    return f"{response.status_code} {response.reason_phrase}".rstrip()
+
+
 async def _output(response: httpx.Response, max_bytes: int) -> ToolOutput:
     body = bytearray()
     async for chunk in response.aiter_bytes():
@@ -128,10 +148,9 @@ async def _output(response: httpx.Response, max_bytes: int) -> ToolOutput:
         shown += f"\n\n[Output truncated at {kilobytes(max_bytes)}.]"
     else:
         shown = text.decode(errors="replace")
-    status = f"{response.status_code} {response.reason_phrase}".rstrip()
     content_type = response.headers.get("content-type", "unknown")
     return ToolOutput(
-        f"Status: {status}\nContent-Type: {content_type}\n\n{shown}",
+        f"Status: {_status(response)}\nContent-Type: {content_type}\n\n{shown}",
         metadata={"status": response.status_code, "url": str(response.url)},
     )
 

@@ -44,6 +44,20 @@ class TestListSessions:
         assert {line.index("11-20 14:00") for line in lines[1:]} == {lines[0].index("started")}
         assert max(map(len, lines)) <= 80
 
+    def test_whose_a_session_is(self, tmp_path: Path) -> None:
+        """A branch and a subagent's session say of which they are, within 80 columns."""
+        path = tmp_path / "journal.db"
+        with Journal.open(path, clock=lambda: AT) as journal:
+            journal.write(SESSION, *BODIES)
+            for name, kind in (("release-bot-abcdef", "branch"), ("reviewer-123456", "child")):
+                opened = BODIES[0].model_copy(update={"kind": kind, "parent": SESSION})
+                journal.write(name, opened)
+        lines = run(path)[1].splitlines()
+        assert "child of …-3fa9c1" in lines[1]
+        assert "branch of …-3fa9c1" in lines[2]
+        assert " of " not in lines[3]
+        assert max(map(len, lines)) <= 80
+
     def test_an_id_is_never_cut(self, tmp_path: Path) -> None:
         """However long an id is, it is printed whole."""
         path = tmp_path / "journal.db"

@@ -10,7 +10,7 @@ from textual.app import App
 from textual.pilot import Pilot
 
 from interlock.app.history_console import HistoryConsole
-from tests.app.history.sessions import SESSIONS, Source
+from tests.app.history.sessions import FAMILY, SESSIONS, Source
 from tests.app.replay.recording import recording
 
 SnapCompare = Callable[..., bool]
@@ -18,6 +18,12 @@ SnapCompare = Callable[..., bool]
 
 async def settled(pilot: Pilot[None]) -> None:
     await pilot.app.workers.wait_for_complete()
+    await pilot.pause()
+
+
+async def at_the_branch(pilot: Pilot[None]) -> None:
+    await settled(pilot)
+    await pilot.press("end", "up")
     await pilot.pause()
 
 
@@ -49,6 +55,12 @@ def test_empty_history(snap_compare: SnapCompare) -> None:
     """A history without sessions."""
     app = HistoryConsole(Source([]), zone=UTC)
     assert snap_compare(app, terminal_size=(80, 24), run_before=settled)
+
+
+def test_family(snap_compare: SnapCompare) -> None:
+    """A branch under the cursor, and a subagent's session, at 80×24."""
+    app = HistoryConsole(Source(FAMILY), zone=UTC)
+    assert snap_compare(app, terminal_size=(80, 24), run_before=at_the_branch)
 
 
 def test_event_in_a_narrow_terminal(snap_compare: SnapCompare) -> None:

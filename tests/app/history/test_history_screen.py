@@ -20,7 +20,7 @@ from interlock.engine.history.errors import JournalError, SessionNotFound
 from interlock.engine.history.events import JournalEvent
 from interlock.engine.history.journal import Journal
 from interlock.engine.history.state import SessionSummary
-from tests.app.history.sessions import SESSIONS, Source, summary
+from tests.app.history.sessions import FAMILY, SESSIONS, Source, summary
 from tests.app.replay.recording import BODIES, SESSION
 
 
@@ -120,6 +120,11 @@ class TestFilter:
     def test_every_word_must_match(self, words: str, count: int) -> None:
         """A session stays when each word occurs in its id, agent, model, mode or status."""
         assert sum(matches(session, words) for session in SESSIONS) == count
+
+    @pytest.mark.parametrize(("words", "count"), [("branch", 1), ("child of docs", 1), ("0c41aa", 2)])
+    def test_whose_it_is(self, words: str, count: int) -> None:
+        """A branch and a subagent's session are found by what they come from."""
+        assert sum(matches(session, words) for session in FAMILY) == count
 
     async def test_typing_narrows_and_escape_widens(self) -> None:
         """`/` opens the filter, each letter narrows the table, escape shows all sessions again."""

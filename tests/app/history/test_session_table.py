@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from interlock.app.moments import length
-from interlock.app.session_table import columns, heading, row
-from tests.app.history.sessions import SESSIONS, summary
+from interlock.app.session_table import columns, heading, origin, row
+from tests.app.history.sessions import FAMILY, SESSIONS, summary
 
 
 class TestWidth:
@@ -47,6 +47,49 @@ class TestWidth:
         """At 120 cells the agent and the length are there too."""
         names = [c.name for c in columns(SESSIONS, 120, zone=UTC)]
         assert {"agent", "length"} <= set(names)
+
+
+class TestFamily:
+    """Of which session a branch or a subagent's is."""
+
+    def cells(self, width: int, **options: object) -> list[str]:
+        chosen = columns(FAMILY, width, zone=UTC, **options)
+        at = [c.name for c in chosen].index("from")
+        return [row(chosen, session)[at].strip() for session in FAMILY]
+
+    def test_says_whose_it_is(self) -> None:
+        """Where there is room the other's id is whole; a session of its own says nothing."""
+        expected = ["branch of deploy-bot-0c41aa", "child of docs-writer-77b0e2"]
+        assert self.cells(160) == [*[""] * len(SESSIONS), *expected]
+
+    def test_at_80_cells_by_the_end_of_the_id(self) -> None:
+        """At 80 cells the end of the id tells which; start and counts are still there."""
+        assert self.cells(80)[-2:] == ["branch of …-0c41aa", "child of …-77b0e2"]
+        names = [c.name for c in columns(FAMILY, 80, zone=UTC)]
+        assert names == ["status", "session", "from", "started", "calls", "blocked"]
+
+    def test_no_column_where_none_is_needed(self) -> None:
+        """Sessions that come from no other have no such column, however wide the table is."""
+        assert "from" not in [c.name for c in columns(SESSIONS, 400, zone=UTC)]
+
+    def test_a_short_id_is_whole(self) -> None:
+        """What is hardly longer than its end is not shortened."""
+        assert origin(summary("b", kind="branch", parent="mine-1"), short=True) == "branch of mine-1"
+
+    def test_untrusted_ids_are_made_visible(self) -> None:
+        """A parent's id is shown, not obeyed, also where it is cut."""
+        evil = [summary("b", kind="child", parent="\x1b[2J" * 9)]
+        for width in (60, 200):
+            assert "\x1b" not in "".join(row(columns(evil, width, zone=UTC), evil[0]))
+
+    @given(width=st.integers(min_value=26, max_value=200), parent=st.text(min_size=1, max_size=60))
+    def test_fits_any_width(self, width: int, parent: str) -> None:
+        """Heading and rows are never wider than asked, whatever the parent is called."""
+        sessions = [*FAMILY, summary("x" * 50, kind="branch", parent=parent)]
+        chosen = columns(sessions, width, zone=UTC)
+        lines = [heading(chosen), *("  ".join(row(chosen, s)) for s in sessions)]
+        assert {cell_len(line) for line in lines} == {cell_len(lines[0])}
+        assert cell_len(lines[0]) <= width
 
 
 class TestCells:

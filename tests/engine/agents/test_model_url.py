@@ -23,7 +23,7 @@ class TestReadable:
                 "ollama://localhost:11434/qwen3:8b",
                 ModelTarget("ollama_chat/qwen3:8b", "http://localhost:11434"),
             ),
-            ("ollama://box/a/b", ModelTarget("ollama_chat/a/b", "http://box")),
+            ("ollama://box/a/b", ModelTarget("ollama_chat/a/b", "http://box:11434")),
             (
                 "ollama://box:1/m?wire=openai",
                 ModelTarget("openai/m", "http://box:1/v1", "ollama"),
@@ -94,3 +94,21 @@ class TestUnreadable:
         with pytest.raises(InvalidModelUrlError, match="a key does not belong in a name") as raised:
             parse_model_name(name)
         assert "sk-secret" not in str(raised.value)
+
+
+class TestParameters:
+    @pytest.mark.parametrize("text", ["nan", "inf", "-1", "-inf"])
+    def test_no_temperature(self, text: str) -> None:
+        """P-122: a temperature is a number that a provider can take."""
+        with pytest.raises(InvalidModelUrlError, match="number from 0"):
+            parse_model_name(f"openai://gpt-4o?temperature={text}")
+
+    def test_no_variable(self) -> None:
+        """P-122: an empty `api_key_env` names no variable."""
+        with pytest.raises(InvalidModelUrlError, match="name the environment variable"):
+            parse_model_name("openai://gpt-4o?api_key_env=")
+
+    def test_ollama_without_port(self) -> None:
+        """P-120: a host alone is asked at Ollama's own port."""
+        assert parse_model_name("ollama://box/m").api_base == "http://box:11434"
+        assert parse_model_name("ollama://box:80/m").api_base == "http://box:80"

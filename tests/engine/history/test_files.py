@@ -168,24 +168,25 @@ class TestVersions:
         """A schema from the future is refused with the version found and the one known."""
         sql(database, "UPDATE alembic_version SET version_num = '0099'")
         for message in refused(database):
-            assert "schema 0099; this version knows schemas up to 0003" in message
+            assert f"schema 0099; this version knows schemas up to {CURRENT.newest}" in message
             assert "use the newer Interlock" in message
 
     def test_an_older_journal_is_upgraded_after_a_copy(self, database: Path, tmp_path: Path) -> None:
         """Upgrading keeps the record and leaves a copy from before; a reader alone does not upgrade."""
         schema = with_revision(tmp_path / "scripts", ADD_COLUMN)
-        with pytest.raises(JournalError, match="older schema 0003"):
+        with pytest.raises(JournalError, match=f"older schema {CURRENT.newest}"):
             open_reader(database, schema)
         with Journal.open(database, schema=schema) as journal:
             assert [e.body for e in journal.reader().events("s1")] == [opening()]
         assert [e.body for e in open_reader(database, schema).events("s1")] == [opening()]
-        copy = database.with_name("journal.db.0003.bak")
+        copy = database.with_name(f"journal.db.{CURRENT.newest}.bak")
         assert [e.body for e in open_reader(copy).events("s1")] == [opening()]
 
     def test_a_failed_upgrade_changes_nothing(self, database: Path, tmp_path: Path) -> None:
         """An upgrade that fails half-way is undone; the copies are not overwritten by another try."""
         schema = with_revision(tmp_path / "scripts", f"{ADD_COLUMN}; op.drop_table('none')")
-        for copies in (["journal.db.0003.bak"], ["journal.db.0003.1.bak", "journal.db.0003.bak"]):
+        copy, again = (f"journal.db.{CURRENT.newest}{nth}.bak" for nth in ("", ".1"))
+        for copies in ([copy], [again, copy]):
             with pytest.raises(JournalError, match=r"Cannot upgrade journal .*journal\.db"):
                 Journal.open(database, schema=schema)
             assert sorted(p.name for p in tmp_path.glob("*.bak")) == copies
@@ -223,11 +224,11 @@ class TestVersions:
 def with_revision(scripts: Path, upgrade: str) -> Schema:
     """The packaged migrations and one more."""
     shutil.copytree(MIGRATIONS, scripts)
-    (scripts / "versions" / "0004_more.py").write_text(
+    (scripts / "versions" / "9998_more.py").write_text(
         "import sqlalchemy as sa\nfrom alembic import op\n\n"
-        f"revision = '0004'\ndown_revision = '0003'\n\n\ndef upgrade():\n    {upgrade}\n"
+        f"revision = '9998'\ndown_revision = '{CURRENT.newest}'\n\n\ndef upgrade():\n    {upgrade}\n"
     )
-    return Schema(known=(*CURRENT.known, "0004"), scripts=scripts)
+    return Schema(known=(*CURRENT.known, "9998"), scripts=scripts)
 
 
 class TestNewFiles:

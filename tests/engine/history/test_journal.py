@@ -13,7 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from interlock.engine.history.events import CallDecided, MessageAdded, SessionOpened, SessionStatus
+from interlock.engine.history.events import (
+    CallDecided,
+    CallRecord,
+    MessageAdded,
+    SessionOpened,
+    SessionStatus,
+)
 from interlock.engine.history.journal import Journal, JournalError
 from interlock.engine.history.projection import project
 from interlock.engine.history.queries import open_reader
@@ -287,3 +293,24 @@ class TestWhatIsKept:
         connection.close()
         kinds = (SessionOpened, CallDecided)
         assert [kind for (kind,) in rows] == [k.model_fields["type"].default for k in kinds]
+
+
+class TestDepth:
+    @pytest.mark.parametrize("depth", [90, 190, 210, 240])
+    def test_what_is_durable_can_be_read(self, tmp_path: Path, depth: int) -> None:
+        """An input that no reader could follow is refused before it is durable; all else is read back."""
+        value: list[object] = []
+        for _ in range(depth):
+            value = [value]
+        body = MessageAdded(
+            role="assistant", calls=(CallRecord(call_id="c", tool="t", input={"deep": value}),)
+        )
+        with Journal.open(tmp_path / "journal.db") as journal:
+            journal.write("s", opening())
+            if depth > 195:
+                with pytest.raises(JournalError, match="nested too deep"):
+                    journal.write("s", body)
+            else:
+                journal.write("s", body)
+            found = [event.body for event in journal.reader().events("s")]
+        assert found == ([opening()] if depth > 195 else [opening(), body])

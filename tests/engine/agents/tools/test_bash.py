@@ -18,6 +18,7 @@ from interlock.engine.agents import (
     ToolContext,
     ToolInputError,
     ToolResultEvent,
+    create_bash_tool,
 )
 
 from ..script import watched
@@ -175,3 +176,11 @@ class TestLongOutput:
         await BashTool.execute({"command": "yes"}, ctx)
         [path] = shelf.files
         assert re.fullmatch(r"/tmp/interlock-______etc_x{54}-[0-9a-f]{16}\.log", path)
+
+
+class TestPrefix:
+    async def test_comes_first(self, tmp_path: Path) -> None:
+        """What its author wants before every command runs there; a comment at its end hides nothing."""
+        prefixed = create_bash_tool(command_prefix="export PLACE=here # set up")
+        assert await text(prefixed, tmp_path, command="echo $PLACE") == "here\n"
+        assert (prefixed.name, prefixed.parameters) == (BashTool.name, BashTool.parameters)

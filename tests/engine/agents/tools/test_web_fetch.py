@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
+from interlock.app.agent_tools import ready_made_tools
 from interlock.engine.agents import (
     AbortSignal,
     C,
@@ -18,6 +19,7 @@ from interlock.engine.agents import (
     ToolContext,
     ToolError,
     ToolInputError,
+    ToolOutput,
     ToolResultEvent,
     WebFetchTool,
     create_web_fetch_tool,
@@ -196,3 +198,14 @@ class TestEveryHop:
         url = site.page("/away", status=302, headers={"location": target})
         with pytest.raises(ToolError, match=r"Only http and https URLs|Invalid URL"):
             await fetch(url)
+
+    async def test_none_is_followed_under_a_gate(self, site: Site) -> None:
+        """A-127: the console's tool tells where a redirect leads, so that the gate sees that URL too."""
+        inner = site.page("/unseen", b"secret")
+        outer = site.page("/outer-unseen", b"", status=302, headers={"Location": inner})
+        fetching = ready_made_tools()["web_fetch"]
+        said = await fetching.execute({"url": outer}, ToolContext(LocalRuntime(), AbortSignal()))
+        assert isinstance(said, ToolOutput)
+        assert said.text.startswith(f"Status: 302 Found\nLocation: {inner}\n\n")
+        assert "secret" not in said.text
+        assert [request[1] for request in site.requests].count("/unseen") == 0

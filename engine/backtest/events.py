@@ -1,0 +1,114 @@
+"""From a journal's events to what a judge reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from ..history.calls import CallRow
+from ..history.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    CallDecided,
+    CallResult,
+    JournalEvent,
+    NetToggled,
+    SessionOpened,
+    SessionResumed,
+)
+from ..history.rows import event_of
+from ..history.times import to_ms
+from .recorded import (
+    Recorded,
+    RecordedCall,
+    RecordedOpening,
+    RecordedQuestion,
+    RecordedResult,
+    RecordedResumption,
+    RecordedSwitch,
+    Then,
+)
+from .rows import plain_call, result
+
+OPENINGS = 32
+
+
+class Items:
+    """The items of one session, event by event: who denied a call is remembered until it is decided.
+
+    `openings` are those of sessions read before, by their text: many begin alike, and with all their
+    nets that text is the longest there is.
+    """
+
+    def __init__(self, openings: dict[str, RecordedOpening] | None = None) -> None:
+        self._denied: dict[str, str] = {}
+        self._openings = {} if openings is None else openings
+
+    def of_rows(self, session: str, rows: Iterable[CallRow], path: Path) -> Iterator[Recorded]:
+        """The items in rows of the journal at `path`. Raises `JournalError` for an unreadable one."""
+        for row in rows:
+            kind = row[2]
+            item = plain_call(row) if kind == "call.decided" else None
+            if kind == "call.result":
+                item = result(row)
+            item = item or self._of_row(session, row, path)
+            if item is not None:
+                yield item
+
+    def _of_row(self, session: str, row: CallRow, path: Path) -> Recorded | None:
+        seq, at, kind, text = row
+        known = self._openings.get(text) if kind == "session.opened" else None
+        if known is not None:
+            return known
+        # Where it stands in the whole file is not read: nothing here asks.
+        item = self.of(event_of((0, session, seq, at, kind, text), path))
+        if isinstance(item, RecordedOpening) and item.branch is None:
+            if len(self._openings) >= OPENINGS:
+                self._openings.clear()
+            self._openings[text] = item
+        return item
+
+    def of(self, event: JournalEvent) -> Recorded | None:
+        """The item in an event, if it has one."""
+        match event.body:
+            case CallDecided() as body:
+                then = self._then(body)
+                at = to_ms(event.at)
+                return RecordedCall(event.seq, body.call_id, body.tool, body.input, then, at, body.names)
+            case CallResult() as body:
+                return RecordedResult(body.call_id, body.tool, body.is_error)
+            case ApprovalRequested() as body:
+                return RecordedQuestion(body.call_id, body.called, body.input, body.names)
+            case ApprovalDecided(approved=False) as body:
+                self._denied[body.call_id] = body.by
+                return None
+            case NetToggled(net=net, active=active):
+                return RecordedSwitch(net, active)
+            case SessionOpened() as body:
+                known = frozenset(net.key for net in body.nets)
+                return RecordedOpening(known, body.active, event if body.kind == "branch" else None)
+            case SessionResumed() as body:
+                return RecordedResumption(tuple(n.key for n in body.nets), body.dropped, body.active)
+            case _:
+                return None
+
+    def _then(self, body: CallDecided) -> Then:
+        own = body.outcome == "block" and body.net is None
+        denied_by = None if own else self._denied.pop(body.call_id, None)
+        shadow = body.mode == "shadow"
+        if denied_by is not None and body.outcome == "block":
+            by, outcome = (denied_by,), "ask"
+        else:
+            by = body.approved_by
+            outcome = "ask" if body.outcome == "allow" and by else body.outcome
+        return Then(
+            outcome=outcome,
+            ran=shadow or body.outcome == "allow",
+            shadow=shadow,
+            denied=outcome == "ask" and body.outcome == "block",
+            by=by,
+            net=body.net,
+            rule=body.rule,
+            reason=body.reason,
+            own=own,
+        )

@@ -1,0 +1,270 @@
+"""Judging recorded calls again: what the gate would say now of each, without running anything.
+
+The verdicts are the gate's own: a `GateManager` takes every call through its phases, in the order of the
+record, and hears the recorded results. A call that ran moves the nets even where they would have
+blocked it, as in shadow mode, and one that did not run moves none: the nets follow what happened. From
+the first call that would have gone the other way, the rest is hypothetical, since an agent that is
+stopped, or let through, goes on differently.
+
+A question that was answered in the record counts as answered so. Any other counts as approved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal, TypeAlias
+
+from ..frozen import frozen, maker
+from ..gate import GateContext, GateDecision, GateManager, Mode, ToolResult
+from ..gate.commit import MetaKeeper
+from ..gate.types import ApprovalRequest, Outcome
+from ..history.events import RuleRecord
+from ..history.fold import fold
+from ..net import ToolCall
+from .fit import fit
+from .recorded import (
+    BEGINNING,
+    Recorded,
+    RecordedCall,
+    RecordedOpening,
+    RecordedQuestion,
+    RecordedResult,
+    RecordedResumption,
+    RecordedSwitch,
+    Start,
+    Then,
+)
+from .trial import Trial
+
+Change: TypeAlias = Literal["same", "blocked", "asked", "allowed"]
+"""What is new about a call: nothing, or that it would now be blocked, asked about or allowed."""
+
+
+@frozen
+class Now:
+    """What the nets say of a call now; `net` and `rule` block it or ask.
+
+    `name` is the most specific name it goes by, where a net is against it. `assumed` marks a question
+    that nobody answered in the record.
+    """
+
+    outcome: Outcome = "allow"
+    net: str | None = None
+    rule: RuleRecord | None = None
+    reason: str | None = None
+    name: str | None = None
+    assumed: bool = False
+
+
+@frozen
+class Judgement:
+    """A recorded call, what became of it then (`call.then`) and what would become of it now.
+
+    `hypothetical` says that an earlier call of the session would have gone the other way.
+    """
+
+    call: RecordedCall
+    now: Now
+    hypothetical: bool = False
+
+    @property
+    def change(self) -> Change:
+        now = self.now.outcome
+        return "same" if now == self.call.then.outcome else _CHANGES[now]
+
+
+_CHANGES: dict[Outcome, Change] = {"allow": "allowed", "ask": "asked", "block": "blocked"}
+_ALLOWED = Now()
+_UNANSWERED = Then("ask", ran=False, denied=True)
+_NOTHING: dict[str, object] = {}
+_tool_call = maker(ToolCall)
+_tool_result = maker(ToolResult)
+_judgement = maker(Judgement)
+
+
+class Judge:
+    """Judges one session after the other under a trial. Raises `NetError` for nets that never rest."""
+
+    def __init__(self, trial: Trial) -> None:
+        self._trial = trial
+        self._names = trial.names
+        self._context = GateContext(confirm=self._confirm)
+        self._manager = GateManager(trial.nets, active=trial.active)
+        self._states = self._manager.states
+        self._initial = {key: state.marking for key, state in self._states.items()}
+        self._begun = False
+        self._question: ApprovalRequest | None = None
+        self._asked: dict[str, Now] = {}
+        self._known: frozenset[str] = frozenset()
+        self._hypothetical = False
+        self.followed = False
+        """Whether nets of this session were off, or switched, because the record says so."""
+
+    def judge(self, items: Iterable[Recorded], start: Start = BEGINNING) -> Iterator[Judgement]:
+        """A judgement on every call of one session, in the order of the record."""
+        self._begin(start)
+        settle = self._manager.handle_tool_result
+        for item in items:
+            if isinstance(item, RecordedCall):
+                yield self._judged(item)
+            elif isinstance(item, RecordedResult):
+                settle(_tool_result(item.call_id, item.tool, _NOTHING, item.is_error))
+            else:
+                self._follow(item)
+
+    # Where a session stands
+
+    def _begin(self, start: Start) -> None:
+        if self._begun and self._trial.keeps_notes:
+            self._manager = GateManager(self._trial.nets, active=self._trial.active)
+            self._states = self._manager.states
+        moved = {k: m for k, m in self._initial.items() if self._states[k].marking != m}
+        self._manager.restore(markings={**moved, **start.markings}, pending=start.pending, mode="enforce")
+        self._activate(tuple(self._trial.nets) if start.active is None else start.active)
+        self._begun = True
+        self._known = start.known
+        self._hypothetical = self.followed = False
+        self._asked = dict.fromkeys(start.asked, Now("ask"))
+
+    def _activate(self, active: tuple[str, ...]) -> None:
+        """Have these nets active, or those that the trial says."""
+        wanted = active if self._trial.active is None else self._trial.active
+        self.followed |= self._trial.active is None and len(wanted) < len(self._trial.nets)
+        if wanted != self._manager.active:
+            self._manager.restore(active=wanted)
+
+    def _follow(self, item: Recorded) -> None:
+        """Go along with what else happened in the session."""
+        match item:
+            case RecordedQuestion():
+                if self._names is not None:
+                    self._names.current = item.names
+                call = _tool_call(item.call_id, item.tool, item.input)
+                self._asked[item.call_id] = self._unmoved(call, _UNANSWERED)
+            case RecordedSwitch(net=net, active=active):
+                if self._trial.active is None and net in self._trial.nets:
+                    switch = self._manager.add_net if active else self._manager.remove_net
+                    self.followed |= switch(net).ok
+            case RecordedOpening():
+                self._known = item.known
+                if item.branch is not None:
+                    self._manager.restore(markings=fit(fold([item.branch]), self._trial).markings)
+                self._activate(self._joined(item.active))
+            case RecordedResumption():
+                before = self._known.difference(item.dropped)
+                self._known = before.union(item.added)
+                self._activate(self._joined(item.active, of=self._manager.active))
+            case _:
+                raise AssertionError(f"{item} is no item of a record")
+
+    def _joined(self, recorded: tuple[str, ...], of: tuple[str, ...] | None = None) -> tuple[str, ...]:
+        """The active nets: those the record knows as it says, others of `of`, by default all."""
+        nets = self._trial.nets
+        others = tuple(nets) if of is None else of
+        return (
+            *(key for key in recorded if key in nets),
+            *(key for key in others if key not in self._known and key not in recorded),
+        )
+
+    # One call
+
+    def _judged(self, call: RecordedCall) -> Judgement:
+        then = call.then
+        hypothetical = self._hypothetical
+        if then.own:
+            return _judgement(call, Now("block", reason=then.reason), hypothetical)
+        if self._names is not None:
+            self._names.current = call.names
+        asked = self._asked.pop(call.call_id, None) if self._asked else None
+        if not then.by and not then.denied:
+            asked = None
+        now = self._that_ran(call, asked) if then.ran else self._that_did_not(call, asked)
+        if now.outcome != then.outcome and (now.assumed or _runs(now, then) != then.ran):
+            self._hypothetical = True
+        return _judgement(call, now, hypothetical)
+
+    def _that_ran(self, call: RecordedCall, asked: Now | None) -> Now:
+        """The verdict on a call that ran; the nets that let it pass move.
+
+        `asked` is the verdict when a person was asked about it. A block there would have ended it; else
+        the nets are asked again once the person has answered (G-58).
+        """
+        then = call.then
+        tool_call = _tool_call(call.call_id, call.tool, call.input)
+        decision = self._decide(tool_call, "shadow" if then.shadow else "enforce")
+        if decision.outcome == "block" and not then.shadow:
+            self._decide(tool_call, "shadow")
+        if asked is not None and asked.outcome == "block":
+            return asked
+        if decision.outcome != "allow":
+            return self._against(decision, then)
+        if self._question is not None:
+            return self._asks(self._question, then)
+        return asked or _ALLOWED
+
+    def _that_did_not(self, call: RecordedCall, asked: Now | None) -> Now:
+        """The verdict on a call that did not run; whatever it is, the nets stay where they are.
+
+        One that a person denied ended with that, however the nets stood by then.
+        """
+        then = call.then
+        if asked is not None and (then.denied or asked.outcome == "block"):
+            return asked
+        now = self._unmoved(_tool_call(call.call_id, call.tool, call.input), then)
+        return asked if asked is not None and now.outcome == "allow" else now
+
+    def _unmoved(self, call: ToolCall, then: Then) -> Now:
+        """What the nets say of a call, left as they were."""
+        before = {key: state.marking for key, state in self._states.items()}
+        keeper = MetaKeeper()
+        if self._trial.keeps_notes:
+            for state in self._states.values():
+                keeper.keep(state)
+        decision = self._decide(call)
+        if decision.outcome == "allow":
+            keeper.put_back()
+            self._manager.restore(markings={step.net: before[step.net] for step in decision.steps})
+            # What it left pending is dropped as by a failure.
+            self._manager.handle_tool_result(
+                _tool_result(call.tool_call_id, call.tool_name, _NOTHING, True)
+            )
+        if self._question is not None and (then.denied or decision.outcome == "allow"):
+            return self._asks(self._question, then)
+        return _ALLOWED if decision.outcome == "allow" else self._against(decision, then)
+
+    def _decide(self, call: ToolCall, mode: Mode = "enforce") -> GateDecision:
+        """The gate's decision, a person approving at once; `_question` is what it asked first."""
+        if self._manager.mode != mode:
+            self._manager.mode = mode
+        self._question = None
+        deciding = self._manager.handle_tool_call(call, self._context)
+        try:
+            deciding.send(None)
+        except StopIteration as done:
+            return done.value
+        deciding.close()
+        raise AssertionError("the gate waited, though every answer was at hand")
+
+    def _confirm(self, request: ApprovalRequest) -> bool:
+        self._question = self._question or request
+        return True
+
+    def _asks(self, request: ApprovalRequest, then: Then) -> Now:
+        rule = self._trial.rules[request.net]
+        return Now("ask", request.net, rule, None, request.names[0], _assumed(then))
+
+    def _against(self, decision: GateDecision, then: Then) -> Now:
+        """A block, or in shadow mode a question, in its net's name."""
+        rule = None if decision.net is None else self._trial.rules[decision.net]
+        assumed = decision.outcome == "ask" and _assumed(then)
+        return Now(decision.outcome, decision.net, rule, decision.reason, decision.names[0], assumed)
+
+
+def _assumed(then: Then) -> bool:
+    """Whether nobody answered, so that a question counts as approved."""
+    return not then.by and not then.denied
+
+
+def _runs(now: Now, then: Then) -> bool:
+    """Whether the call would run now, a person saying what was said then."""
+    return now.outcome == "allow" or (now.outcome == "ask" and not then.denied)

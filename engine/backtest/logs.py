@@ -1,0 +1,127 @@
+"""Message logs that other programs recorded: which conversations a file holds.
+
+A file is one JSON value, or JSON lines. An array of messages is one conversation, and so are lines that
+are one message each; an object with `messages`, or an array inside the array or on a line, is a
+conversation of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+from ..gate.loose import as_list, as_mapping
+from .messages import LogError, Place, is_list, items_of
+from .recorded import Recording
+
+_LINES = (".jsonl", ".ndjson")
+_EXPECTED = "expected a message (an object with 'role'), a list of messages, or an object with 'messages'"
+
+__all__ = ["LogError", "conversations"]
+
+
+def conversations(path: Path) -> Iterator[Recording]:
+    """The conversations of a log, one after the other. Raises `LogError`.
+
+    Lines are read as they are needed, an array at once.
+    """
+    place = Place(str(path))
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            lines = path.suffix.lower() in _LINES or _is_lines(file)
+            file.seek(0)
+            yield from _of_lines(file, place) if lines else _of_document(file.read(), place)
+    except OSError as error:
+        reason = f"cannot be read: {error.strerror or error}"
+        raise place.error(reason, "check the path and its permissions") from error
+    except UnicodeDecodeError as error:
+        raise place.error("is not UTF-8 text", "save the file as UTF-8") from error
+
+
+def _is_lines(file: TextIO) -> bool:
+    """Whether the first line says something by itself and is not all."""
+    written = (line for line in file if line.strip())
+    try:
+        json.loads(next(written, ""))
+    except (ValueError, RecursionError):
+        return False
+    return next(written, None) is not None
+
+
+def _of_document(text: str, place: Place) -> Iterator[Recording]:
+    value = _parsed(text, place)
+    if _is_message(value):
+        yield _conversation(place, [(place, value)])
+    elif is_list(value):
+        items = as_list(value)
+        if all(map(_is_message, items)):
+            yield _conversation(place, [(place.at(n), item) for n, item in enumerate(items, 1)])
+            return
+        for number, item in enumerate(items, 1):
+            yield _held(item, Place(f"{place.file}: conversation {number}"))
+    else:
+        yield _held(value, place)
+
+
+def _of_lines(file: TextIO, place: Place) -> Iterator[Recording]:
+    messages: list[tuple[Place, object]] = []
+    for number, line in enumerate(file, 1):
+        if not line.strip():
+            continue
+        here = Place(f"{place.file}:{number}")
+        value = _parsed(line, here, single=True)
+        if _is_message(value):
+            messages.append((Place(here.file, number), value))
+        elif messages:
+            remedy = "put messages and whole conversations into files of their own"
+            raise here.error("a conversation after single messages", remedy)
+        else:
+            yield _held(value, here)
+    if messages:
+        yield _conversation(place, messages)
+
+
+def _held(value: object, place: Place) -> Recording:
+    """The conversation that a value holds."""
+    fields = as_mapping(value)
+    held = value if fields is None else fields.get("messages")
+    if not is_list(held):
+        raise place.error(f"holds {_kind(value)}", _EXPECTED)
+    return _conversation(place, [(place.at(n), item) for n, item in enumerate(as_list(held), 1)])
+
+
+def _conversation(place: Place, messages: list[tuple[Place, object]]) -> Recording:
+    return Recording(place.file, items_of(messages), unit="message")
+
+
+def _parsed(text: str, place: Place, *, single: bool = False) -> object:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        where = f"column {error.colno}" if single else f"line {error.lineno}, column {error.colno}"
+        remedy = "expected one JSON value a line" if single else "expected one JSON value, or JSON lines"
+        raise place.error(f"is not JSON at {where}: {error.msg}", remedy) from error
+    except RecursionError as error:
+        raise place.error("is nested too deeply", "is this a log of messages?") from error
+
+
+def _is_message(value: object) -> bool:
+    fields = as_mapping(value)
+    return fields is not None and "role" in fields and "messages" not in fields
+
+
+def _kind(value: object) -> str:
+    """What a value is, in JSON's words."""
+    match value:
+        case dict():
+            return "an object without 'role' and 'messages'"
+        case list():
+            return "a list"
+        case str():
+            return "a text"
+        case None:
+            return "null"
+        case _:
+            return json.dumps(value)

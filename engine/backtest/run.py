@@ -1,0 +1,218 @@
+"""A backtest: recordings judged one after the other and counted, until it is done or cancelled."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal, TypeAlias
+
+from ..history.changes import shortened
+from ..history.events import RuleRecord
+from ..net import Input
+from .judge import Change, Judge, Judgement
+from .recorded import Recording
+from .report import Count, Counts, Divergence, NowView, RuleCount, SessionReport, ThenView, Totals
+from .trial import Trial
+
+Progress: TypeAlias = Callable[[int, int | None], object]
+"""Told how many calls are judged, and of how many where that is known."""
+
+EVERY = 1_000
+"""Calls between two looks at whether to go on."""
+
+_Side: TypeAlias = Literal["now", "then"]
+
+
+class _Tally:
+    """Counts under way, by change: all calls, and the hypothetical ones among them."""
+
+    def __init__(self) -> None:
+        self.calls: dict[Change, int] = {"same": 0, "blocked": 0, "asked": 0, "allowed": 0}
+        self.hypothetical: dict[Change, int] = dict(self.calls)
+
+    def add(self, change: Change, hypothetical: bool) -> None:
+        self.calls[change] += 1
+        if hypothetical:
+            self.hypothetical[change] += 1
+
+    def take(self, other: _Tally) -> None:
+        for change in self.calls:
+            self.calls[change] += other.calls[change]
+            self.hypothetical[change] += other.hypothetical[change]
+
+    def of(self, change: Change) -> Count:
+        return Count(calls=self.calls[change], hypothetical=self.hypothetical[change])
+
+    @property
+    def judged(self) -> Count:
+        return Count(calls=sum(self.calls.values()), hypothetical=sum(self.hypothetical.values()))
+
+    def counts(self) -> Counts:
+        return Counts(
+            judged=self.judged,
+            same=self.of("same"),
+            blocked=self.of("blocked"),
+            asked=self.of("asked"),
+            allowed=self.of("allowed"),
+        )
+
+
+class _Session:
+    """One recording under way; `plain` counts what is as recorded and not hypothetical, nearly all."""
+
+    def __init__(self) -> None:
+        self.tally = _Tally()
+        self.first: Judgement | None = None
+        self.plain = 0
+        self.last = 0
+        self._hypothetical_after: int | None = None
+
+    def add(self, judgement: Judgement, change: Change) -> None:
+        if judgement.hypothetical and self._hypothetical_after is None:
+            self._hypothetical_after = self.last
+        self.tally.add(change, judgement.hypothetical)
+        if change != "same" and self.first is None:
+            self.first = judgement
+
+    def report(self, recording: Recording) -> SessionReport:
+        return SessionReport(
+            session=recording.name,
+            unit=recording.unit,
+            counts=self.tally.counts(),
+            first=None if self.first is None else divergence(self.first),
+            hypothetical_after=self._hypothetical_after,
+        )
+
+
+class Backtest:
+    """Judges recordings under a trial and keeps the totals.
+
+    Reports come as the sessions are judged, so that many need no more memory than one. Raises `NetError`
+    for nets that never come to rest.
+    """
+
+    def __init__(self, trial: Trial) -> None:
+        self._judge = Judge(trial)
+        self._tally = _Tally()
+        self._rules: dict[tuple[_Side, str | None, str | None], tuple[RuleRecord | None, _Tally]] = {}
+        self._sessions = 0
+        self._diverging = self._following = 0
+        self._done = 0
+        self._cancelled = False
+
+    @property
+    def totals(self) -> Totals:
+        """What has been judged so far."""
+        return Totals(
+            sessions=self._sessions,
+            diverging=self._diverging,
+            following=self._following,
+            counts=self._tally.counts(),
+            rules=tuple(
+                RuleCount(
+                    side=side,
+                    net=net,
+                    rule=rule,
+                    blocked=tally.of("blocked"),
+                    asked=tally.of("asked"),
+                    allowed=tally.of("allowed"),
+                )
+                for (side, net, _), (rule, tally) in self._rules.items()
+            ),
+            cancelled=self._cancelled,
+        )
+
+    def run(
+        self,
+        recordings: Iterable[Recording],
+        *,
+        total: int | None = None,
+        progress: Progress | None = None,
+        cancelled: Callable[[], bool] | None = None,
+    ) -> Iterator[SessionReport]:
+        """A report on every recording that holds a call.
+
+        Every thousand calls and after each recording `progress` is told how many calls are judged, of
+        `total`, and `cancelled` is asked. Once it says yes nothing more comes; a session that was under
+        way counts in the totals as far as it came. Raises what reading the recordings raises.
+        """
+
+        def goes_on() -> bool:
+            if progress is not None:
+                progress(self._done, total)
+            self._cancelled = cancelled is not None and cancelled()
+            return not self._cancelled
+
+        for recording in recordings:
+            session = _Session()
+            for judgement in self._judge.judge(recording.items, recording.start):
+                as_recorded = judgement.now.outcome == judgement.call.then.outcome
+                if as_recorded and not judgement.hypothetical:
+                    session.plain += 1
+                else:
+                    change = judgement.change
+                    session.add(judgement, change)
+                    if change != "same":
+                        self._blame(judgement, change)
+                session.last = judgement.call.seq
+                self._done += 1
+                if self._done % EVERY == 0 and not goes_on():
+                    break
+            session.tally.calls["same"] += session.plain
+            calls = session.tally.judged.calls
+            self._sessions += calls > 0
+            self._diverging += session.first is not None
+            self._following += self._judge.followed and calls > 0
+            self._tally.take(session.tally)
+            if self._cancelled:
+                return
+            if calls:
+                yield session.report(recording)
+            if not goes_on():
+                return
+
+    def _blame(self, judgement: Judgement, change: Change) -> None:
+        """Count a change for the net that is behind it: the one that lets go, or the one that is new."""
+        side: _Side = "then" if change == "allowed" else "now"
+        blamed = judgement.call.then if side == "then" else judgement.now
+        rule = blamed.rule
+        key = (side, blamed.net, None if rule is None else f"{rule.where} {rule.text}")
+        if key not in self._rules:
+            self._rules[key] = (rule, _Tally())
+        self._rules[key][1].add(change, judgement.hypothetical)
+
+
+def divergence(judgement: Judgement) -> Divergence:
+    """A judgement in plain fields; what agents wrote is cut short and safe to show."""
+    call, now, then = judgement.call, judgement.now, judgement.call.then
+    return Divergence(
+        event=call.seq,
+        at=call.time,
+        call_id=call.call_id,
+        tool=call.tool,
+        name=now.name or (call.names[0] if call.names else call.tool),
+        input=shortened(_text(call.input)),
+        change=judgement.change,
+        then=ThenView(
+            outcome=then.outcome,
+            ran=then.ran,
+            shadow=then.shadow,
+            denied=then.denied,
+            by=then.by,
+            net=then.net,
+            rule=then.rule,
+            reason=then.reason,
+        ),
+        now=NowView(
+            outcome=now.outcome, net=now.net, rule=now.rule, reason=now.reason, assumed=now.assumed
+        ),
+        hypothetical=judgement.hypothetical,
+    )
+
+
+def _text(arguments: Input) -> str:
+    """A call's input on a line: a lone text as it is, anything else as JSON."""
+    values = list(arguments.values())
+    if len(values) == 1 and isinstance(values[0], str):
+        return values[0]
+    return json.dumps(dict(arguments), ensure_ascii=False, default=str) if arguments else ""

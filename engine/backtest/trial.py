@@ -1,0 +1,117 @@
+"""What recorded calls are judged under: nets, which of them are active, how calls get their names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ..history.events import RuleRecord
+from ..history.markings import skill_net
+from ..history.state import SessionState
+from ..net import CallNames, NetError, SkillNet, ToolCall
+from ..records import rule_record
+from .rows import JsonInput
+
+CACHED = 4_096
+LONGEST_CACHED = 1_000
+
+
+class RecordedNames:
+    """The names of a call as the record has them; `current` are those of the call being judged.
+
+    A record holds no maps, so under its own nets a call goes by the names it went by.
+    """
+
+    def __init__(self) -> None:
+        self.current: tuple[str, ...] = ()
+
+    def __call__(self, call: ToolCall) -> Sequence[str]:
+        return self.current or (call.tool_name,)
+
+
+class CachedNames:
+    """The names that another function gives, kept for calls that come again.
+
+    Agents say `git status` often, and reading a shell command takes longer than judging the call. The
+    function must look at tool and input only. Inputs of anything but short texts are not kept, and when
+    there are too many all are forgotten.
+    """
+
+    def __init__(self, names: CallNames) -> None:
+        self._names = names
+        self._kept: dict[object, tuple[str, ...]] = {}
+
+    def __call__(self, call: ToolCall) -> Sequence[str]:
+        key = _key(call)
+        found = None if key is None else self._kept.get(key)
+        if found is not None:
+            return found
+        names = self._names(call)
+        if key is not None and isinstance(names, tuple):
+            if len(self._kept) >= CACHED:
+                self._kept.clear()
+            self._kept[key] = names
+        return names
+
+
+def _key(call: ToolCall) -> object | None:
+    """What is the same for calls alike; `None` for one whose input is long or more than texts."""
+    given = call.input
+    if isinstance(given, JsonInput):
+        return (call.tool_name, given.text) if len(given.text) < LONGEST_CACHED else None
+    size = 0
+    for value in given.values():
+        size += len(value) if isinstance(value, str) else LONGEST_CACHED
+    return (call.tool_name, tuple(given.items())) if size < LONGEST_CACHED else None
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Nets by key, and the rules they were made of.
+
+    With `active` exactly these are active, whatever operators did; without, the record is followed:
+    nets that it knows under the same key are on and off as they were, others are on. `names` is given
+    when calls keep the names of the record.
+    """
+
+    nets: Mapping[str, SkillNet]
+    rules: Mapping[str, RuleRecord | None]
+    active: tuple[str, ...] | None = None
+    names: RecordedNames | None = field(default=None, compare=False)
+
+    @classmethod
+    def of(cls, nets: Mapping[str, SkillNet], active: Iterable[str] | None = None) -> Trial:
+        """A trial of compiled or hand-written nets. Raises `NetError` for an unknown name in `active`."""
+        cached: dict[CallNames, CachedNames] = {}
+
+        def with_cache(net: SkillNet) -> SkillNet:
+            if net.call_names is None or net.tool_mapper is not None:
+                return net
+            names = cached.setdefault(net.call_names, CachedNames(net.call_names))
+            return replace(net, call_names=names)
+
+        rules = {key: rule_record(net.rule) for key, net in nets.items()}
+        return cls({key: with_cache(net) for key, net in nets.items()}, rules, _active(nets, active))
+
+    @classmethod
+    def recorded(cls, state: SessionState, active: Iterable[str] | None = None) -> Trial:
+        """A trial of the nets a session has in `state`. Raises `NetError` as `of` does."""
+        names = RecordedNames()
+        nets = {key: replace(skill_net(net.net), call_names=names) for key, net in state.nets.items()}
+        rules = {key: net.net.rule for key, net in state.nets.items()}
+        return cls(nets, rules, _active(nets, active), names)
+
+    @property
+    def keeps_notes(self) -> bool:
+        """Whether a net has callbacks of its own, whose notes no marking holds."""
+        return any(n.validate_tool_call or n.on_deferred_result for n in self.nets.values())
+
+
+def _active(nets: Mapping[str, SkillNet], active: Iterable[str] | None) -> tuple[str, ...] | None:
+    if active is None:
+        return None
+    chosen = tuple(dict.fromkeys(active))
+    unknown = [f"'{key}'" for key in chosen if key not in nets]
+    if unknown:
+        raise NetError(f"Unknown nets in active: {', '.join(unknown)}. Available: {', '.join(nets)}")
+    return chosen

@@ -1,0 +1,318 @@
+"""A line for every decision, as they follow from a session's events.
+
+The journal keeps the lines beside the events, in the same transaction; `decisions_of` says what they must
+be. A subagent's call is recorded in its own session and in that of its parent, whose nets judged it: only
+the latter makes a line, with the subagent as `via`. It has the rule, the person who answered and what the
+call did to the nets, and in a replay of that session the decision has its place.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias, get_args
+
+from pydantic import JsonValue
+
+from .events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    ApprovalWithdrawn,
+    CallDecided,
+    CallResult,
+    JournalEvent,
+    RuleRecord,
+    SessionOpened,
+    SessionResumed,
+    event_body,
+)
+from .times import from_ms, to_ms
+
+HEAD = 200
+"""Characters of an input, a rule or a name that a line keeps."""
+
+_BATCH = 1000
+
+
+class DecisionLine(NamedTuple):
+    """A decision as it is listed: the columns of the table, in their order.
+
+    `tool` is the name that the rules know the call by, `called` the tool that the agent called. `input`
+    is its head as text. `verdict` is a `Verdict`, `result` a `Result` once there is one. `net` is the
+    one that blocked or asked, else the first that moved; `rule` and `place` are the text of its rule and
+    its file and line. `by` is who approved or denied it.
+    """
+
+    cursor: int
+    session: str
+    seq: int
+    at: int
+    agent: str
+    call_id: str
+    tool: str
+    called: str
+    input: str
+    mode: str
+    verdict: str
+    net: str | None
+    rule: str | None
+    place: str | None
+    by: str | None
+    via: str | None
+    result: str | None
+
+
+class Ended(NamedTuple):
+    """The call of the decision `cursor` ended so."""
+
+    result: str
+    cursor: int
+
+
+Change: TypeAlias = DecisionLine | Ended
+
+COLUMNS = ", ".join(f'"{name}"' for name in DecisionLine._fields)
+INSERT_DECISION = (
+    f"INSERT INTO decision ({COLUMNS}) VALUES ({', '.join('?' * len(DecisionLine._fields))})"
+)
+END_DECISION = "UPDATE decision SET result = ? WHERE cursor = ?"
+
+Bearing: TypeAlias = (
+    SessionOpened
+    | SessionResumed
+    | CallDecided
+    | CallResult
+    | ApprovalRequested
+    | ApprovalDecided
+    | ApprovalWithdrawn
+)
+"""The events that bear on the lines."""
+
+BEARING: tuple[type[Bearing], ...] = get_args(Bearing)
+_KINDS = ", ".join(f"'{kind.model_fields['type'].default}'" for kind in BEARING)
+
+
+@dataclass(slots=True)
+class _Question:
+    """What a person was first asked about a call, and who denied it."""
+
+    net: str
+    rule: RuleRecord | None
+    denied_by: str | None = None
+
+
+@dataclass(slots=True)
+class SessionCalls:
+    """What of a session's past its next lines depend on: who acts, what was asked, what runs.
+
+    `running` has the cursors of the decisions of each call id that have no result yet, oldest first: an
+    id may come again.
+    """
+
+    agent: str
+    child: bool
+    asked: dict[str, _Question] = field(default_factory=dict[str, _Question])
+    running: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+
+    def take(self, event: JournalEvent) -> Change | None:
+        """Move on by one event; what it changes in the lines."""
+        body = event.body
+        if self.child or not isinstance(body, BEARING):
+            return None
+        match body:
+            case CallDecided():
+                return self._decided(event, body)
+            case CallResult(anomaly=None):
+                return self._ended(body)
+            case ApprovalRequested():
+                self.asked.setdefault(body.call_id, _Question(body.net, body.rule))
+            case ApprovalDecided(approved=False):
+                if (question := self.asked.get(body.call_id)) is not None:
+                    question.denied_by = body.by
+            case ApprovalWithdrawn():
+                self.asked.pop(body.call_id, None)
+            case SessionResumed():
+                self.agent = body.agent
+                self.asked.clear()
+            case _:
+                pass
+        return None
+
+    def _decided(self, event: JournalEvent, body: CallDecided) -> DecisionLine:
+        question = self.asked.pop(body.call_id, None)
+        denied_by = question.denied_by if question is not None else None
+        verdict = _verdict(body, denied=denied_by is not None)
+        net, rule = body.net, body.rule
+        if net is None and question is not None:
+            net, rule = question.net, question.rule
+        elif net is None and body.steps:
+            net = body.steps[0].net
+        if verdict not in ("block", "denied"):
+            self.running.setdefault(body.call_id, []).append(event.cursor)
+        return DecisionLine(
+            event.cursor,
+            event.session,
+            event.seq,
+            to_ms(event.at),
+            self.agent[:HEAD],
+            body.call_id,
+            (body.names[0] if body.names else body.tool)[:HEAD],
+            body.tool[:HEAD],
+            input_head(body.input),
+            body.mode,
+            verdict,
+            None if net is None else net[:HEAD],
+            None if rule is None else rule.text[:HEAD],
+            None if rule is None else rule.where[-HEAD:],
+            denied_by if verdict == "denied" else ", ".join(body.approved_by)[:HEAD] or None,
+            body.via,
+            None,
+        )
+
+    def _ended(self, body: CallResult) -> Ended | None:
+        running = self.running.get(body.call_id)
+        if not running:
+            return None
+        cursor = running.pop()
+        if not running:
+            del self.running[body.call_id]
+        return Ended("unknown" if body.unknown else "failed" if body.is_error else "done", cursor)
+
+
+def _verdict(body: CallDecided, *, denied: bool) -> str:
+    match body.outcome:
+        case "ask":
+            return "would-ask"
+        case "block" if body.mode == "shadow":
+            return "would-block"
+        case "block":
+            return "denied" if denied else "block"
+        case "allow":
+            return "approved" if body.approved_by else "allow"
+
+
+def input_head(values: dict[str, JsonValue]) -> str:
+    """A call's input as one text, cut after `HEAD` characters: a lone string as it is, else JSON."""
+    if len(values) == 1:
+        (only,) = values.values()
+        if isinstance(only, str):
+            return only[:HEAD].replace("\0", "␀")
+    pieces: list[str] = []
+    size = 0
+    for name, value in values.items():
+        short = value[:HEAD] if isinstance(value, str) else value
+        pieces.append(f"{name[:HEAD]}={json.dumps(short, ensure_ascii=False)[: HEAD + 2]}")
+        size += len(pieces[-1])
+        if size > HEAD:
+            break
+    return " ".join(pieces)[:HEAD].replace("\0", "␀")
+
+
+def decisions_of(events: Iterable[JournalEvent]) -> list[DecisionLine]:
+    """The lines of a session with these events, in order. The events begin with its opening."""
+    lines: dict[int, DecisionLine] = {}
+    for change in _changes(events):
+        match change:
+            case DecisionLine():
+                lines[change.cursor] = change
+            case Ended():
+                lines[change.cursor] = lines[change.cursor]._replace(result=change.result)
+    return list(lines.values())
+
+
+def _changes(events: Iterable[JournalEvent]) -> Iterator[Change]:
+    """What the events of sessions, one after the other, make."""
+    calls = SessionCalls("", child=True)
+    for event in events:
+        if isinstance(event.body, SessionOpened):
+            calls = opened_calls(event.body)
+        change = calls.take(event)
+        if change is not None:
+            yield change
+
+
+def opened_calls(opened: SessionOpened) -> SessionCalls:
+    """A session at its beginning."""
+    return SessionCalls(opened.agent, child=opened.kind == "child")
+
+
+# What stands in a database
+
+
+def calls_before(connection: sqlite3.Connection, event: JournalEvent, calls: SessionCalls) -> None:
+    """Put `calls` where the session stood before `event`, by its lines and events in the database."""
+    rows = connection.execute(
+        "SELECT call_id, cursor FROM decision WHERE session = ? AND result IS NULL "
+        "AND verdict NOT IN ('block', 'denied') ORDER BY cursor",
+        (event.session,),
+    )
+    for call_id, cursor in rows:
+        calls.running.setdefault(call_id, []).append(cursor)
+    if isinstance(event.body, SessionResumed):
+        return
+    last = connection.execute(
+        "SELECT coalesce(max(seq), 0) FROM event WHERE session = ? AND type = 'session.resumed'",
+        (event.session,),
+    ).fetchone()[0]
+    probe = SessionCalls(calls.agent, child=False, asked=calls.asked)
+    for earlier in _bearing(connection, event.session, after=last, below=event.seq):
+        probe.take(earlier)
+
+
+def write_changes(connection: sqlite3.Connection, changes: Sequence[Change]) -> None:
+    """Put what events made into the table, in the transaction that is open."""
+    if not changes:
+        return
+    connection.executemany(INSERT_DECISION, [c for c in changes if isinstance(c, DecisionLine)])
+    connection.executemany(END_DECISION, [c for c in changes if isinstance(c, Ended)])
+
+
+def rebuild_decisions(connection: sqlite3.Connection, session: str | None = None) -> int:
+    """Make all lines anew, or those of one session, in the transaction that is open. How many there are.
+
+    Raises `ValueError` for an event that cannot be read.
+    """
+    where, given = ("", ()) if session is None else (" WHERE session = ?", (session,))
+    connection.execute(f"DELETE FROM decision{where}", given)
+    changes: list[Change] = []
+    sessions = [session] if session is not None else _sessions(connection)
+    for each in sessions:
+        for change in _changes(_bearing(connection, each)):
+            changes.append(change)
+            if len(changes) >= _BATCH:
+                write_changes(connection, changes)
+                changes.clear()
+    write_changes(connection, changes)
+    return int(connection.execute(f"SELECT count(*) FROM decision{where}", given).fetchone()[0])
+
+
+def _sessions(connection: sqlite3.Connection) -> list[str]:
+    rows = connection.execute("SELECT id FROM session WHERE kind <> 'child' ORDER BY rowid").fetchall()
+    return [str(row[0]) for row in rows]
+
+
+def _bearing(
+    connection: sqlite3.Connection, session: str, *, after: int = 0, below: int | None = None
+) -> Iterator[JournalEvent]:
+    """The events of a session that bear on its lines, page by page."""
+    while True:
+        rows = connection.execute(
+            "SELECT cursor, seq, at, body FROM event WHERE session = ? AND seq > ? "
+            f"AND type IN ({_KINDS}) ORDER BY seq LIMIT ?",
+            (session, after, _BATCH),
+        ).fetchall()
+        for cursor, seq, at, body in rows:
+            if below is not None and seq >= below:
+                return
+            yield JournalEvent(
+                cursor=cursor,
+                session=session,
+                seq=seq,
+                at=from_ms(at),
+                body=event_body.validate_json(body),
+            )
+        if len(rows) < _BATCH:
+            return
+        after = rows[-1][1]

@@ -1,0 +1,192 @@
+"""What decisions somebody wants to see, and the line they type to say so.
+
+    deploy rule:require-test-before-deploy verdict:would-block since:24h
+
+Words are looked for in tool, input, net, rule and agent, all of them. Of several values of one key any
+fits; different keys have to fit all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, time, timedelta, tzinfo
+from typing import Literal, TypeAlias, cast, get_args
+
+from .events import Record
+
+Verdict: TypeAlias = Literal["allow", "approved", "block", "denied", "would-block", "would-ask"]
+"""What was decided: `approved` and `denied` by a person; in shadow mode what enforce would have done."""
+
+Result: TypeAlias = Literal["done", "failed", "unknown"]
+"""How a call that ran ended; none for one that is still running or never ran."""
+
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+RESULTS: tuple[Result, ...] = get_args(Result)
+LONGEST = 400
+
+_FAMILIES: dict[str, tuple[Verdict, ...]] = {
+    "ask": ("approved", "denied", "would-ask"),
+    "shadow": ("would-block", "would-ask"),
+    **{verdict: (verdict,) for verdict in VERDICTS},
+}
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_AGO = re.compile(r"(\d{1,6})([smhdw])", re.ASCII)
+_TOKEN = re.compile(r'\s*(?:(?P<key>[a-z]+):)?(?:"(?P<quoted>[^"]*)(?P<end>"?)|(?P<bare>\S*))')
+
+
+class DecisionFilter(Record):
+    """Which decisions; everything empty means all of them. Times are aware."""
+
+    words: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    sessions: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()
+    results: tuple[Result, ...] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+
+    @property
+    def scope(self) -> DecisionFilter:
+        """The sessions and the time of it, with all their calls."""
+        return DecisionFilter(
+            sessions=self.sessions, agents=self.agents, since=self.since, until=self.until
+        )
+
+
+EVERYTHING = DecisionFilter()
+
+
+class FilterError(ValueError):
+    """A filter nobody understands: `column`, from 1, is where, and the message what to write instead."""
+
+    def __init__(self, column: int, text: str) -> None:
+        super().__init__(f"column {column}: {text}")
+        self.column = column
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    column: int
+    key: str | None
+    value: str
+
+
+def parse_filter(text: str, *, now: datetime, zone: tzinfo | None = None) -> DecisionFilter:
+    """The filter in a line. `zone` is the operator's; `None` is the machine's.
+
+    Raises `FilterError` for an unknown key or value, an open quotation mark, and a line that is too long.
+    """
+    if len(text) > LONGEST:
+        raise FilterError(LONGEST + 1, f"a filter has at most {LONGEST} characters; leave something out")
+    found: dict[str, list[str]] = {}
+    times: dict[str, datetime] = {}
+    for token in _tokens(text):
+        match token.key:
+            case None:
+                found.setdefault("words", []).append(token.value)
+            case "tool" | "rule" | "session" | "agent":
+                found.setdefault(f"{token.key}s", []).append(_given(token))
+            case "verdict":
+                found.setdefault("verdicts", []).extend(_choice(token, _FAMILIES))
+            case "result":
+                found.setdefault("results", []).extend(_choice(token, {r: (r,) for r in RESULTS}))
+            case "since" | "until":
+                if token.key in times:
+                    raise FilterError(token.column, f"'{token.key}:' is said twice; leave one out")
+                times[token.key] = _moment(token, now, zone)
+            case other:
+                raise FilterError(
+                    token.column,
+                    f"nothing is known as '{other}:'. Use tool:, rule:, verdict:, session:, agent:, "
+                    f'result:, since: or until:, or look for the text itself: "{other}:{token.value}"',
+                )
+    lists = {name: tuple(dict.fromkeys(values)) for name, values in found.items()}
+    return DecisionFilter.model_validate({**lists, **times})
+
+
+def quoted(value: str) -> str:
+    """A value as it is written in a filter."""
+    return f'"{value}"' if not value or re.search(r"\s", value) else value
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    at = 0
+    while text[at:].strip():
+        match = _TOKEN.match(text, at)
+        if match is None:  # pragma: no cover - the expression takes anything
+            raise FilterError(at + 1, "nothing that can be read")
+        start = match.start("key") if match["key"] is not None else match.start("bare")
+        if match["quoted"] is not None:
+            start = match.start("quoted") - 1 if match["key"] is None else start
+            if not match["end"]:
+                raise FilterError(match.start("quoted"), "this quotation mark is never closed; add one")
+        value = match["quoted"] if match["quoted"] is not None else match["bare"]
+        if value or match["key"]:
+            yield _Token(start + 1, match["key"], value)
+        at = match.end()
+
+
+def _given(token: _Token) -> str:
+    if not token.value:
+        raise FilterError(token.column, f"say which after '{token.key}:', such as {token.key}:NAME")
+    return token.value
+
+
+def _choice(
+    token: _Token, known: dict[str, tuple[Verdict, ...]] | dict[Result, tuple[Result]]
+) -> list[str]:
+    choices = cast("dict[str, tuple[str, ...]]", known)
+    if token.value not in choices:
+        said = f"'{token.value}' is no {token.key}" if token.value else f"say which {token.key}"
+        raise FilterError(token.column, f"{said}; use {_listed([*choices])}")
+    return [*choices[token.value]]
+
+
+def _listed(names: list[str]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def _moment(token: _Token, now: datetime, zone: tzinfo | None) -> datetime:
+    local = now.astimezone(zone)
+    ago = _AGO.fullmatch(token.value)
+    readers: tuple[Callable[[], datetime], ...] = (
+        lambda: _clock(token.value, local),
+        lambda: datetime.fromisoformat(token.value),
+    )
+    if ago is not None:
+        try:
+            return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+        except OverflowError as error:
+            raise FilterError(token.column, "so long ago there is no calendar") from error
+    for read in readers:
+        try:
+            found = read()
+            return found if found.tzinfo is not None else _zoned(found, local, zone)
+        except (ValueError, OverflowError):
+            continue
+    raise FilterError(
+        token.column,
+        f"'{token.value}' is no time; "
+        f"use 30m, 24h, 7d, 14:05, {local:%Y-%m-%d} or {local:%Y-%m-%dT%H:%M}",
+    )
+
+
+def _clock(value: str, local: datetime) -> datetime:
+    """A time of today; of yesterday when it is still to come."""
+    if value in ("today", "yesterday"):
+        midnight = local.replace(hour=0, minute=0, second=0, microsecond=0)
+        return midnight - timedelta(days=value == "yesterday")
+    if not re.fullmatch(r"\d{1,2}:\d\d(:\d\d)?", value, re.ASCII):
+        raise ValueError(value)
+    clock = time.fromisoformat(value.zfill(5 if value.count(":") == 1 else 8))
+    then = local.replace(hour=clock.hour, minute=clock.minute, second=clock.second, microsecond=0)
+    return then if then <= local else then - timedelta(days=1)
+
+
+def _zoned(found: datetime, local: datetime, zone: tzinfo | None) -> datetime:
+    """A date and time without a zone is the operator's."""
+    return found.astimezone() if zone is None else found.replace(tzinfo=local.tzinfo)

@@ -1,0 +1,51 @@
+"""What a screen asks about decisions, answered in threads by whoever knows where the journal is."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+from .decision_counts import Counts, GroupBy, ShadowSummary, count_decisions, shadow_summary
+from .decision_filter import DecisionFilter
+from .decisions import Decision, DecisionReader, Mark, Part, Scan
+from .events import JournalEvent
+
+
+class DecisionSource(ABC):
+    """The decisions recorded in a journal. All of them raise `JournalError` when it cannot be read."""
+
+    @property
+    @abstractmethod
+    def database(self) -> Path:
+        """The journal's file."""
+
+    async def scan_decisions(
+        self,
+        wanted: DecisionFilter,
+        *,
+        top: Mark | None = None,
+        bottom: Mark | None = None,
+        seconds: float = 0.05,
+    ) -> Scan:
+        """Find where decisions stand, newest first; see `DecisionReader.scan`."""
+        reader = DecisionReader(self.database)
+        return await asyncio.to_thread(reader.scan, wanted, top=top, bottom=bottom, seconds=seconds)
+
+    async def read_decisions(self, wanted: DecisionFilter, part: Part) -> list[Decision]:
+        """The decisions of one part, newest first."""
+        return await asyncio.to_thread(DecisionReader(self.database).read, wanted, part)
+
+    async def decision_event(self, session_id: str, seq: int) -> JournalEvent:
+        """The event of a decision, with its whole input and reason."""
+        return await asyncio.to_thread(DecisionReader(self.database).event, session_id, seq)
+
+    async def count_decisions(
+        self, wanted: DecisionFilter, *, by: GroupBy | None = None, steps: int = 24
+    ) -> Counts:
+        """How many, by rule or tool and over time; see `decision_counts.count_decisions`."""
+        return await asyncio.to_thread(count_decisions, self.database, wanted, by=by, steps=steps)
+
+    async def shadow_summary(self, wanted: DecisionFilter) -> ShadowSummary:
+        """What enforce mode would have stopped; see `decision_counts.shadow_summary`."""
+        return await asyncio.to_thread(shadow_summary, self.database, wanted)

@@ -1,0 +1,319 @@
+"""Decisions of all sessions, newest first: read in parts, however many there are.
+
+A list is cut into parts of at most `PART` decisions. `scan` finds their borders, walking the index by
+time in bounded steps; `read` reads one. Both cost the same at the beginning and at the end of a journal,
+so a view needs to keep only the borders and the parts on screen.
+
+Words are looked for with LIKE, which goes through a million lines in some tenths of a second; an index of
+trigrams would double what the writer writes for each decision.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from .decided import COLUMNS, DecisionLine
+from .decision_filter import DecisionFilter, Result, Verdict
+from .errors import JournalError
+from .events import JournalEvent, Record
+from .queries import open_reader
+from .schema import name_of, reading
+from .times import from_ms, to_ms
+
+PART = 200
+FIRST_STEP = 2_000
+STEP = 50_000
+SCAN_SECONDS = 0.05
+"""Lines that a scan looks at in one step, and the time after which it hands over what it has found."""
+
+_MANY = 500
+"""Sessions that a filter may name one by one."""
+
+Mark: TypeAlias = tuple[int, int]
+"""A place in the order of the list: UTC milliseconds and cursor."""
+
+_ORDER = "ORDER BY at DESC, cursor DESC"
+
+
+class Decision(Record):
+    """One decision in a list; see `decided.DecisionLine`."""
+
+    cursor: int
+    session: str
+    seq: int
+    at: datetime
+    agent: str
+    call_id: str
+    tool: str
+    called: str
+    input: str
+    mode: Literal["enforce", "shadow"]
+    verdict: Verdict
+    net: str | None = None
+    rule: str | None = None
+    place: str | None = None
+    by: str | None = None
+    via: str | None = None
+    result: Result | None = None
+
+
+class Part(Record):
+    """Decisions that stand together: `count` of them, from `top` down to `bottom`, which is none of them.
+
+    Without a `bottom` they go on to the oldest.
+    """
+
+    top: Mark
+    bottom: Mark | None
+    count: int
+
+
+class Scan(Record):
+    """The parts that were found, newest first, how many lines were looked at, and where to go on."""
+
+    parts: tuple[Part, ...] = ()
+    looked: int = 0
+    next: Mark | None = None
+
+
+@contextmanager
+def deciding(path: Path) -> Generator[sqlite3.Connection, None, None]:
+    """A connection to a journal that has lines for its decisions. Raises `JournalError`."""
+    with reading(path) as connection:
+        known = connection.execute(
+            "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'decision'"
+        ).fetchone()
+        if not known[0]:
+            raise JournalError(
+                f"Journal '{name_of(path)}' was written by an older version and has no list of its "
+                "decisions yet. Open it once for writing to make one; a copy is kept."
+            )
+        yield connection
+
+
+@dataclass(slots=True)
+class Where:
+    """A condition and what stands for its question marks."""
+
+    parts: list[str] = field(default_factory=list[str])
+    given: list[str | int] = field(default_factory=list[str | int])
+
+    def add(self, condition: str, *given: str | int) -> None:
+        self.parts.append(condition)
+        self.given.extend(given)
+
+    def between(self, top: Mark | None, bottom: Mark | None) -> Where:
+        """The same from `top` on, down to `bottom` without it."""
+        found = Where([*self.parts], [*self.given])
+        if top is not None:
+            found.add("(at, cursor) <= (?, ?)", *top)
+        if bottom is not None:
+            found.add("(at, cursor) > (?, ?)", *bottom)
+        return found
+
+    @property
+    def sql(self) -> str:
+        return f"WHERE {' AND '.join(self.parts)}" if self.parts else ""
+
+
+def condition(connection: sqlite3.Connection, wanted: DecisionFilter) -> Where:
+    """What a filter means in this journal; names are looked up among those there are."""
+    where = Where()
+    if wanted.since is not None:
+        where.add("at >= ?", to_ms(wanted.since))
+    if wanted.until is not None:
+        where.add("at < ?", to_ms(wanted.until))
+    if wanted.tools:
+        known = [*_distinct(connection, "tool"), *_distinct(connection, "called", "called <> tool")]
+        tools = _matching(wanted.tools, known)
+        some = _marks(tools)
+        where.add(f"(tool IN ({some}) OR (called IN ({some}) AND called <> tool))", *tools, *tools)
+    if wanted.rules:
+        nets = _nets(connection, wanted.rules)
+        where.add(f"net IN ({_marks(nets)})", *nets)
+    if wanted.verdicts:
+        where.add(f"verdict IN ({_marks(wanted.verdicts)})", *wanted.verdicts)
+        if "allow" not in wanted.verdicts:
+            where.add("verdict <> 'allow'")  # what the index is limited to
+    if wanted.results:
+        where.add(f"result IN ({_marks(wanted.results)})", *wanted.results)
+    if wanted.sessions:
+        _of_sessions(connection, where, wanted.sessions)
+    if wanted.agents:
+        each = " OR ".join(["agent LIKE ? ESCAPE '\\'"] * len(wanted.agents))
+        where.add(f"({each})", *map(_containing, wanted.agents))
+    for word in wanted.words:
+        # LIKE knows upper and lower case of ASCII only.
+        forms = [*dict.fromkeys([word] if word.isascii() else [word, word.lower(), word.upper()])]
+        columns = ("input", "tool", "net", "rule", "agent")
+        each = " OR ".join(f"{column} LIKE ? ESCAPE '\\'" for column in columns for _ in forms)
+        where.add(f"({each})", *[_containing(form) for _ in columns for form in forms])
+    return where
+
+
+def _containing(word: str) -> str:
+    for special in "\\%_":
+        word = word.replace(special, f"\\{special}")
+    return f"%{word}%"
+
+
+def _marks(values: Sequence[str]) -> str:
+    return ", ".join("?" * len(values))
+
+
+def _distinct(connection: sqlite3.Connection, column: str, among: str = "TRUE") -> list[str]:
+    """The values of a column that begins an index, found by skipping from one to the next."""
+    rows = connection.execute(
+        f"WITH RECURSIVE each(value) AS (SELECT min({column}) FROM decision WHERE {among} UNION ALL "
+        f"SELECT (SELECT min({column}) FROM decision WHERE {among} AND {column} > each.value) "
+        "FROM each WHERE each.value IS NOT NULL) SELECT value FROM each WHERE value IS NOT NULL"
+    )
+    return [str(row[0]) for row in rows]
+
+
+def _matching(patterns: Iterable[str], known: Sequence[str]) -> list[str]:
+    """Those that a pattern names exactly; for a pattern that names none so, those that contain it."""
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        exact = [value for value in known if value == pattern]
+        part = pattern.casefold()
+        found.update(dict.fromkeys(exact or [value for value in known if part in value.casefold()]))
+    return [*found]
+
+
+def _nets(connection: sqlite3.Connection, patterns: Iterable[str]) -> list[str]:
+    """Nets by their names, or by the text or the place of their rules."""
+    known = _distinct(connection, "net")
+    words: dict[str, str] = {}
+    for net in known:
+        row = connection.execute(
+            "SELECT rule, place FROM decision WHERE net = ? AND verdict <> 'allow' "
+            "ORDER BY at DESC LIMIT 1",
+            (net,),
+        ).fetchone()
+        words[net] = "\n".join(filter(None, row or ())).casefold()
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        chosen = _matching([pattern], known)
+        chosen = chosen or [net for net in known if pattern.casefold() in words[net]]
+        found.update(dict.fromkeys(chosen))
+    return [*found]
+
+
+def _of_sessions(connection: sqlite3.Connection, where: Where, patterns: Sequence[str]) -> None:
+    """Sessions by id, or by a part of it; a subagent's calls stand in its parent's session."""
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        exact = connection.execute("SELECT id FROM session WHERE id = ?", (pattern,)).fetchall()
+        rows = exact or connection.execute(
+            "SELECT id FROM session WHERE id LIKE ? ESCAPE '\\' LIMIT ?",
+            (_containing(pattern), _MANY + 1),
+        )
+        found.update(dict.fromkeys(str(row[0]) for row in rows))
+    if len(found) <= _MANY:
+        some = _marks([*found])
+        where.add(f"(session IN ({some}) OR via IN ({some}))", *found, *found)
+        return
+    each = " OR ".join(["session LIKE ? ESCAPE '\\' OR via LIKE ? ESCAPE '\\'"] * len(patterns))
+    where.add(f"({each})", *[_containing(p) for p in patterns for _ in range(2)])
+
+
+class DecisionReader:
+    """The decisions in the journal at `path`, as of each question. Methods raise `JournalError`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def scan(
+        self,
+        wanted: DecisionFilter,
+        *,
+        top: Mark | None = None,
+        bottom: Mark | None = None,
+        seconds: float = SCAN_SECONDS,
+    ) -> Scan:
+        """Find parts from `top` on (the newest without it), down to `bottom`, which is none of them.
+
+        After some `seconds` it stops; go on from `next` then.
+        """
+        ends = time.monotonic() + seconds
+        parts: list[Part] = []
+        looked, step = 0, FIRST_STEP
+        with deciding(self.path) as connection:
+            where = condition(connection, wanted)
+            while True:
+                border = _border(connection, top, bottom, step)
+                lower = bottom if border is None else border
+                parts += _parts(connection, where, top, lower)
+                looked += step
+                if border is None:
+                    return Scan(parts=tuple(parts), looked=looked)
+                top = border
+                if time.monotonic() >= ends:
+                    return Scan(parts=tuple(parts), looked=looked, next=top)
+                step = min(STEP, step * 5)
+
+    def read(self, wanted: DecisionFilter, part: Part) -> list[Decision]:
+        """The decisions of one part, newest first."""
+        with deciding(self.path) as connection:
+            where = condition(connection, wanted).between(part.top, part.bottom)
+            rows = connection.execute(
+                f"SELECT {COLUMNS} FROM decision {where.sql} {_ORDER} LIMIT ?", [*where.given, PART]
+            ).fetchall()
+        return [self._decision(DecisionLine(*row)) for row in rows]
+
+    def event(self, session: str, seq: int) -> JournalEvent:
+        """The event of a decision, with all that it says."""
+        for event in open_reader(self.path).events(session, after=seq - 1, limit=1):
+            return event
+        raise JournalError(f"Journal '{name_of(self.path)}' has no event {seq} of session '{session}'.")
+
+    def _decision(self, line: DecisionLine) -> Decision:
+        try:
+            return Decision.model_validate({**line._asdict(), "at": from_ms(line.at)})
+        except (ValueError, OverflowError) as error:
+            raise JournalError(
+                f"Journal '{name_of(self.path)}': the line of decision {line.cursor} cannot be read: "
+                f"{error}. The file was changed by something else; rebuild it, or restore a backup."
+            ) from error
+
+
+def _border(
+    connection: sqlite3.Connection, top: Mark | None, bottom: Mark | None, step: int
+) -> Mark | None:
+    """Where the next step begins: `step` decisions on, whatever the filter; none when fewer are left."""
+    where = Where().between(top, bottom)
+    row = connection.execute(
+        f"SELECT at, cursor FROM decision {where.sql} {_ORDER} LIMIT 1 OFFSET ?", [*where.given, step]
+    ).fetchone()
+    return None if row is None else (row[0], row[1])
+
+
+def _parts(
+    connection: sqlite3.Connection, where: Where, top: Mark | None, bottom: Mark | None
+) -> list[Part]:
+    """The parts between two marks. Their borders and their number come from one look at the index."""
+    here = where.between(top, bottom)
+    rows = connection.execute(
+        "SELECT at, cursor, number FROM (SELECT at, cursor, "
+        f"row_number() OVER ({_ORDER}) AS number, "
+        f"lead(cursor) OVER ({_ORDER}) IS NULL AS final FROM decision {here.sql}) "
+        f"WHERE number % {PART} = 1 OR final ORDER BY number",
+        here.given,
+    ).fetchall()
+    if not rows:
+        return []
+    total = rows[-1][2]
+    starts = [(at, cursor) for at, cursor, number in rows if number % PART == 1]
+    ends = [*starts[1:], bottom]
+    return [
+        Part(top=start, bottom=end, count=min(PART, total - n * PART))
+        for n, (start, end) in enumerate(zip(starts, ends, strict=True))
+    ]

@@ -1,0 +1,576 @@
+"""`interlock history verify|export|import|prune|rebuild`, by the command line itself."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import pty
+import sqlite3
+import stat
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from interlock.app.ages import age
+from interlock.app.cli import main, parser
+from interlock.app.settings import SettingsError, apply_settings
+from interlock.engine.history.chain import content_hash
+from interlock.engine.history.events import MessageAdded, SessionStatus
+from interlock.engine.history.journal import Journal
+from interlock.engine.history.queries import open_reader
+from interlock.engine.history.signing import fingerprint, public_key
+from interlock.engine.history.verify import verify_journal
+from tests.engine.history.keeping import BODIES, SECRET, contents, recorded_at, tamper
+from tests.engine.history.recording import opening
+
+OLD = datetime.now(UTC) - timedelta(days=100)
+ID = "release-bot-3fa9c1"
+OTHER = "docs-writer-77b0e2"
+HOSTILE = "x\x1b[2J\u202e[bold]\u200b"
+PARTS = ("verify", "export", "import", "prune", "rebuild")
+
+
+class Shell:
+    """A working directory with a journal, and what the command said last."""
+
+    def __init__(self, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.home = home
+        self.database = home / "journal.db"
+        self.key = home / "config" / "journal-key.pem"
+        self._capsys = capsys
+        self.out = self.err = ""
+
+    def run(self, *line: str, code: int = 0) -> str:
+        """Run `interlock history`; what it printed. The exit code is `code`."""
+        self._capsys.readouterr()
+        given = main(["history", *line])
+        self.out, self.err = self._capsys.readouterr()
+        assert given == code, (self.out, self.err)
+        return self.out
+
+    def refused(self, *line: str) -> str:
+        """What it said on stderr when it refused, on one line that begins with its name."""
+        assert self.run(*line, code=2) == ""
+        assert self.err.startswith("interlock history")
+        return self.err
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    """Two sessions in `journal.db`, one of them old, away from any configuration of this machine."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("INTERLOCK_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path / "config"))
+    monkeypatch.setenv("INTERLOCK_DB", "journal.db")
+    monkeypatch.setenv("INTERLOCK_OPERATOR", "maria")
+    recorded_at(tmp_path / "journal.db", OLD, ID)
+    with Journal.open(tmp_path / "journal.db") as journal:
+        journal.write(OTHER, opening(), MessageAdded(role="user", text="hello"))
+    return Shell(tmp_path, capsys)
+
+
+def narrow(text: str) -> None:
+    """Every line fits into a terminal of 80 columns."""
+    assert text
+    assert max(map(len, text.splitlines())) <= 80, text
+
+
+class TestVerify:
+    def test_whole(self, shell: Shell) -> None:
+        """Each session has a line with its length and last hash; the exit code is 0."""
+        heads = [check.head.hex()[:16] for check in verify_journal(shell.database) if check.head]
+        lines = shell.run("verify").splitlines()
+        assert lines == [
+            f"✓ {ID}  10 events, hash {heads[0]}",
+            f"✓ {OTHER}  2 events, hash {heads[1]}",
+            "2 sessions, 12 events: all whole.",
+        ]
+        narrow(shell.out)
+
+    def test_broken(self, shell: Shell) -> None:
+        """A fault is named with its event; the exit code is 1."""
+        tamper(shell.database, f"DELETE FROM event WHERE session = '{ID}' AND seq IN (4, 5)")
+        lines = shell.run("verify", code=1).splitlines()
+        assert lines[0] == f"✗ {ID}  events 4 to 5 were removed"
+        assert lines[2:] == [
+            "✗ 2 events of sessions that are not in the file are missing",
+            "2 sessions, 5 events: 1 broken.",
+        ]
+        narrow(shell.out)
+
+    def test_some(self, shell: Shell) -> None:
+        """Sessions by the first letters of their ids, and exported files, can be named."""
+        shell.run("export", "release", "-o", "a.jsonl")
+        tamper(shell.database, f"DELETE FROM event WHERE session = '{OTHER}'")
+        assert len(shell.run("verify", "rel", "a.jsonl").splitlines()) == 3
+        assert "2 masked" in shell.out
+        assert "2 events at the end were removed" in shell.run("verify", "docs", code=1)
+        assert "Session not found: none" in shell.refused("verify", "none")
+        shell.refused("verify", "x" * 5000)
+        shell.refused("verify", "a\x00b")
+
+    def test_a_file_alone(self, shell: Shell) -> None:
+        """An export can be checked where there is no journal and no key that could be read."""
+        shell.run("export", ID, "-o", "a.jsonl")
+        shell.key.parent.mkdir(exist_ok=True)
+        shell.key.write_text("no key")
+        shell.run("--db", "none.db", "verify", "a.jsonl")
+        assert not Path("none.db").exists()
+        Path("a.jsonl").write_text(Path("a.jsonl").read_text().replace('"by":"maria"', '"by":"ben"', 1))
+        assert "was changed" in shell.run("verify", "a.jsonl", code=1)
+
+    def test_json(self, shell: Shell) -> None:
+        """For programs there is an object with the sessions, what was pruned, and if all is whole."""
+        shell.run("prune", "--older-than", "90d")
+        tamper(shell.database, f"UPDATE event SET at = at + 1 WHERE session = '{OTHER}' AND seq = 2")
+        found = json.loads(shell.run("verify", "--json", code=1))
+        assert found["whole"] is False
+        assert found["missing_events"] == 0
+        (session,) = found["sessions"]
+        assert session == {
+            "session": OTHER,
+            "events": 1,
+            "imported": False,
+            "masked": 0,
+            "head": session["head"],
+            "fault": {"event": 2, "kind": "changed", "message": "event 2 (message) was changed"},
+        }
+        (stub,) = found["pruned"]
+        assert (stub["session"], stub["events"], stub["by"], stub["good"], stub["own_key"]) == (
+            ID,
+            10,
+            "maria",
+            True,
+            True,
+        )
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            "UPDATE session SET events = 'many'",
+            "UPDATE event SET hash = 'text' WHERE seq = 2",
+            "UPDATE event SET hash = 5 WHERE seq = 2",
+            "UPDATE event SET salt = 'text' WHERE seq = 2",
+            "UPDATE event SET seq = 'two' WHERE seq = 2",
+            "UPDATE event SET seq = 0 WHERE seq = 2",
+            "UPDATE event SET seq = -2 WHERE seq = 2",
+            "UPDATE event SET seq = 2.5 WHERE seq = 2",
+            "UPDATE event SET body = x'ff' WHERE seq = 2",
+            "UPDATE event SET type = 5 WHERE seq = 2",
+            "UPDATE sqlite_sequence SET seq = 'none'",
+            "DELETE FROM sqlite_sequence",
+            "INSERT INTO event (session, seq, at, type, body, hash) "
+            f"VALUES ('{ID}', 0, 0, 'message', '{{}}', x'')",
+        ],
+    )
+    def test_columns_of_any_type(self, shell: Shell, change: str) -> None:
+        """Whatever is written into a column is a finding, not the end of the verification."""
+        tamper(shell.database, change)
+        assert "✗" in shell.run("verify", code=1)
+        narrow(shell.out)
+        json.loads(shell.run("verify", "--json", code=1))
+
+    def test_content_under_another_hash(self, shell: Shell) -> None:
+        """Content cannot be changed by saying that it is masked: here nothing is."""
+        with Journal.open(shell.database) as journal:
+            journal.write(OTHER, SessionStatus(status="failed", error="true"))
+        connection = sqlite3.connect(shell.database)
+        where = f"session = '{OTHER}' AND seq = 3"
+        body, salt = connection.execute(f"SELECT body, salt FROM event WHERE {where}").fetchone()
+        connection.execute(
+            f"UPDATE event SET body = ?, content = ?, salt = NULL WHERE {where}",
+            (body.replace("true", "false"), content_hash(body, salt)),
+        )
+        connection.commit()
+        connection.close()
+        assert "event 3 (session.status) has lost its salt" in shell.run("verify", code=1)
+
+    def test_no_journal(self, shell: Shell) -> None:
+        """Without a journal there is nothing that could be whole."""
+        assert "There is no journal" in shell.refused("--db", "none.db", "verify")
+        assert not Path("none.db").exists()
+
+
+class TestExport:
+    def test_to_a_file(self, shell: Shell) -> None:
+        """It goes into a file that only its owner reads; nothing is printed but where it is."""
+        Path("a.jsonl").write_text("what was there")
+        Path("a.jsonl").chmod(0o644)
+        assert shell.run("export", ID, "--out", "a.jsonl") == ""
+        assert shell.err == f"Exported {ID} to a.jsonl\n"
+        assert stat.S_IMODE(Path("a.jsonl").stat().st_mode) == 0o600
+        assert Path("a.jsonl").read_text() == shell.run("export", ID)
+        assert not list(Path().glob("*.part"))
+
+    def test_formats(self, shell: Shell) -> None:
+        """The record, a table, and the conversation."""
+        assert json.loads(shell.run("export", ID).splitlines()[0])["events"] == 10
+        assert len(list(csv.reader(io.StringIO(shell.run("export", ID, "--format", "csv"))))) == 11
+        messages = json.loads(shell.run("export", ID, "--format", "messages"))
+        assert messages[0] == {"role": "user", "content": "Ship it."}
+
+    @pytest.mark.parametrize("form", ["jsonl", "csv", "messages"])
+    def test_masked(self, shell: Shell, form: str) -> None:
+        """Secrets are masked unless somebody asks; more fields can be named."""
+        line = ["export", ID, "--format", form]
+        assert SECRET not in shell.run(*line)
+        assert SECRET in shell.run(*line, "--unmasked")
+        with Journal.open(shell.database) as journal:
+            journal.write(OTHER, MessageAdded(role="user", text="pin=0000-1111"))
+        line[1] = OTHER
+        assert "0000-1111" in shell.run(*line)
+        assert "0000-1111" not in shell.run(*line, "--redact", "x, PIN")
+        assert "0000-1111" not in shell.run("--redact", "pin", *line)
+
+    def test_what_was_there_stays(self, shell: Shell) -> None:
+        """A file is replaced by a whole export or not at all."""
+        Path("a.jsonl").write_text("what was there")
+        tamper(shell.database, "UPDATE event SET body = '{}' WHERE seq = 2")
+        for form in ("jsonl", "csv", "messages"):
+            said = shell.refused("export", ID, "--format", form, "-o", "a.jsonl")
+            assert "cannot be read" in said
+        assert Path("a.jsonl").read_text() == "what was there"
+        assert not list(Path().glob("*.part"))
+
+    def test_not_over_the_journal(self, shell: Shell) -> None:
+        """The journal itself is not a place to export to, by whatever name."""
+        before = contents(shell.database)
+        Path("link").symlink_to("journal.db")
+        for name in ("journal.db", "link", "./journal.db"):
+            assert "is the journal itself" in shell.refused("export", ID, "-o", name)
+        assert contents(shell.database) == before
+
+    def test_nowhere(self, shell: Shell) -> None:
+        """A place that cannot be written is named."""
+        assert "Cannot write 'none/a.jsonl': No such file" in shell.refused(
+            "export", ID, "-o", "none/a.jsonl"
+        )
+
+    def test_to_a_device(self, shell: Shell) -> None:
+        """A device stays one."""
+        shell.run("export", ID, "-o", "/dev/null")
+        assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
+
+    def test_a_pipe_that_closes(self, shell: Shell) -> None:
+        """Who reads only the beginning gets it, without a word about the rest."""
+        with Journal.open(shell.database) as journal:
+            journal.write(OTHER, *(MessageAdded(role="user", text="word " * 2_000) for _ in range(50)))
+        for command in (["export", OTHER], ["export", OTHER, "-o", "/dev/stdout"]):
+            done = subprocess.run(
+                f'"{sys.executable}" -m interlock.app.cli history {" ".join(command)} | head -c 100',
+                shell=True,
+                capture_output=True,
+                check=True,
+            )
+            assert len(done.stdout) == 100
+            assert b"Error" not in done.stderr
+            assert b"Traceback" not in done.stderr
+
+    def test_utf8_whatever_the_locale(self, shell: Shell) -> None:
+        """A file of another machine is the same file."""
+        with Journal.open(shell.database) as journal:
+            journal.write(OTHER, MessageAdded(role="user", text="\U0001f680 ä"))
+        done = subprocess.run(
+            [sys.executable, "-m", "interlock.app.cli", "history", "export", OTHER],
+            env={**os.environ, "PYTHONIOENCODING": "latin-1"},
+            capture_output=True,
+            check=True,
+        )
+        assert "\U0001f680 ä".encode() in done.stdout
+
+
+class TestImport:
+    def test_round_trip(self, shell: Shell) -> None:
+        """What was exported can be taken into another journal and listed there."""
+        shell.run("export", ID, "-o", "a.jsonl")
+        said = shell.run("--db", "other.db", "import", "a.jsonl")
+        assert said == f"Imported {ID}: 10 events, 2 masked, its chain whole.\n"
+        assert shell.run("--db", "other.db", "export", ID) == Path("a.jsonl").read_text()
+        assert ", imported, 2 masked, hash " in shell.run("--db", "other.db", "verify")
+        narrow(shell.out)
+        assert ID in shell.run("--db", "other.db")
+
+    def test_refused(self, shell: Shell) -> None:
+        """What is no export, was changed, or is there already is told with its remedy."""
+        shell.run("export", ID, "-o", "a.jsonl")
+        assert "import it into another" in shell.refused("import", "a.jsonl")
+        Path("b.jsonl").write_text(Path("a.jsonl").read_text().replace("Ship it", "Ship that"))
+        assert "event 3 (message) was changed" in shell.refused("--db", "b.db", "import", "b.jsonl")
+        Path("c.jsonl").write_text(Path("a.jsonl").read_text()[:-9])
+        assert "c.jsonl:11: " in shell.refused("--db", "b.db", "import", "c.jsonl")
+        assert "expected the heading" in shell.refused("--db", "b.db", "import", "/dev/null")
+        assert not Path("b.db").exists()
+
+
+class TestPrune:
+    def test_old_ones(self, shell: Shell) -> None:
+        """Old sessions go, are listed, and verification tells of their stubs."""
+        day = OLD.date().isoformat()
+        said = shell.run("prune", "--older-than", "90d", "--dry-run")
+        assert said.splitlines() == [
+            f"  {ID}  10 events, last on {day}",
+            "Would prune 1 session, 10 events.",
+        ]
+        assert not shell.key.exists()
+        said = shell.run("prune", "--older-than", "90d")
+        assert said.splitlines()[-1] == "Pruned 1 session, 10 events."
+        narrow(shell.out)
+        lines = shell.run("verify").splitlines()
+        today = datetime.now(UTC).date()
+        assert lines[1] in {
+            f"- {ID}  10 events, pruned {today - timedelta(days=n)} by maria, signed here" for n in (0, 1)
+        }
+        narrow(shell.out)
+        assert shell.run("prune", "--older-than", "90d") == "Pruned 0 sessions, 0 events.\n"
+
+    def test_by_somebody_else(self, shell: Shell) -> None:
+        """Another's key is named by its fingerprint; a key can be named by its file."""
+        shell.run("prune", "--older-than", "1w", "--key", "other.pem", "--as", "ben")
+        known = public_key(Path("other.pem"))
+        assert known is not None
+        assert f"    signed with another key: {fingerprint(known)}" in shell.run("verify").splitlines()
+        assert "by ben" in shell.out
+        narrow(shell.out)
+        assert "signed here" in shell.run("verify", "--key", "other.pem")
+
+    @pytest.mark.parametrize("column", ["session", "head", "at", "key", "events", "signature", "by"])
+    @pytest.mark.parametrize("value", ["'text'", "x'00'", "9223372036854775807"])
+    def test_a_changed_stub(self, shell: Shell, column: str, value: str) -> None:
+        """A stub that was changed is a finding, whatever was written into it."""
+        shell.run("prune", "--older-than", "90d")
+        tamper(shell.database, f'UPDATE pruned SET "{column}" = {value}')
+        assert "the stub that pruning left was changed" in shell.run("verify", code=1)
+        assert json.loads(shell.run("verify", "--json", code=1))["pruned"][0]["good"] is False
+
+    def test_a_removed_stub(self, shell: Shell) -> None:
+        """Without the stub its session's events are missing."""
+        shell.run("prune", "--older-than", "90d")
+        tamper(shell.database, "DELETE FROM pruned")
+        assert shell.run("verify", code=1).splitlines()[1:] == [
+            "✗ 10 events of sessions that are not in the file are missing",
+            "1 session, 2 events: the file is not whole.",
+        ]
+
+    def test_evidence(self, shell: Shell) -> None:
+        """A session whose chain is broken is kept and named; the exit code is 1."""
+        tamper(shell.database, f"DELETE FROM event WHERE session = '{ID}' AND seq = 4")
+        lines = shell.run("prune", "--older-than", "90d", code=1).splitlines()
+        assert lines == [
+            f"✗ {ID}  kept as evidence:",
+            "    event 4 was removed",
+            "Pruned 0 sessions, 0 events.",
+        ]
+
+    def test_a_copy_that_still_has_them(self, shell: Shell) -> None:
+        """Where a copy from before an upgrade stands beside the journal, it is named."""
+        Path("journal.db.0003.bak").write_bytes(b"")
+        assert "journal.db.0003.bak" in shell.run("prune", "--older-than", "90d")
+
+    @pytest.mark.parametrize(
+        "given", ["", "90", "d", "-1d", "1.5d", "90x", "1y", "three days", "3m", "30s"]
+    )
+    def test_no_age(self, shell: Shell, given: str) -> None:
+        """What is no age, or one that may be read in two ways, removes nothing."""
+        before = contents(shell.database)
+        said = shell.refused("prune", f"--older-than={given}")
+        assert "90d" in said
+        assert contents(shell.database) == before
+
+    def test_an_age_beyond_the_calendar(self, shell: Shell) -> None:
+        """Nothing is that old."""
+        assert "Pruned 0" in shell.run("prune", "--older-than", "999999w")
+
+    def test_without_an_age(self, shell: Shell) -> None:
+        """Nothing is removed that nobody named."""
+        assert "say how old: --older-than 90d" in shell.refused("prune")
+
+    def test_while_a_console_runs(self, shell: Shell) -> None:
+        """The process that has the journal is named; a dry run needs it not to end."""
+        with Journal.open(shell.database):
+            assert f"is being written by process {os.getpid()}" in shell.refused(
+                "prune", "--older-than", "90d"
+            )
+            shell.run("prune", "--older-than", "90d", "--dry-run")
+
+    def test_ages(self) -> None:
+        """Ages are what they say."""
+        assert [age(t) for t in ("90d", " 12W ", "36 h", "15m", "30s", "0d")] == [
+            timedelta(days=90),
+            timedelta(weeks=12),
+            timedelta(hours=36),
+            timedelta(minutes=15),
+            timedelta(seconds=30),
+            timedelta(0),
+        ]
+
+
+class TestRebuild:
+    def test_mends(self, shell: Shell) -> None:
+        """It names what was wrong; the second time nothing is."""
+        tamper(shell.database, f"UPDATE session SET calls = 99 WHERE id = '{ID}'", "DELETE FROM decision")
+        assert shell.run("rebuild").splitlines() == [
+            f"  {ID}  had a line that its events do not make",
+            "  the list of decisions was not what the events make",
+            "Rebuilt the lines of 2 sessions: 1 mended.",
+        ]
+        narrow(shell.out)
+        assert shell.run("rebuild") == "Rebuilt the lines of 2 sessions: all were right.\n"
+
+
+class TestSpoofing:
+    def test_ids_and_names(self, shell: Shell) -> None:
+        """Ids, operators and file names cannot speak to the terminal, whatever part shows them."""
+        recorded_at(shell.database, OLD, HOSTILE)
+        said: list[str] = []
+        for line in (
+            ["verify"],
+            ["export", HOSTILE, "-o", f"{HOSTILE}.jsonl"],
+            ["--db", "other.db", "import", f"{HOSTILE}.jsonl"],
+            ["--db", "other.db", "verify"],
+            ["prune", "--older-than", "90d", "--as", HOSTILE],
+            ["verify"],
+        ):
+            said += [shell.run(*line), shell.err]
+        for line in (
+            ["verify", HOSTILE],
+            ["export", HOSTILE],
+            ["import", HOSTILE],
+            ["--db", HOSTILE, "rebuild"],
+        ):
+            said.append(shell.refused(*line))
+        for character in ("\x1b", "\u202e", "\u200b"):
+            assert character not in "".join(said)
+        assert "x\\x1b[2J\\u202e[bold]\\u200b" in said[0]
+
+    @pytest.mark.parametrize("form", ["jsonl", "csv", "messages"])
+    def test_messages_in_a_terminal(self, shell: Shell, form: str) -> None:
+        """What agents said is exact in a pipe, and made visible where a terminal would obey it."""
+        text = f"{HOSTILE}\x9b31m"
+        with Journal.open(shell.database) as journal:
+            journal.write(OTHER, MessageAdded(role="user", text=text))
+        line = [sys.executable, "-m", "interlock.app.cli", "history", "export", OTHER, "--format", form]
+        piped = subprocess.run(line, capture_output=True, check=True).stdout.decode()
+        assert ("\u202e" in piped, "\x9b" in piped) == (True, True)
+        main_end, end = pty.openpty()
+        with subprocess.Popen(line, stdout=end) as process:
+            os.close(end)
+            shown = b""
+            try:
+                while data := os.read(main_end, 65536):
+                    shown += data
+            except OSError:
+                pass  # so the end of a terminal is told
+        os.close(main_end)
+        assert process.returncode == 0
+        for character in ("\x1b", "\u202e", "\u200b", "\x9b"):
+            assert character not in shown.decode()
+        assert "\\u202e" in shown.decode()
+
+
+class TestSettings:
+    def settled(self, line: list[str], here: str = "", **environ: str) -> dict[str, object]:
+        if here:
+            Path("interlock.toml").write_text(here)
+        top = parser()
+        args = top.parse_args(["history", *line])
+        given = {"INTERLOCK_CONFIG_DIR": "none", **{f"INTERLOCK_{k}": v for k, v in environ.items()}}
+        apply_settings(top, args, environ=given, directory=Path.cwd())
+        return vars(args)
+
+    @pytest.mark.parametrize(
+        ("line", "variable", "value", "option", "expected"),
+        [
+            (["prune"], "OLDER_THAN", "90d", "older_than", "90d"),
+            (["prune"], "DRY_RUN", "yes", "dry_run", True),
+            (["prune"], "DRY_RUN", "0", "dry_run", False),
+            (["prune"], "KEY", "k.pem", "key", Path("k.pem")),
+            (["prune"], "OPERATOR", "ben", "operator", "ben"),
+            (["verify"], "JSON", "1", "json", True),
+            (["verify"], "KEY", "k.pem", "key", Path("k.pem")),
+            (["export", "s"], "FORMAT", "csv", "format", "csv"),
+            (["export", "s"], "OUT", "a.csv", "out", Path("a.csv")),
+            (["export", "s"], "UNMASKED", "true", "unmasked", True),
+            (["export", "s"], "REDACT", "pin,iban", "redact", "pin,iban"),
+            *(
+                ([part, *more], "DB", "x.db", "db", Path("x.db"))
+                for part, more in (
+                    ("verify", []),
+                    ("export", ["s"]),
+                    ("import", ["f"]),
+                    ("prune", []),
+                    ("rebuild", []),
+                )
+            ),
+        ],
+    )
+    def test_variables(
+        self, shell: Shell, line: list[str], variable: str, value: str, option: str, expected: object
+    ) -> None:
+        """Every option of every part has a variable, with the option's own type."""
+        assert self.settled(line, **{variable: value})[option] == expected
+        assert self.settled(line)[option] is None
+
+    def test_the_table_of_history(self, shell: Shell) -> None:
+        """A file says them at its top or in the table of `history`, which is the nearer one."""
+        here = (
+            'redact = "top"\nolder_than = "1w"\n[history]\nolder_than = "90d"\nredact = ["pin", "iban"]\n'
+        )
+        found = self.settled(["prune"], here)
+        assert (found["older_than"], found["redact"]) == ("90d", "pin,iban")
+        assert self.settled(["prune"], OLDER_THAN="2w")["older_than"] == "2w"
+        assert self.settled(["prune", "--older-than", "3w"], OLDER_THAN="2w")["older_than"] == "3w"
+
+    def test_the_options_of_another_part(self, shell: Shell) -> None:
+        """What only another part knows is no mistake in a file, and does nothing."""
+        found = self.settled(["rebuild"], '[history]\nolder_than = "90d"\nformat = "csv"\n')
+        assert "older_than" not in found
+
+    @pytest.mark.parametrize(
+        ("line", "here", "message"),
+        [
+            (
+                ["export", "s"],
+                "[history]\nformat = 'xml'",
+                "expected jsonl or csv or messages, found 'xml'",
+            ),
+            (["prune"], "[history]\nolder = '90d'", "unknown setting 'older'"),
+            (["prune"], "[history]\ndry_run = 'maybe'", "dry_run: expected true or false"),
+            (["prune"], "[history]\nolder_than = [1]", "older_than: expected one value"),
+        ],
+    )
+    def test_mistakes(self, shell: Shell, line: list[str], here: str, message: str) -> None:
+        """A mistake is told with its file."""
+        with pytest.raises(SettingsError, match=r"interlock\.toml") as caught:
+            self.settled(line, here)
+        assert message in str(caught.value)
+
+    @pytest.mark.parametrize("part", PARTS)
+    def test_before_and_after_the_part(self, shell: Shell, part: str) -> None:
+        """The journal may be named before the part or after it, and then beats what is set elsewhere."""
+        more = {"export": ["s"], "import": ["f"]}.get(part, [])
+        for line in (["--db", "a.db", part, *more], [part, *more, "--db", "a.db"]):
+            assert self.settled(line, "db = 'file.db'", DB="env.db")["db"] == Path("a.db")
+        line = ["--db", "a.db", part, *more, "--db", "b.db"]
+        assert self.settled(line)["db"] == Path("b.db")
+        line = ["--redact", "pin", part, *more]
+        assert self.settled(line, REDACT="iban")["redact"] == "pin"
+
+    def test_by_the_command(self, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The command itself follows them."""
+        Path("interlock.toml").write_text('[history]\nolder_than = "90d"\ndry_run = true\n')
+        assert "Would prune 1 session" in shell.run("prune")
+        monkeypatch.setenv("INTERLOCK_DRY_RUN", "no")
+        assert "Pruned 1 session" in shell.run("prune")
+        assert [s.id for s in open_reader(shell.database).sessions()] == [OTHER]
+
+    def test_the_list_is_as_before(self, shell: Shell) -> None:
+        """Without a part the sessions are listed."""
+        assert ID in shell.run()
+        assert len(shell.run("--limit", "1").splitlines()) == 2
+        assert len(BODIES) == 10

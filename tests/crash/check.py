@@ -1,0 +1,228 @@
+"""What must hold of a journal whose writer died, judged by the file and by what the world remembers."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from interlock.engine.history.errors import JournalError
+from interlock.engine.history.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    ApprovalWithdrawn,
+    CallDecided,
+    EventBody,
+    JournalEvent,
+    MessageAdded,
+    MessageQueued,
+    ModeChanged,
+    NetToggled,
+    SessionStatus,
+)
+from interlock.engine.history.fold import FoldError, fold
+from interlock.engine.history.projection import project
+from interlock.engine.history.queries import HistoryReader, open_reader
+from interlock.engine.history.schema import connect_readonly, inspect
+from interlock.engine.history.state import SessionState
+from interlock.engine.history.verify import check_file, verify_journal
+from interlock.engine.resuming import HOST_GONE
+from tests.crash.marks import Mark, ran_in, told_in
+
+T = TypeVar("T", bound=EventBody)
+
+
+@dataclass(slots=True)
+class Found:
+    """What a death left: events and state by session, the tools that ran, and what is wrong with it."""
+
+    events: dict[str, list[JournalEvent]] = field(default_factory=dict)
+    states: dict[str, SessionState] = field(default_factory=dict)
+    ran: list[Mark] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def bodies(self, session: str, kind: type[T]) -> list[T]:
+        """The bodies of one kind in a session."""
+        return [e.body for e in self.events.get(session, ()) if isinstance(e.body, kind)]
+
+    def unanswered(self) -> set[tuple[str, str]]:
+        """Session and call of every question that nobody answered and that the nets still ask.
+
+        They do not when meanwhile an operator has switched its net off, or the session to shadow mode, or
+        said something that takes it back.
+        """
+        return {
+            (session, call_id)
+            for session, state in self.states.items()
+            if state.mode == "enforce" and not any(said.mode == "steer" for said in state.queued)
+            for call_id, net in _unanswered(self.events[session]).items()
+            if net in state.active
+        }
+
+    def without_result(self) -> set[tuple[str, str]]:
+        """Session and call of everything that was allowed and has no result."""
+        return {
+            (session, call.call_id)
+            for session, state in self.states.items()
+            for call in state.calls.values()
+            if call.status in ("running", "unknown")
+        }
+
+
+def found_in(folder: Path, database: Path) -> Found:
+    """Read and judge what is there, without writing to it."""
+    found = Found(ran=ran_in(folder))
+    told = told_in(folder)
+    try:
+        if inspect(database)[0] == "fresh":
+            if found.ran or told:
+                found.problems.append("there is no journal any more")
+            return found
+        found.problems += _unsound(database)
+        found.problems += _broken_chain(database)
+        reader = open_reader(database)
+        for line in reader.sessions(limit=None):
+            found.problems += _read(found, reader, line.id)
+    except (JournalError, sqlite3.Error) as error:
+        found.problems.append(f"it cannot be read: {error}")
+        return found
+    found.problems += _unfounded_marks(found)
+    found.problems += _forgotten(found, told)
+    found.problems += _reused(found)
+    return found
+
+
+# The file
+
+
+def _unsound(database: Path) -> list[str]:
+    with closing(connect_readonly(database)) as connection:
+        said = [row[0] for row in connection.execute("PRAGMA integrity_check")]
+    return [] if said == ["ok"] else [f"integrity_check says {said[:3]}"]
+
+
+def _broken_chain(database: Path) -> list[str]:
+    """The seam to the chain of hashes: every session's verifies, and no event is missing."""
+    faults = [
+        f"the chain of {check.session} breaks at {check.fault.seq}: {check.fault.message}"
+        for check in verify_journal(database)
+        if check.fault is not None
+    ]
+    missing = check_file(database).missing
+    return [*faults, *([f"{missing} events are missing from the file"] if missing else [])]
+
+
+def _read(found: Found, reader: HistoryReader, session: str) -> list[str]:
+    """Take a session in: its fold, and whether its line in the list agrees."""
+    events = found.events[session] = list(reader.events(session))
+    try:
+        found.states[session] = fold(events)
+    except FoldError as error:
+        return [f"the record makes no sense: {error}"]
+    if project(events) != reader.session(session):
+        return [f"the line of {session} is not what its events say"]
+    return []
+
+
+# What the world remembers
+
+
+def _unfounded_marks(found: Found) -> Iterator[str]:
+    """A tool runs once, after a durable decision that allowed it, with exactly what was allowed."""
+    times = Counter((mark.session, mark.call_id) for mark in found.ran)
+    for (session, call_id), count in times.items():
+        if count > 1:
+            yield f"{session}: call {call_id} ran {count} times"
+    for mark in found.ran:
+        where = f"{mark.session}: call {mark.call_id}"
+        decided = [d for d in found.bodies(mark.session, CallDecided) if d.call_id == mark.call_id]
+        allowed = [d for d in decided if d.mode == "shadow" or d.outcome == "allow"]
+        if not allowed:
+            yield f"{where} ran and no decision allowed it ({len(decided)} decisions)"
+        elif (mark.tool, mark.env) not in [(d.tool, d.input.get("env")) for d in allowed]:
+            yield f"{where} ran as {mark.tool} {mark.env}, which was not what was allowed"
+        answers = [a for a in found.bodies(mark.session, ApprovalDecided) if a.call_id == mark.call_id]
+        if not all(answer.approved for answer in answers):
+            yield f"{where} ran though it had been denied"
+
+
+def _forgotten(found: Found, told: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """Whatever an operator was shown, or was told had taken effect, is in the record."""
+    for fact, count in Counter(told).items():
+        if (recorded := _times(found, fact)) < count:
+            said = " ".join(fact)
+            yield f"operators were told '{said}' {count} times, the record has it {recorded} times"
+
+
+def _times(found: Found, fact: tuple[str, ...]) -> int:
+    match fact:
+        case ("opened", session):
+            return int(session in found.events)
+        case ("asked", session, call_id, approval_id):
+            asked = found.bodies(session, ApprovalRequested)
+            return sum((a.call_id, a.approval_id) == (call_id, approval_id) for a in asked)
+        case ("decided", session, approval_id, answer):
+            answers = found.bodies(session, ApprovalDecided)
+            return sum((a.approval_id, a.approved) == (approval_id, answer == "yes") for a in answers)
+        case ("toggled", session, net, position):
+            switched = found.bodies(session, NetToggled)
+            return sum((t.net, t.active) == (net, position == "on") for t in switched)
+        case ("mode", session, mode):
+            return sum(m.mode == mode for m in found.bodies(session, ModeChanged))
+        case ("closed", session):
+            return sum(s.status == "done" for s in found.bodies(session, SessionStatus))
+        case ("said", session, text):
+            said = [*found.bodies(session, MessageQueued), *found.bodies(session, MessageAdded)]
+            return int(text in [message.text for message in said])
+        case _:
+            raise AssertionError(fact)
+
+
+def unheard(found: Found) -> Iterator[str]:
+    """At the end everything that was said has reached the agent once, or was handed back."""
+    for session, state in found.states.items():
+        heard = Counter(m.text for m in found.bodies(session, MessageAdded) if m.role == "user")
+        yield from (
+            f"{session}: the agent heard '{text}' {n} times" for text, n in heard.items() if n > 1
+        )
+        yield from (f"{session}: '{said.text}' still waits to be heard" for said in state.queued)
+
+
+def _reused(found: Found) -> Iterator[str]:
+    """An id stands for one question, or one call, for ever."""
+    questions = Counter(a.approval_id for s in found.events for a in found.bodies(s, ApprovalRequested))
+    for approval_id, count in questions.items():
+        if count > 1:
+            yield f"{count} questions have the id {approval_id}"
+    for session in found.events:
+        said = found.bodies(session, MessageAdded)
+        proposed = Counter(call.call_id for message in said for call in message.calls)
+        for call_id, count in proposed.items():
+            if count > 1:
+                yield f"{session}: {count} calls have the id {call_id}"
+        allowed = [d for d in found.bodies(session, CallDecided) if d.outcome == "allow"]
+        for call_id, count in Counter(d.call_id for d in allowed).items():
+            if count > 1:
+                yield f"{session}: call {call_id} was allowed {count} times"
+
+
+def _unanswered(events: Sequence[JournalEvent]) -> dict[str, str]:
+    """Calls whose last word is a question that is open, or ended only because its host did; its net."""
+    asked: dict[str, str] = {}
+    for event in events:
+        match event.body:
+            case ApprovalRequested() as body:
+                asked[body.call_id] = body.net
+            case ApprovalWithdrawn(reason=reason) if reason == HOST_GONE:
+                pass
+            case ApprovalDecided() | ApprovalWithdrawn() | CallDecided() as body:
+                asked.pop(body.call_id, None)
+            case MessageAdded(role="tool", call_id=str(call_id)):
+                asked.pop(call_id, None)
+            case _:
+                pass
+    return asked

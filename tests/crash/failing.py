@@ -1,0 +1,118 @@
+"""A host whose disk refuses to write for a while: what runs, what people are told, and how it goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from interlock.engine.agents import Agent, C, Event, Reply, ScriptedModel, T, ToolCallEvent
+from interlock.engine.history.errors import JournalError
+from interlock.engine.hub import Hub
+from tests.crash import disk
+from tests.crash.busy import NETS, MarkingTool, database_in
+from tests.crash.marks import Marks
+from tests.engine.shop import check
+
+LOOKS = [C(look={"env": "staging"}), C(look={"env": "staging"}), C(look={"env": "staging"}), T("done")]
+REMOVES = [C(remove={"env": "staging"}), T("done")]
+
+
+def _once(number: int, then: Callable[[], None]) -> Callable[[], None]:
+    """Does nothing but `then` at the call of this number."""
+    calls = 0
+
+    def called() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == number:
+            then()
+
+    return called
+
+
+class Refused:
+    """A session whose second call meets a disk that writes nothing, and what everybody is told."""
+
+    def __init__(
+        self, folder: Path, moment: str, refuse: Callable[[], None], script: list[Reply]
+    ) -> None:
+        self.hub = Hub.open(database_in(folder))
+        self.moment = moment
+        self.refuse = _once(2, refuse)
+        self.script = list(script)
+        marks = Marks(folder)
+        tools = [MarkingTool(name, marks) for name in ("look", "remove")]
+        self.agent = Agent(ScriptedModel(self._reply), name="bot", tools=tools)
+
+    def _reply(self, _: object) -> Reply:
+        if self.moment == "proposal":
+            self.refuse()
+        return self.script.pop(0)
+
+    async def _listen(self, event: Event) -> None:
+        if self.moment == "decision" and isinstance(event, ToolCallEvent):
+            self.refuse()
+
+    async def open(self, mode: Literal["enforce", "shadow"] = "enforce") -> None:
+        await self.hub.open_session(self.agent, registry=NETS, session_id="one", mode=mode)
+        self.hub._live.get("one")[1].on_any(self._listen)
+
+    async def work(self, text: str) -> str:
+        """Send this and wait; what it failed with, if it did."""
+        try:
+            await self.hub.send("one", text, by="maria")
+            async with asyncio.timeout(20):
+                await self.hub.wait("one")
+        except JournalError as error:
+            return str(error)
+        return ""
+
+
+def refused(reporting: int, folder: str, error: int, kinds: int, moment: str) -> dict[str, object]:
+    """The disk refuses from the session's second call on, at this `moment` of it; then it recovers."""
+    disk.arm(database_in(Path(folder)))
+
+    async def main() -> dict[str, object]:
+        on = Refused(Path(folder), moment, lambda: disk.refuse(error, kinds), LOOKS)
+        await on.open()
+        said: dict[str, object] = {"run": await on.work("go")}
+        said["shown"] = (await on.hub.session("one")).error
+        said["again"] = await on.work("go on")
+        try:
+            await on.hub.open_session(on.agent, registry=NETS, session_id="two")
+        except JournalError as refusal:
+            said["opened"] = str(refusal)
+        disk.recover()
+        said["recovered"] = await on.work("go on")
+        state = await on.hub.session("one")
+        said["status"] = state.status
+        await check(on.hub, "one")
+        await on.hub.open_session(on.agent, registry=NETS, session_id="two")
+        await on.hub.close()
+        return said
+
+    return asyncio.run(main())
+
+
+def switched(reporting: int, folder: str, error: int, kinds: int) -> dict[str, object]:
+    """An operator wants the rules enforced: first the disk refuses to record it, then it does not."""
+    disk.arm(database_in(Path(folder)))
+
+    async def main() -> dict[str, object]:
+        on = Refused(Path(folder), "never", disk.recover, REMOVES)
+        await on.open("shadow")
+        disk.refuse(error, kinds)
+        first = await on.hub.set_mode("one", "enforce", by="maria")
+        net = await on.hub.toggle_net("one", "block-remove", False, by="maria")
+        disk.recover()
+        second = await on.hub.set_mode("one", "enforce", by="maria")
+        failed = await on.work("go")
+        state = await on.hub.session("one")
+        await on.hub.close()
+        told = [first.message, net.message]
+        mode, active = state.mode, state.active
+        return {"told": told, "second": second.ok, "failed": failed, "mode": mode, "active": active}
+
+    return asyncio.run(main())

@@ -1,0 +1,64 @@
+"""A console on a hub whose disk refuses to write for a while: what an operator reads."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+from interlock.engine.agents import C, T
+from interlock.engine.history.events import CallResult, JournalEvent
+from tests.app.test_console_hub import Console, console
+from tests.crash import disk
+
+
+def _read(on: Console) -> str:
+    """The words on the screen, without frames and line ends."""
+    return re.sub(r"[\s│─╭╮╰╯▌▇]+", " ", on.painted())
+
+
+def refused_approval(reporting: int, folder: str, error: int, kinds: int) -> dict[str, object]:
+    """A question is approved while nothing can be recorded, then again when it can."""
+    here = Path(folder).resolve()
+    disk.arm(here / "console.db")
+
+    async def main() -> dict[str, object]:
+        async with console(here, C(test={}), C(deploy={"env": "prod"}), T("Done.")) as on:
+            await on.dialog()
+            disk.refuse(error, kinds)
+            await on.press("a")
+            await on.until(lambda: "Not decided" in on.painted())
+            refused, ran = _read(on), list(on.ran)
+            disk.recover()
+            await on.press("a")
+            await on.settled()
+            await on.until(lambda: "Done." in on.painted())
+            return {"refused": refused, "ran": ran, "approved": _read(on), "ran_then": list(on.ran)}
+
+    return asyncio.run(main())
+
+
+def refused_run(reporting: int, folder: str, error: int, kinds: int) -> dict[str, object]:
+    """Nothing can be recorded any more in the middle of a run; then the operator says to go on."""
+    here = Path(folder).resolve()
+    disk.arm(here / "console.db")
+
+    async def main() -> dict[str, object]:
+        async with console(here, C(test={}), T("Half way."), T("Done.")) as on:
+
+            async def refuse() -> None:
+                async for event in on.hub.subscribe():
+                    if isinstance(event, JournalEvent) and isinstance(event.body, CallResult):
+                        return disk.refuse(error, kinds)
+
+            refusing = asyncio.create_task(refuse())
+            await on.until(lambda: "JournalError" in on.painted())
+            await refusing
+            refused = _read(on)
+            disk.recover()
+            await on.hub.send("one", "Go on.", by="maria")
+            await on.settled()
+            await on.until(lambda: "Go on." in on.painted() and "failed" not in on.painted())
+            return {"refused": refused, "recovered": _read(on), "ran": list(on.ran)}
+
+    return asyncio.run(main())

@@ -1,0 +1,125 @@
+"""Lives that end in a given way, and what the next one makes of what they left."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from random import Random, SystemRandom
+from typing import Literal, TypeAlias
+
+from tests.crash import disk
+from tests.crash.disk import Death
+from tests.crash.host import End, Host
+
+Way: TypeAlias = Literal["outside", "before", "amid", "after", "power loss"]
+"""Killed by another process; before, amid or after an operation on the files; or without power."""
+
+Ending: TypeAlias = tuple[int | None, Death | None]
+"""After how many events to kill a life from outside, or how it dies by itself."""
+
+DIES_AGAIN = 0.35
+"""How often the second host dies as well."""
+
+
+class CrashError(AssertionError):
+    """What was wrong after some life, and how to see it again."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the deaths of many runs left, added up: where nothing can be lost, nothing is proved."""
+
+    deaths: int = 0
+    left: Counter[str] = field(default_factory=Counter[str])
+
+    def is_proof(self) -> bool:
+        """Whether as many died as should, and enough was at stake; of very few runs not much is asked."""
+        at_stake = ("ran", "unanswered", "without_result", "deferred")
+        runs = len(seeds())
+        return self.deaths >= runs and (runs < 10 or all(self.left[what] > 0 for what in at_stake))
+
+
+def seeds() -> list[int]:
+    """As many as CRASH_RUNS says, ten by default: half always the same, half new. Or CRASH_SEEDS."""
+    if chosen := os.environ.get("CRASH_SEEDS"):
+        return [int(seed) for seed in chosen.split()]
+    runs = int(os.environ.get("CRASH_RUNS", "10"))
+    fixed = (runs + 1) // 2
+    return [*range(1, fixed + 1), *(SystemRandom().randrange(10**3, 10**9) for _ in range(runs - fixed))]
+
+
+def die_and_go_on(
+    host: Host, folder: Path, empty: Path, seed: int, way: Way, tally: Tally, plant: str = ""
+) -> list[str]:
+    """A life that dies so, and the next ones until one survives: what they found wrong.
+
+    `empty` is a journal without sessions to begin with. Raises `AssertionError` when a process does not
+    end as it should.
+    """
+    random = Random(f"{way} {seed}")
+    folder.mkdir(parents=True)
+    shutil.copy(empty, folder / "journal.db")
+
+    def life(what: str, number: int, end: Ending = (None, None)) -> End:
+        kill_after, death = end
+        return host.life(
+            f"tests.crash.{what}",
+            kill_after=kill_after,
+            folder=str(folder),
+            seed=seed + number,
+            death=None if death is None else asdict(death),
+            plant=plant,
+        )
+
+    first = life("busy:live", 0, _ending(random, way, 3000))
+    assert first.killed, f"the first life did not die: {first}"
+    tally.deaths += 1
+    if random.random() < DIES_AGAIN:
+        second = life("restart:restart", 1, _ending(random, way, 800))
+        if not second.killed:
+            return _judged(second, tally)
+        tally.deaths += 1
+    return _judged(life("restart:restart", 2), tally)
+
+
+def _ending(random: Random, way: Way, operations: int) -> Ending:
+    """When to kill, or where to die: within so many operations, a tenth of which are syncs."""
+    if way == "outside":
+        return random.randrange(1, max(2, operations // 4)), None
+    syncs = random.random() < 0.3 and way != "amid"
+    at = random.randrange(1, max(2, operations // 15 if syncs else operations))
+    kinds = disk.SYNCS if syncs else disk.WRITES if way == "amid" else 0
+    if way == "power loss":
+        when = random.choice(("before", "amid", "after"))
+        return None, Death(when, at, kinds, power_loss=True, seed=random.randrange(2**31))
+    return None, Death(way, at, kinds)
+
+
+def _judged(end: End, tally: Tally) -> list[str]:
+    """What a life that survived found wrong."""
+    assert end.error is None, end.error
+    assert end.signal is None, f"the life died of signal {end.signal}"
+    problems = end.value.pop("problems")
+    assert isinstance(problems, list)
+    tally.left.update({key: int(str(count)) for key, count in end.value.items()})
+    return [str(problem) for problem in problems]
+
+
+def all_well(host: Host, folder: Path, empty: Path, way: Way) -> Tally:
+    """Die in this way with every seed. Raises `CrashError` at the first that is not all well."""
+    tally = Tally()
+    for seed in seeds():
+        here = folder / str(seed)
+        try:
+            problems = die_and_go_on(host, here, empty, seed, way, tally)
+        except AssertionError as error:
+            problems = [str(error)]
+        if problems:
+            listed = "\n  ".join(problems[:20])
+            again = f"CRASH_SEEDS={seed} pytest tests/crash -k '{way.replace(' ', '_')}'"
+            raise CrashError(f"'{way}' with seed {seed} left in {here}:\n  {listed}\nTry: {again}")
+        shutil.rmtree(here)
+    return tally

@@ -1,0 +1,14 @@
+"""A busy host whose machine loses power."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.crash.host import Host
+from tests.crash.lives import all_well
+
+
+def test_power_loss(host: Host, empty: Path, tmp_path: Path) -> None:
+    """Losing a part of what was not synced loses nothing that anybody relied on."""
+    tally = all_well(host, tmp_path, empty, "power loss")
+    assert tally.is_proof(), tally

@@ -1,0 +1,97 @@
+"""A session that is interrupted while its question is on its way: the record keeps making sense."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from interlock.engine.agents import Agent, C, Runtime, ScriptedModel, T, ToolContext, define_tool
+from interlock.engine.history.events import ApprovalRequested, ApprovalWithdrawn
+from interlock.engine.history.fold import fold
+from interlock.engine.history.writer import Writer, Written
+from interlock.engine.hub import Hub
+from interlock.rules import compile_rules
+from tests.engine.shop import Shop, bot, until
+
+NETS = compile_rules("require human-approval before deploy").registry
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    """A hub on a fresh journal."""
+    hub = Hub.open(tmp_path / "hub.db")
+    yield hub
+    await hub.close()
+
+
+class Held:
+    """Commits that hold an event of a kind wait until they are let go."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *kinds: type[BaseModel]) -> None:
+        self.reached = {kind: threading.Event() for kind in kinds}
+        self.let_go = {kind: threading.Event() for kind in kinds}
+        commit = Writer.commit
+
+        def held(writer: Writer, batch: Sequence[Written]) -> None:
+            for kind in kinds:
+                if any(isinstance(written.event.body, kind) for written in batch):
+                    self.reached[kind].set()
+                    assert self.let_go[kind].wait(20)
+            commit(writer, batch)
+
+        monkeypatch.setattr(Writer, "commit", held)
+
+    async def until(self, kind: type[BaseModel]) -> None:
+        assert await asyncio.to_thread(self.reached[kind].wait, 20)
+
+
+class NoInput(BaseModel):
+    """Nothing."""
+
+
+async def test_nobody_answers_what_is_being_withdrawn(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A question that is interrupted before it is on disk is withdrawn, and its answer comes too late."""
+    held = Held(monkeypatch, ApprovalRequested, ApprovalWithdrawn)
+    events = hub.subscribe()
+    session = await hub.open_session(bot(Shop(), C(deploy={}), T("ok")), registry=NETS)
+    await hub.send(session, "go", by="maria")
+    await held.until(ApprovalRequested)
+    await hub.abort(session, "not now")
+    held.let_go[ApprovalRequested].set()
+    await until(events, ApprovalRequested)
+    await held.until(ApprovalWithdrawn)
+    [request] = await hub.approvals()
+    answering = asyncio.create_task(hub.decide(request.id, approved=True, by="ben"))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    held.let_go[ApprovalWithdrawn].set()
+    assert not (await answering).ok
+    await hub.wait(session)
+    assert fold(await hub.recorded(session)) == await hub.session(session)
+
+
+async def test_nothing_is_withdrawn_that_was_not_asked(hub: Hub) -> None:
+    """A session that is interrupted while a preview is made has asked nothing yet."""
+    previewing = asyncio.Event()
+
+    async def deploy(_: NoInput, __: ToolContext) -> str:
+        return "deployed"
+
+    async def preview(_: NoInput, __: Runtime) -> str:
+        previewing.set()
+        await asyncio.sleep(60)
+        return "what it would do"
+
+    tool = define_tool("deploy", "Deploy.", NoInput, deploy, preview=preview)
+    agent = Agent(ScriptedModel([C(deploy={}), T("ok"), T("ok")]), name="bot", tools=[tool])
+    session = await hub.open_session(agent, registry=NETS)
+    await hub.send(session, "go", by="maria")
+    await previewing.wait()
+    await hub.send(session, "not now", by="maria")
+    await hub.wait(session)
+    assert fold(await hub.recorded(session)) == await hub.session(session)

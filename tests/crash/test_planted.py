@@ -1,0 +1,38 @@
+"""The harness finds what it is there to find: bugs planted on purpose."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.crash.host import Host
+from tests.crash.lives import Tally, Way, die_and_go_on
+
+ENOUGH = 30
+"""Deaths after which a bug that did not show is one that the harness cannot see."""
+
+BUGS: list[tuple[str, Way, str]] = [
+    ("record_after_execution", "before", "ran and no decision allowed it"),
+    ("synchronous_normal", "power loss", "operators were told"),
+    ("pending_in_memory", "outside", "operators were told 'asked"),
+    ("approval_ids_reused", "after", "questions have the id"),
+    ("call_ids_reused", "amid", "ran 2 times"),
+    ("allowed_calls_run_again", "after", "ran again"),
+]
+
+
+@pytest.mark.parametrize(("bug", "way", "symptom"), BUGS, ids=[bug for bug, _, _ in BUGS])
+def test_planted_bug_is_found(
+    host: Host, empty: Path, tmp_path: Path, bug: str, way: Way, symptom: str
+) -> None:
+    """Each bug shows, by what is wrong with it, within a few deaths."""
+    seen: list[str] = []
+    for seed in range(1, ENOUGH + 1):
+        try:
+            seen += die_and_go_on(host, tmp_path / str(seed), empty, seed, way, Tally(), bug)
+        except AssertionError as error:
+            seen.append(str(error))
+        if any(symptom in problem for problem in seen):
+            return
+    raise AssertionError(f"{bug} was not found in {ENOUGH} deaths; seen instead: {seen[:10]}")

@@ -1,0 +1,62 @@
+"""The table of models by URL: each row's key, and the model that an agent makes of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.engine.agents import Agent, LitellmModel, ModelError
+
+CLOUD = [
+    ("openai://gpt-4o", ("OPENAI_API_KEY",)),
+    ("openai://gpt-4o-mini", ("OPENAI_API_KEY",)),
+    ("anthropic://claude-opus-4-5", ("ANTHROPIC_API_KEY",)),
+    ("anthropic://claude-sonnet-4-5", ("ANTHROPIC_API_KEY",)),
+    ("gemini://gemini-2.5-flash", ("GEMINI_API_KEY", "GOOGLE_API_KEY")),
+    ("gemini://gemini-2.5-flash-lite", ("GEMINI_API_KEY", "GOOGLE_API_KEY")),
+]
+VARIABLES = {name for _, names in CLOUD for name in names}
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (*VARIABLES, "OPENAI_BASE_URL", "OPENAI_API_BASE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+class TestKey:
+    @pytest.mark.parametrize(("url", "variables"), CLOUD)
+    def test_named(self, url: str, variables: tuple[str, ...]) -> None:
+        """P-120: a row whose key is missing names the variable that it is read from."""
+        with pytest.raises(ModelError) as raised:
+            LitellmModel(url).check_environment()
+        assert str(raised.value) == (
+            f"{url} needs a key: set the environment variable {' or '.join(variables)}"
+        )
+
+    @pytest.mark.parametrize(("url", "variables"), CLOUD)
+    def test_found(self, url: str, variables: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+        """P-120: a row's own key is enough, and another provider's is none."""
+        for name in VARIABLES - set(variables):
+            monkeypatch.setenv(name, "k")
+        with pytest.raises(ModelError, match="needs a key"):
+            LitellmModel(url).check_environment()
+        for name in variables:
+            with monkeypatch.context() as patched:
+                patched.setenv(name, "k")
+                LitellmModel(url).check_environment()
+
+    @pytest.mark.parametrize(
+        "url", ["ollama://localhost:11434/qwen3:8b", "ollama://localhost:11434/llama3.2"]
+    )
+    def test_none_needed(self, url: str) -> None:
+        """P-120: the rows of one's own machine need no key."""
+        LitellmModel(url).check_environment()
+
+
+class TestAgent:
+    @pytest.mark.parametrize("url", [*(url for url, _ in CLOUD), "ollama://localhost:11434/qwen3:8b"])
+    def test_by_url(self, url: str) -> None:
+        """P-120: an agent takes each row as its model, and asks nobody for it yet."""
+        model = Agent(url).model
+        assert isinstance(model, LitellmModel)
+        assert model.name == url

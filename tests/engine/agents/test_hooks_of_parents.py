@@ -1,0 +1,234 @@
+"""Hooks of an agent around the calls of its subagents: after the gate, before the subagent's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from interlock.engine.agents import (
+    Agent,
+    Allow,
+    C,
+    Deny,
+    FinishedCall,
+    Hooks,
+    Override,
+    ScriptedModel,
+    Session,
+    T,
+    ToolCallEvent,
+    ToolOutput,
+    ToolResultEvent,
+    task_tool,
+)
+
+from .gates import Log, allow, block
+from .script import noted
+
+TASK = C(task_helper={"prompt": "Do it"})
+INNER = C(c1=("note", {"text": "x"}))
+
+
+class Family:
+    """`boss` has `helper` make one call of `note`; what ran, and what the helper read."""
+
+    def __init__(self, boss: object = (), helper: object = (), gate: object = None) -> None:
+        self.ran: list[str] = []
+        self.gate = gate
+        self.model = ScriptedModel([INNER, T("done")])
+        self.helper = Agent(self.model, name="helper", tools=[noted(self.ran)], hooks=helper)
+        self.boss = Agent(
+            ScriptedModel([TASK, T("fine")]),
+            name="boss",
+            tools=[task_tool(self.helper)],
+            hooks=boss,
+        )
+        self.results: list[ToolResultEvent] = []
+
+    async def work(self) -> Session:
+        session = await self.boss.create_session("s", gate=self.gate)
+        session.on("tool_result", self.results.append)
+        await session.prompt("go")
+        return session
+
+    @property
+    def read(self) -> str:
+        """What the helper's model read of its call."""
+        return self.model.requests[-1].messages[-1].text
+
+
+def only(name: str, answer: object) -> Callable[[ToolCallEvent], object]:
+    """A guard that speaks about calls of one tool."""
+    return lambda event: answer if event.name == name else None
+
+
+class TestBefore:
+    async def test_order(self) -> None:
+        """Section 9: the gate, then the outer agent's hooks, then the subagent's own."""
+        gate = Log()
+
+        def log(who: str) -> Hooks:
+            def before(event: ToolCallEvent) -> None:
+                if event.name == "note":
+                    gate.happened.append(f"{who} {event.call_id}")
+
+            return Hooks(before_tool_call=before)
+
+        family = Family([log("boss"), log("boss too")], log("helper"), gate)
+        await family.work()
+        inner = [line for line in gate.happened if "c1" in line]
+        assert inner[0].startswith("decide s/helper-")
+        assert inner[1:4] == ["boss c1", "boss too c1", "helper c1"]
+        assert inner[4].startswith("settle s/helper-")
+
+    @pytest.mark.parametrize("own", [(), Hooks(before_tool_call=lambda e: Allow())])
+    async def test_the_outer_denies(self, own: object) -> None:
+        """Section 9: what the outer guard denies does not run, whatever the subagent's own would say."""
+        family = Family(Hooks(before_tool_call=only("note", Deny(reason="not here"))), own)
+        await family.work()
+        assert (family.ran, family.read) == ([], "not here")
+
+    async def test_the_outer_has_not_the_only_say(self) -> None:
+        """Section 9: what the outer guard allows, the subagent's own may still deny."""
+        own = Hooks(before_tool_call=lambda e: Deny(reason="not with me"))
+        family = Family(Hooks(before_tool_call=only("note", Allow())), own)
+        await family.work()
+        assert (family.ran, family.read) == ([], "not with me")
+
+    async def test_changed_arguments(self) -> None:
+        """Section 9: the outer's arguments are what the inner is asked about, and the gate again."""
+        gate, seen = Log(), []
+        outer = Hooks(before_tool_call=only("note", Override(args={"text": "y"})))
+        own = Hooks(before_tool_call=lambda e: seen.append(e.args))
+        family = Family(outer, own, gate)
+        await family.work()
+        assert (family.ran, seen) == (["y"], [{"text": "y"}])
+        assert gate.inputs[1:] == [{"text": "x"}, {"text": "y"}]
+
+    async def test_both_change(self) -> None:
+        """Section 9: the subagent's own change comes last, and the gate decides about it."""
+        outer = Hooks(before_tool_call=only("note", Override(args={"text": "y"})))
+        own = Hooks(before_tool_call=lambda e: Override(args={"text": e.args["text"] + "z"}))
+        gate = Log(lambda call: block(call) if call.input == {"text": "yz"} else allow(call))
+        family = Family(outer, own, gate)
+        await family.work()
+        assert (family.ran, family.read) == ([], "not now")
+
+    async def test_wrong_arguments(self) -> None:
+        """A-46: arguments that do not fit the tool deny, before the subagent's own is asked."""
+        seen: list[object] = []
+        outer = Hooks(before_tool_call=only("note", Override(args={"wrong": 1})))
+        family = Family(outer, Hooks(before_tool_call=seen.append), Log())
+        await family.work()
+        assert family.read.startswith("Invalid arguments for note: ")
+        assert (family.ran, seen) == ([], [])
+
+    async def test_what_is_no_decision_denies(self) -> None:
+        """A-44: an outer hook that answers nonsense denies."""
+        family = Family(Hooks(before_tool_call=only("note", True)))
+        await family.work()
+        assert family.ran == []
+        assert "a before_tool_call hook must return None" in family.read
+
+    async def test_one_that_raises(self) -> None:
+        """A-32: it ends the run that made the call; the parent reads that its task failed."""
+
+        def broken(event: ToolCallEvent) -> None:
+            if event.name == "note":
+                raise RuntimeError("guard broke")
+
+        family = Family(Hooks(before_tool_call=broken))
+        await family.work()
+        assert family.ran == []
+        [task] = family.results
+        assert (task.is_error, task.result) == (True, "guard broke")
+
+    async def test_whose_call_it_is(self) -> None:
+        """Section 9: a hook is told which session makes the call."""
+        seen: list[str] = []
+        finished: list[FinishedCall] = []
+        hooks = Hooks(
+            before_tool_call=lambda e: seen.append(e.session_id), after_tool_call=finished.append
+        )
+        await Family(hooks).work()
+        assert seen[0] == "s"
+        assert seen[1].startswith("s/helper-")
+        assert [call.session_id for call in finished] == [seen[1], "s"]
+
+    async def test_of_every_level(self) -> None:
+        """Section 9: hooks reach down through all subagents, the outermost first."""
+        order: list[str] = []
+        ran: list[str] = []
+
+        def log(who: str) -> Hooks:
+            def before(event: ToolCallEvent) -> None:
+                if event.name == "note":
+                    order.append(who)
+
+            return Hooks(before_tool_call=before)
+
+        low = Agent(ScriptedModel([INNER, T("l")]), name="low", tools=[noted(ran)], hooks=log("low"))
+        mid = Agent(
+            ScriptedModel([C(task_low={"prompt": "x"}), T("m")]),
+            name="mid",
+            tools=[task_tool(low)],
+            hooks=log("mid"),
+        )
+        top = Agent(
+            ScriptedModel([C(task_mid={"prompt": "x"}), T("t")]),
+            name="top",
+            tools=[task_tool(mid)],
+            hooks=log("top"),
+        )
+        await (await top.create_session()).prompt("go")
+        assert (order, ran) == (["top", "mid", "low"], ["x"])
+
+    async def test_the_subagent_alone(self) -> None:
+        """Section 9: hosted by itself, the same agent has its own hooks and no others."""
+        family = Family(Hooks(before_tool_call=only("note", Deny(reason="no"))))
+        await family.work()
+        again = family.helper.replaced(model=ScriptedModel([INNER, T("done")]))
+        await (await again.create_session()).prompt("go")
+        assert family.ran == ["x"]
+
+    async def test_a_model_of_its_own(self) -> None:
+        """Section 9: model calls and stops of a subagent are its own agent's, not the parent's."""
+        asked: list[str] = []
+        hooks = Hooks(before_model_call=lambda r: asked.append(r.session_id), before_stop=asked.append)
+        await Family(hooks).work()
+        assert asked == ["s", "s", "fine"]
+
+
+class TestAfter:
+    async def test_order(self) -> None:
+        """Section 9: the outer agent's hook is the first to see a result, and hides what it will."""
+        seen: list[str] = []
+
+        def outer(call: FinishedCall) -> str | None:
+            return "redacted" if call.name == "note" else None
+
+        def inner(call: FinishedCall) -> str:
+            seen.append(call.output.text)
+            return f"{call.output.text}, read"
+
+        gate = Log()
+        family = Family(Hooks(after_tool_call=outer), Hooks(after_tool_call=inner), gate)
+        await family.work()
+        assert seen == ["redacted"]
+        assert family.read == "redacted, read"
+        assert ("noted x", False) in [(text, error) for _, error, text, _ in gate.settled]
+
+    async def test_one_that_raises(self) -> None:
+        """A-32: nothing of a result that the outer hook could not look over is read below."""
+
+        def broken(call: FinishedCall) -> ToolOutput:
+            raise RuntimeError("guard broke")
+
+        family = Family(Hooks(after_tool_call=broken))
+        session = await family.boss.create_session("s")
+        session.send("go")
+        with pytest.raises(RuntimeError, match="guard broke"):
+            await session.wait_for_idle()
+        assert len(family.model.requests) == 1
+        assert family.ran == ["x"]

@@ -1,0 +1,225 @@
+"""What a hook may change about a model request: its messages too, and a summary's as well as a turn's."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.engine.agents import (
+    AssistantMessage,
+    C,
+    CompactionError,
+    Hooks,
+    Message,
+    ModelCall,
+    ModelRequest,
+    ProposedCall,
+    StepStart,
+    SummaryMessage,
+    T,
+    ToolMessage,
+    UserMessage,
+)
+from interlock.engine.agents.hooks import HookChain
+
+from .hooked import CALL, raises
+from .script import noted, transcript, watched
+from .test_law import valid
+
+ASKED = AssistantMessage(tool_calls=(ProposedCall(call_id="c1", name="note"),))
+TOLD = ToolMessage(call_id="c1", name="note", text="x")
+SAID = UserMessage(text="go")
+
+
+def giving(*messages: object) -> Hooks:
+    return Hooks(before_model_call=lambda request: ModelCall(messages=messages))
+
+
+class TestMessages:
+    async def test_of_one_request_only(self) -> None:
+        """Section 9, transformContext: the model reads what the hook gives, and nothing else changes."""
+
+        def redacted(request: ModelRequest) -> ModelCall:
+            return ModelCall(
+                messages=[
+                    m.model_copy(update={"text": m.text.replace("s3cret", "***")})
+                    for m in request.messages
+                ]
+            )
+
+        w = await watched(T("a"), T("b"), hooks=Hooks(before_model_call=redacted))
+        await w.say("the key is s3cret")
+        await w.say("on")
+        assert w.prompt(2) == ['user "the key is ***"', 'assistant "a"', 'user "on"']
+        kept = ['user "the key is s3cret"', 'assistant "a"', 'user "on"', 'assistant "b"']
+        assert await w.stored() == kept
+        assert transcript(w.session.messages) == kept
+
+    async def test_none_leaves_them(self) -> None:
+        """Section 9: a hook that changes something else leaves the messages as they are."""
+        hooks = Hooks(before_model_call=lambda request: ModelCall(system_prompt="Be brief."))
+        w = await watched(T("a"), hooks=hooks)
+        await w.say("go")
+        assert w.prompt(1) == ['user "go"']
+
+    async def test_the_next_hook_sees_them(self) -> None:
+        """Section 9: each hook sees the messages that the one before gave."""
+        seen: list[tuple[Message, ...]] = []
+        hooks = [giving(SAID, ASKED, TOLD), Hooks(before_model_call=lambda r: seen.append(r.messages))]
+        w = await watched(T("a"), hooks=hooks)
+        await w.say("hello")
+        assert seen == [(SAID, ASKED, TOLD)]
+
+    async def test_ids_of_calls_that_were_added(self) -> None:
+        """Section 9: a reply's call gets another id than the calls of examples that a hook added."""
+        w = await watched(CALL, T("ok"), tools=[noted([])], hooks=giving(SAID, ASKED, TOLD))
+        assert 'result c1-2 ok "noted x"' in await w.say("go")
+
+    @pytest.mark.parametrize(
+        ("messages", "problem"),
+        [
+            ([], "there is none; expected at least one"),
+            ([SAID, ASKED], "call 'c1' has no result"),
+            ([ASKED, SAID, TOLD], "call 'c1' has no result before message 2"),
+            (
+                [SAID, TOLD],
+                "message 2 is a result of call 'c1', and the assistant's message right before",
+            ),
+            ([ASKED, TOLD, TOLD], "message 3 is a result of call 'c1'"),
+            ([ASKED, TOLD, SAID, TOLD], "message 4 is a result of call 'c1'"),
+        ],
+    )
+    async def test_results_stay_with_their_calls(self, messages: list[Message], problem: str) -> None:
+        """Section 9: what no provider takes fails the run before the model is called, naming the hook."""
+        w = await watched(T("never"), hooks=giving(*messages))
+        w.session.send("go")
+        with pytest.raises(ValueError, match=r"a before_model_call hook \(giving.*lambda") as caught:
+            await w.session.wait_for_idle()
+        assert f"gave messages that no model can be sent: {problem}" in str(caught.value)
+        assert w.model.requests == []
+        assert await w.stored() == ['user "go"']
+
+    async def test_what_is_no_message(self) -> None:
+        """A-44: anything but messages fails the run, and the hook is named."""
+        w = await watched(T("never"), hooks=giving({"role": "user", "content": "go"}))
+        w.session.send("go")
+        with pytest.raises(TypeError, match=r"hook \(giving.*must give messages, not dict"):
+            await w.session.wait_for_idle()
+
+    @given(
+        st.lists(
+            st.sampled_from(
+                [
+                    SAID,
+                    ASKED,
+                    TOLD,
+                    SummaryMessage(text="s"),
+                    ToolMessage(call_id="c2", name="note", text="y"),
+                    AssistantMessage(text="a"),
+                    AssistantMessage(
+                        tool_calls=(
+                            ProposedCall(call_id="c1", name="n"),
+                            ProposedCall(call_id="c2", name="n"),
+                        )
+                    ),
+                ]
+            ),
+            min_size=1,
+            max_size=8,
+        )
+    )
+    def test_law(self, messages: list[Message]) -> None:
+        """Section 9: exactly those messages are taken in which every call is answered at once."""
+        request = ModelRequest((SAID,))
+        try:
+            taken = asyncio.run(HookChain(giving(*messages)).before_model_call(request)).messages
+        except ValueError:
+            assert not valid(messages)
+        else:
+            assert valid(in_order(messages))
+            assert taken == tuple(messages)
+
+
+def in_order(messages: list[Message]) -> list[Message]:
+    """Results in the order of their calls, which is up to whoever writes them."""
+    ordered: list[Message] = []
+    for message in messages:
+        at = len(ordered)
+        if isinstance(message, ToolMessage):
+            while (
+                at
+                and isinstance(ordered[at - 1], ToolMessage)
+                and ordered[at - 1].call_id > message.call_id
+            ):
+                at -= 1
+        ordered.insert(at, message)
+    return ordered
+
+
+class TestSummary:
+    async def test_passes_the_hooks(self) -> None:
+        """Section 9: a hook that redacts sees what is sent for a summary, and can tell what it is for."""
+        purposes: list[str] = []
+
+        def hook(request: ModelRequest) -> ModelCall:
+            purposes.append(request.purpose)
+            said = [
+                m.model_copy(update={"text": m.text.replace("s3cret", "***")}) for m in request.messages
+            ]
+            return ModelCall(messages=said)
+
+        w = await watched(T("a"), T("S"), hooks=Hooks(before_model_call=hook))
+        await w.say("the key is s3cret")
+        await w.session.compact(0)
+        assert purposes == ["turn", "summary"]
+        [asked] = w.model.requests[1].messages
+        assert "the key is ***" in asked.text
+        assert "s3cret" not in asked.text
+        assert w.model.requests[1].purpose == "summary"
+
+    async def test_tools_mean_nothing(self) -> None:
+        """Section 9: a hook that always names tools does not stand in the way of a summary."""
+        hooks = Hooks(before_model_call=lambda request: ModelCall(tools=["note"]))
+        w = await watched(T("a"), T("S"), tools=[noted([])], hooks=hooks)
+        await w.say("go")
+        assert await w.session.compact(0) == SummaryMessage(text="S", kept=0)
+        assert w.model.requests[1].tools == ()
+
+    async def test_a_hook_that_raises(self) -> None:
+        """Section 9, A-32: without its hook's consent nothing is sent, and nothing has changed."""
+        hooks = Hooks(before_model_call=lambda r: raises() if r.purpose == "summary" else None)
+        w = await watched(T("a"), T("never"), T("b"), hooks=hooks)
+        await w.say("go")
+        with pytest.raises(CompactionError, match="was not compacted: hook broke"):
+            await w.session.compact(0)
+        assert len(w.model.requests) == 1
+        assert await w.stored() == ['user "go"', 'assistant "a"']
+        assert w.session.status == "idle"
+
+    async def test_aborted_meanwhile(self) -> None:
+        """Section 9, A-95: an abort does not wait for a hook, and the model is not called."""
+        asked = asyncio.Event()
+
+        async def hook(request: ModelRequest) -> None:
+            if request.purpose == "summary":
+                asked.set()
+                await asyncio.Event().wait()
+
+        w = await watched(T("a"), T("never"), hooks=Hooks(before_model_call=hook))
+        await w.say("go")
+        compacting = asyncio.create_task(w.session.compact(0))
+        await asked.wait()
+        w.session.abort("enough")
+        with pytest.raises(CompactionError, match=r"it was stopped \(enough\)"):
+            await compacting
+        assert len(w.model.requests) == 1
+
+    async def test_a_turns_request_says_so(self) -> None:
+        """Section 9: every step of a turn is told as one."""
+        w = await watched(C(note={}), T("ok"), tools=[noted([])])
+        await w.say("go")
+        assert [r.purpose for r in w.model.requests] == ["turn", "turn"]
+        assert len([e for e in w.events if isinstance(e, StepStart)]) == 2

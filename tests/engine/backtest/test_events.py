@@ -1,0 +1,79 @@
+"""What became of a call, from the events around its decision."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.engine.backtest import RecordedCall, Then
+from interlock.engine.history.events import CallDecided, EventBody, RuleRecord
+from tests.engine.history.recording import RULE, answer, decided, opening, recorded, request
+
+from .recorder import items_of
+
+
+def rejection(**fields: object) -> CallDecided:
+    """A block in the name of the net that asked."""
+    given = {"outcome": "block", "net": "approve-before-deploy", "reason": "deploy was rejected."}
+    return decided("c1", "deploy", **{**given, **fields})
+
+
+def thens(*bodies: EventBody) -> list[Then]:
+    return [i.then for i in items_of(recorded(opening(), *bodies)) if isinstance(i, RecordedCall)]
+
+
+class TestThen:
+    """The verdict then, and whether it ran."""
+
+    @pytest.mark.parametrize(
+        ("fields", "expected"),
+        [
+            ({}, Then()),
+            ({"mode": "shadow"}, Then(shadow=True)),
+            ({"approved_by": ("anna",)}, Then("ask", by=("anna",))),
+            ({"outcome": "ask", "mode": "shadow", "net": "n"}, Then("ask", shadow=True, net="n")),
+            ({"outcome": "block", "mode": "shadow", "net": "n"}, Then("block", shadow=True, net="n")),
+            (
+                {"outcome": "block", "net": "n", "rule": RULE},
+                Then("block", ran=False, net="n", rule=RULE),
+            ),
+            (
+                {"outcome": "block", "reason": "in use"},
+                Then("block", ran=False, reason="in use", own=True),
+            ),
+            (
+                {"outcome": "block", "net": "n", "approved_by": ("anna",)},
+                Then("block", ran=False, net="n", by=("anna",)),
+            ),
+        ],
+    )
+    def test_from_the_decision(self, fields: dict[str, object], expected: Then) -> None:
+        """Allowed, asked about and approved, or blocked: by a net, or by the gate itself."""
+        assert thens(decided("c1", "deploy", **fields)) == [expected]
+
+    def test_denied(self) -> None:
+        """A person said no: it was asked about, and did not run."""
+        [then] = thens(request("p1", "c1", "deploy"), answer("p1", "c1", approved=False), rejection())
+        assert (then.outcome, then.ran, then.denied, then.by) == ("ask", False, True, ("maria",))
+        assert isinstance(then.rule, RuleRecord | None)
+
+    def test_denied_while_its_id_was_taken(self) -> None:
+        """The gate's own block of another call of that id is not what the person denied (G-53)."""
+        taken = decided("c1", "deploy", outcome="block", reason="Tool call id 'c1' is already in use.")
+        found = thens(
+            request("p1", "c1", "deploy"), answer("p1", "c1", approved=False), taken, rejection()
+        )
+        assert [(then.own, then.denied) for then in found] == [(True, False), (False, True)]
+
+    def test_denied_once_and_approved_later(self) -> None:
+        """The host died before the denial counted; asked again, another said yes."""
+        found = thens(
+            request("p1", "c1", "deploy"),
+            answer("p1", "c1", approved=False),
+            request("p2", "c1", "deploy"),
+            decided("c1", "deploy", approved_by=("anna",)),
+            rejection(reason="blocked again"),
+        )
+        assert [(then.outcome, then.by, then.denied) for then in found] == [
+            ("ask", ("anna",), False),
+            ("block", (), False),
+        ]

@@ -1,0 +1,525 @@
+"""What becomes of recorded calls under other rules, case by case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from interlock.engine.backtest import (
+    Judge,
+    Judgement,
+    RecordedCall,
+    RecordedOpening,
+    RecordedResult,
+    RecordedResumption,
+    RecordedSwitch,
+    Then,
+    Trial,
+    fork,
+)
+from interlock.engine.backtest.rows import JsonInput
+from interlock.engine.backtest.trial import CACHED, LONGEST_CACHED
+from interlock.engine.gate.types import Outcome
+from interlock.engine.history.events import RuleRecord, SessionResumed
+from interlock.engine.history.fold import fold
+from interlock.engine.net import GateState, NetError, Rejection, ToolCall, Transition, define_skill_net
+from interlock.rules import compile_rules
+
+from .recorder import Recorder, changes, items_of, judged
+
+OLD = RuleRecord(file="old.rules", line=2, text="block deploy")
+BLOCKED = Then("block", ran=False, net="block-deploy", rule=OLD, reason="deploy is blocked.")
+APPROVED = Then("ask", by=("maria",))
+DENIED = Then("ask", ran=False, denied=True, by=("maria",))
+
+
+def call(call_id: str, tool: str, then: Then | None = None, **arguments: object) -> RecordedCall:
+    return RecordedCall(int(call_id[1:]), call_id, tool, arguments, then or Then())
+
+
+def ok(call_id: str, tool: str) -> RecordedResult:
+    return RecordedResult(call_id, tool, is_error=False)
+
+
+def ran(call_id: str, tool: str) -> tuple[RecordedCall, RecordedResult]:
+    return call(call_id, tool), ok(call_id, tool)
+
+
+def outcomes(judgements: Iterable[Judgement]) -> list[Outcome]:
+    return [j.now.outcome for j in judgements]
+
+
+class TestNewlyBlocked:
+    """A call that ran and would be blocked."""
+
+    def test_says_why(self) -> None:
+        """The verdict names net, rule and place, and the name that the rule is about."""
+        [found] = judged(
+            "map bash.command ./deploy as deploy\nblock deploy", [call("c1", "bash", command="./deploy")]
+        )
+        assert (found.change, found.now.net, found.now.name) == ("blocked", "block-deploy", "deploy")
+        assert found.now.reason == "deploy is blocked and cannot be called."
+        assert found.now.rule == RuleRecord(file="<rules>", line=2, text="block deploy")
+
+    def test_the_rest_is_hypothetical(self) -> None:
+        """The call itself is not, everything after it is."""
+        items = [*ran("c1", "a"), *ran("c2", "b"), *ran("c3", "a")]
+        assert changes(judged("block b", items)) == ["c1 same", "c2 blocked", "c3 same?"]
+
+    def test_the_nets_follow_what_happened(self) -> None:
+        """As in shadow mode: it ran, so the nets that let it pass move, and its result counts (G-57)."""
+        rules = "block lint\nrequire lint before deploy\nlimit lint to 1 per session"
+        items = [*ran("c1", "lint"), *ran("c2", "deploy"), *ran("c3", "lint")]
+        found = judged(rules, items)
+        assert [(j.now.outcome, j.now.net) for j in found] == [
+            ("block", "block-lint"),
+            ("allow", None),
+            ("block", "block-lint"),
+        ]
+        without = judged(rules.replace("block lint\n", ""), items)
+        assert [(j.now.outcome, j.now.net) for j in without][2] == ("block", "limit-lint-1")
+
+    def test_a_failed_result_unlocks_nothing(self) -> None:
+        """Results count as they were recorded (G-16); an unknown one is a failure."""
+        items = [call("c1", "test"), RecordedResult("c1", "test", is_error=True), call("c2", "deploy")]
+        assert outcomes(judged("require test before deploy", items)) == ["allow", "block"]
+
+    def test_no_result_unlocks_nothing(self) -> None:
+        """A call whose end nobody knows leaves what waits for it waiting."""
+        items = [call("c1", "test"), call("c2", "deploy")]
+        assert outcomes(judged("require test before deploy", items)) == ["allow", "block"]
+
+
+class TestNewlyAllowed:
+    """A call that did not run and would be allowed."""
+
+    def test_it_moves_no_net(self) -> None:
+        """It has no result, so its effects are unknown: budgets and deferred transitions stay."""
+        items = [call("c1", "deploy", BLOCKED), *ran("c2", "deploy"), *ran("c3", "deploy")]
+        found = judged("limit deploy to 1 per session\nrequire deploy before test", items)
+        assert changes(found) == ["c1 allowed", "c2 same?", "c3 blocked?"]
+        found = judged("require deploy before test", [items[0], call("c1", "x"), ok("c1", "deploy")])
+        assert changes(found) == ["c1 allowed", "c1 same?"]
+        assert outcomes(
+            judged("require deploy before test", [items[0], ok("c1", "deploy"), call("c2", "test")])
+        ) == [
+            "allow",
+            "block",
+        ]
+
+    def test_a_block_in_no_nets_name_stays(self) -> None:
+        """The gate's own block, of an id in use, is none that rules could lift (G-53)."""
+        own = Then("block", ran=False, reason="Tool call id 'c1' is already in use.", own=True)
+        [found] = judged("limit x to 1 per session", [call("c1", "x", own)])
+        assert (found.change, found.now.reason) == ("same", own.reason)
+
+    def test_one_that_ran_in_shadow_mode_is_not_hypothetical(self) -> None:
+        """It ran then and would run now: what follows is what would follow."""
+        blocked = replace(BLOCKED, ran=True, shadow=True)
+        items = [call("c1", "deploy", blocked), *ran("c2", "a")]
+        assert changes(judged("block b", items)) == ["c1 allowed", "c2 same"]
+
+
+class TestNewlyAsked:
+    """A call about which a person would be asked."""
+
+    ASKS = "require human-approval before deploy\nlimit deploy to 1 per session"
+
+    def test_one_that_ran_counts_as_approved(self) -> None:
+        """Nobody answered in the record: the answer is assumed, and the rest hypothetical."""
+        found = judged(self.ASKS, [*ran("c1", "deploy"), *ran("c2", "deploy")])
+        assert changes(found) == ["c1 asked", "c2 blocked?"]
+        assert (found[0].now.assumed, found[0].now.net) == (True, "approve-before-deploy")
+
+    def test_the_first_net_that_asks(self) -> None:
+        """G-60: of several that ask it is named, as the one that a person would see first."""
+        rules = "map bash.command ./deploy as deploy\n"
+        rules += "require human-approval before bash\nrequire human-approval before deploy"
+        [found] = judged(rules, [call("c1", "bash", command="./deploy")])
+        assert (found.now.net, found.now.name) == ("approve-before-bash", "deploy")
+
+    def test_one_that_was_blocked_moves_nothing(self) -> None:
+        """It would be asked about, and has no result."""
+        found = judged(self.ASKS, [call("c1", "deploy", BLOCKED), call("c2", "deploy", APPROVED)])
+        assert changes(found) == ["c1 asked", "c2 same?"]
+        assert [j.now.assumed for j in found] == [True, False]
+
+
+class TestAnswered:
+    """A call about which a person was asked."""
+
+    def test_the_recorded_answer_counts(self) -> None:
+        """Asked then and now: approved or denied as it was, and nothing is hypothetical."""
+        rules = "require human-approval before deploy\nlimit deploy to 1 per session"
+        items = [
+            call("c1", "deploy", DENIED),
+            call("c2", "deploy", APPROVED),
+            call("c3", "deploy", APPROVED),
+        ]
+        assert changes(judged(rules, items)) == ["c1 same", "c2 same", "c3 blocked"]
+
+    def test_one_approved_that_would_just_run(self) -> None:
+        """Newly allowed, and it did run: the rest is not hypothetical."""
+        assert changes(judged("block b", [call("c1", "a", APPROVED), call("c2", "b")])) == [
+            "c1 allowed",
+            "c2 blocked",
+        ]
+
+    def test_one_denied_that_would_just_run(self) -> None:
+        """Newly allowed, and it did not run: the rest is hypothetical."""
+        assert changes(judged("block b", [call("c1", "a", DENIED), call("c2", "c")])) == [
+            "c1 allowed",
+            "c2 same?",
+        ]
+
+    def test_one_denied_that_would_be_blocked(self) -> None:
+        """Newly blocked, and it did not run either: the rest is not hypothetical."""
+        assert changes(judged("block a", [call("c1", "a", DENIED), call("c2", "c")])) == [
+            "c1 blocked",
+            "c2 same",
+        ]
+
+    async def test_a_denial_is_judged_when_it_was_asked(self) -> None:
+        """A net switched off while a person thought had asked all the same."""
+        rules = compile_rules("require human-approval before deploy").registry
+        recorder = Recorder(rules)
+        await recorder.call("c1", "deploy")
+        recorder.toggle("approve-before-deploy", False)
+        await recorder.answer("c1", False)
+        [found] = Judge(Trial.of(rules)).judge(items_of(recorder.events))
+        assert (found.change, found.now.outcome, found.call.then.by) == ("same", "ask", ("maria",))
+
+    async def test_a_denial_ends_the_call(self) -> None:
+        """That the nets would block it by the time the person denied it does not matter any more."""
+        rules = compile_rules(
+            "require human-approval before deploy\nlimit deploy to 1 per session"
+        ).registry
+        recorder = Recorder(rules)
+        for call_id in ("c1", "c2"):
+            await recorder.call(call_id, "deploy")
+        await recorder.answer("c1", True)
+        await recorder.answer("c2", False)
+        found = Judge(Trial.of(rules)).judge(items_of(recorder.events))
+        assert [(j.change, j.now.outcome) for j in found] == [("same", "ask"), ("same", "ask")]
+
+    async def test_a_net_that_asked_and_is_off(self) -> None:
+        """It asked all the same, of a call that was approved, and of one that was then blocked."""
+        rules = "require human-approval before deploy\nlimit deploy to 1 per session"
+        recorder = Recorder(compile_rules(rules).registry)
+        for call_id in ("c1", "c2"):
+            await recorder.call(call_id, "deploy")
+        recorder.toggle("approve-before-deploy", False)
+        for call_id in ("c1", "c2"):
+            await recorder.answer(call_id, True)
+        items = items_of(recorder.events)
+        assert changes(judged(rules, items)) == ["c1 same", "c2 same"]
+        found = judged(rules.partition("\n")[0], items)
+        assert [(j.change, j.now.outcome) for j in found] == [("same", "ask"), ("asked", "ask")]
+        assert not found[1].now.assumed
+
+    async def test_a_question_that_was_withdrawn(self) -> None:
+        """It does not count for another call of that id, nor in another session."""
+        rules = compile_rules("require human-approval before deploy").registry
+        recorder = Recorder(rules)
+        await recorder.call("c1", "deploy")
+        await recorder.withdraw("c1")
+        recorder.toggle("approve-before-deploy", False)
+        await recorder.call("c1", "deploy")
+        judge = Judge(Trial.of(rules))
+        assert changes(judge.judge(items_of(recorder.events))) == ["c1 same"]
+        recorder = Recorder(rules)
+        await recorder.call("c1", "deploy")
+        assert changes(judge.judge(items_of(recorder.events))) == []
+        assert changes(judge.judge([call("c1", "x", APPROVED)])) == ["c1 allowed"]
+
+    async def test_what_blocks_before_asking(self) -> None:
+        """The rules would have blocked the call before a person was asked, though not any more after."""
+        recorder = Recorder(compile_rules("require human-approval before deploy").registry)
+        await recorder.call("c1", "deploy")
+        await recorder.call("c2", "test")
+        recorder.result("c2")
+        await recorder.answer("c1", True)
+        trial = Trial.of(
+            compile_rules("require test before deploy\nrequire human-approval before deploy").registry
+        )
+        found = list(Judge(trial).judge(items_of(recorder.events)))
+        assert changes(found) == ["c2 same", "c1 blocked"]
+        assert found[1].now.net == "require-test-before-deploy"
+
+    async def test_what_would_have_blocked_before_asking(self) -> None:
+        """The same of a call that was approved and then blocked: it stays blocked."""
+        text = "require human-approval before deploy\nlimit deploy to 1 per session"
+        recorder = Recorder(compile_rules(text).registry)
+        for call_id in ("c1", "c2"):
+            await recorder.call(call_id, "deploy")
+        for asked, test in (("c1", "c3"), ("c2", "c4")):
+            await recorder.call(test, "test")
+            recorder.result(test)
+            await recorder.answer(asked, True)
+        rules = "require test before deploy\nrequire human-approval before deploy"
+        found = judged(rules, items_of(recorder.events))
+        assert changes(found) == ["c3 same", "c1 blocked", "c4 same?", "c2 same?"]
+
+    async def test_an_edited_call(self) -> None:
+        """What ran is judged: the input as the person left it."""
+        recorder = Recorder(compile_rules("require human-approval before bash").registry)
+        await recorder.call("c1", "bash", command="rm -rf build")
+        await recorder.answer("c1", True, command="ls build")
+        rules = "map bash.command rm as rm\nrequire human-approval before bash\nlimit rm to 1 per session"
+        items = [*items_of(recorder.events), call("c2", "bash", APPROVED, command="rm a")]
+        assert changes(judged(rules, items)) == ["c1 same", "c2 same"]
+
+
+class TestActiveNets:
+    """Which nets are active when."""
+
+    RULES = "block a\nblock b"
+    OPENING = RecordedOpening(frozenset({"block-a", "x"}), ("x",))
+
+    def test_the_record_is_followed(self) -> None:
+        """A net that the record knows by its key is off as it was; a new one is on."""
+        items = [self.OPENING, call("c1", "a"), call("c2", "b")]
+        assert outcomes(judged(self.RULES, items)) == ["allow", "block"]
+
+    def test_switches_are_followed(self) -> None:
+        """So are operators' switches; those of nets that the rules do not have are not."""
+        off, on = RecordedSwitch("block-b", active=False), RecordedSwitch("block-b", active=True)
+        items = [off, RecordedSwitch("x", active=False), call("c1", "b"), on, call("c2", "b")]
+        assert outcomes(judged(self.RULES, items)) == ["allow", "block"]
+
+    def test_exactly_those_that_are_chosen(self) -> None:
+        """With `active` these are, whatever the record says; without any, none."""
+        items = [self.OPENING, RecordedSwitch("block-a", active=False), call("c1", "a"), call("c2", "b")]
+        assert outcomes(judged(self.RULES, items, active=["block-a"])) == ["block", "allow"]
+        assert outcomes(judged(self.RULES, items, active=[])) == ["allow", "allow"]
+
+    def test_an_unknown_name(self) -> None:
+        """G-21: a name in `active` that no net has is an error naming it."""
+        with pytest.raises(NetError, match=r"Unknown nets in active: 'nope'\. Available: block-a"):
+            Trial.of(compile_rules("block a").registry, ["nope"])
+
+    def test_a_resumption(self) -> None:
+        """What is active when a session goes on counts for the nets it knows; dropped ones are new."""
+        rules = "block a\nblock b\nblock c"
+        opening = RecordedOpening(frozenset({"block-a", "block-b"}), ("block-a", "block-b"))
+        off = RecordedSwitch("block-c", active=False)
+        resumed = RecordedResumption((), ("block-a",), ())
+        calls = [call("c1", "a"), call("c2", "b"), call("c3", "c")]
+        found = outcomes(judged(rules, [opening, *calls, off, resumed, *calls]))
+        assert found == ["block", "block", "block", "block", "allow", "allow"]
+        added = RecordedResumption(("block-c",), (), ("block-a", "block-c"))
+        assert outcomes(judged(rules, [opening, off, added, *calls])) == ["block", "allow", "block"]
+        again = RecordedResumption((), (), ("block-a",))
+        assert outcomes(judged(rules, [opening, added, again, *calls])) == ["block", "allow", "allow"]
+
+    async def test_a_resumed_record(self) -> None:
+        """The same from a journal's event."""
+        recorder = Recorder(compile_rules("block a\nblock b").registry)
+        recorder.bodies.append(
+            SessionResumed(agent="bot", model="m", mode="enforce", active=("block-b",))
+        )
+        await recorder.manager.handle_tool_call(ToolCall("c1", "x"))
+        items = [*items_of(recorder.events), call("c2", "a"), call("c3", "b")]
+        assert outcomes(judged("block a\nblock b", items))[-2:] == ["allow", "block"]
+
+
+class TestBranches:
+    """Sessions that began in the middle of another."""
+
+    RULES = "require test before deploy\nlimit deploy to 2 per session"
+
+    async def branch(self) -> Recorder:
+        recorder = Recorder(compile_rules(self.RULES).registry)
+        opening = recorder.bodies[0].model_copy(
+            update={
+                "kind": "branch",
+                "parent": "bot-0",
+                "parent_seq": 9,
+                "markings": {
+                    "require-test-before-deploy": {"idle": 0, "ready": 0, "gate": 1},
+                    "limit-deploy-2": {"idle": 0, "ready": 1, "budget": 1},
+                },
+            }
+        )
+        recorder.bodies = [opening]
+        return recorder
+
+    async def test_nets_begin_where_the_branch_did(self) -> None:
+        """A net of the same structure takes the recorded marking, another its initial one."""
+        opening = items_of((await self.branch()).events)
+        calls = [call("c1", "deploy"), call("c2", "test"), ok("c2", "test"), call("c3", "deploy")]
+        found = judged(self.RULES, [*opening, *calls])
+        assert [(j.now.outcome, j.now.net) for j in found][::2] == [
+            ("allow", None),
+            ("block", "limit-deploy-2"),
+        ]
+        changed = self.RULES.replace("to 2", "to 3")
+        assert outcomes(judged(changed, [*opening, *calls])) == ["allow", "allow", "allow"]
+
+
+class TestForks:
+    """What if, from a moment in the middle."""
+
+    async def recorder(self) -> Recorder:
+        recorder = Recorder(compile_rules("require test before deploy\nblock rm").registry)
+        await recorder.call("c1", "test")
+        recorder.result("c1")
+        await recorder.call("c2", "test")
+        await recorder.call("c3", "deploy")
+        recorder.result("c2")
+        await recorder.call("c4", "rm")
+        return recorder
+
+    async def test_other_nets_active(self) -> None:
+        """Under the record's own nets, with the names that calls had, other ones active."""
+        events = (await self.recorder()).events
+        state = fold(events[:3])
+        trial = Trial.recorded(state, active=["require-test-before-deploy"])
+        recording = fork(events, 3, trial)
+        found = list(Judge(trial).judge(recording.items, recording.start))
+        assert changes(found) == ["c2 same", "c3 same", "c4 allowed"]
+        assert found[2].call.then.rule is not None
+
+    async def test_other_rules(self) -> None:
+        """Unchanged nets are where they were, new ones at their beginning: they have seen no test."""
+        events = (await self.recorder()).events
+        rules = "require test before deploy\nrequire test before rm"
+        for at, expected in (
+            (1, ["c1 same", "c2 same", "c3 same", "c4 allowed"]),
+            (4, ["c3 same", "c4 same"]),
+        ):
+            trial = Trial.of(compile_rules(rules).registry)
+            recording = fork(events, at, trial)
+            assert changes(Judge(trial).judge(recording.items, recording.start)) == expected
+
+    async def test_what_waits_at_the_fork(self) -> None:
+        """A result still to come counts, for nets that are unchanged."""
+        events = (await self.recorder()).events
+        for rules, expected in (
+            ("require test before deploy", ["c2 same", "c3 same", "c4 allowed"]),
+            ("require test before rm", ["c2 same", "c3 same", "c4 allowed"]),
+            ("require test before deploy\nblock test", ["c2 blocked", "c3 same?", "c4 allowed?"]),
+        ):
+            trial = Trial.of(compile_rules(rules).registry)
+            recording = fork(events, 2, trial)
+            assert changes(Judge(trial).judge(recording.items, recording.start)) == expected
+
+    async def test_a_question_open_at_the_fork(self) -> None:
+        """It was asked, whatever became of the net that asked; so was one that is answered only."""
+        rules = compile_rules("require human-approval before deploy").registry
+        recorder = Recorder(rules)
+        await recorder.call("c1", "deploy")
+        recorder.toggle("approve-before-deploy", False)
+        await recorder.answer("c1", False)
+        trial = Trial.of(rules)
+        for at in (2, 3, 4):
+            recording = fork(recorder.events, at, trial)
+            assert changes(Judge(trial).judge(recording.items, recording.start)) == ["c1 same"]
+
+    async def test_a_question_under_the_records_nets(self) -> None:
+        """It was asked about the names that its call had, not about those of the call before."""
+        rules = compile_rules("map bash.command ./deploy as deploy\nrequire human-approval before deploy")
+        recorder = Recorder(rules.registry)
+        await recorder.call("c1", "bash", command="ls")
+        await recorder.call("c2", "bash", command="./deploy")
+        await recorder.answer("c2", False)
+        trial = Trial.recorded(fold(recorder.events[:1]))
+        recording = fork(recorder.events, 1, trial)
+        found = Judge(trial).judge(recording.items, recording.start)
+        assert [(j.change, j.now.outcome) for j in found] == [("same", "allow"), ("same", "ask")]
+
+    async def test_a_resumption_after_the_fork(self) -> None:
+        """Nets that the record knew before are on and off as it says from there."""
+        recorder = Recorder(compile_rules("block a").registry)
+        resumed = SessionResumed(agent="bot", model="m", mode="enforce", active=())
+        recorder.bodies.append(resumed)
+        trial = Trial.of(compile_rules("block a\nblock b").registry)
+        recording = fork(recorder.events, 1, trial)
+        items = [*recording.items, call("c1", "a"), call("c2", "b")]
+        assert outcomes(Judge(trial).judge(items, recording.start)) == ["allow", "block"]
+
+    async def test_rules_in_the_verdict(self) -> None:
+        """The record's nets keep the rules they were made of."""
+        events = (await self.recorder()).events
+        state = fold(events[:1])
+        trial = Trial.recorded(state)
+        recording = fork(events, 1, trial)
+        last = list(Judge(trial).judge(recording.items, recording.start))[-1]
+        assert last.now.rule == RuleRecord(file="<rules>", line=2, text="block rm")
+
+
+class TestHandWrittenNets:
+    """Nets with callbacks of their own."""
+
+    def test_notes_start_anew_each_session(self) -> None:
+        """What a validator noted in one session is not there in the next, nor what a call that did not
+        run made it note."""
+
+        def twice(_call: ToolCall, tool: str, _t: Transition, state: GateState) -> Rejection | None:
+            seen = state.meta["seen"] = int(str(state.meta.get("seen", 0))) + 1
+            return Rejection(f"{tool}: twice is enough") if seen > 2 else None
+
+        net = define_skill_net(
+            "twice",
+            places=["p"],
+            transitions=[Transition("t", ["p"], ["p"], ["x"])],
+            initial_marking={"p": 1},
+            validate_tool_call=twice,
+        )
+        judge = Judge(Trial.of({"twice": net}))
+        items = [call("c1", "x", BLOCKED), call("c2", "x"), call("c3", "x"), call("c4", "x")]
+        for _ in range(2):
+            assert outcomes(judge.judge(items)) == ["allow", "allow", "allow", "block"]
+
+    def test_a_denial_comes_before_a_validator(self) -> None:
+        """G-14: people are asked first, so a call that one denied is one that the nets ask about."""
+        net = define_skill_net(
+            "asks",
+            places=["p"],
+            transitions=[Transition("t", ["p"], ["p"], ["x"], type="manual")],
+            initial_marking={"p": 1},
+            validate_tool_call=lambda *_: Rejection("never"),
+        )
+        found = Judge(Trial.of({"asks": net})).judge([call("c1", "x", DENIED), call("c2", "x", APPROVED)])
+        assert changes(found) == ["c1 same", "c2 blocked"]
+
+
+class TestNames:
+    """What calls are named is kept, within bounds."""
+
+    def test_asked_once_for_calls_alike(self) -> None:
+        """Another tool or input is another call; long inputs, and others than texts, are not kept."""
+        seen: list[ToolCall] = []
+
+        def names(called: ToolCall) -> tuple[str, ...]:
+            seen.append(called)
+            return (called.tool_name,)
+
+        net = replace(compile_rules("block x").nets[0], call_names=names)
+        judge = Judge(Trial.of({"n": net}))
+
+        def asked(*calls: RecordedCall) -> int:
+            seen.clear()
+            list(judge.judge(calls))
+            return len(seen)
+
+        assert asked(call("c1", "a", command="ls"), call("c2", "a", command="ls")) == 1
+        assert asked(call("c1", "b", command="ls"), call("c2", "a", command="ls -l")) == 2
+        assert asked(call("c1", "a", text="l" * LONGEST_CACHED), call("c2", "a", n=1)) == 2
+        assert asked(call("c1", "a", text="l" * LONGEST_CACHED), call("c2", "a", n=1)) == 2
+        unread = [
+            RecordedCall(n, f"c{n}", tool, JsonInput(text), Then())
+            for n, tool, text in (
+                (1, "a", '{"x":"1"}'),
+                (2, "a", '{"x":"1"}'),
+                (3, "b", '{"x":"1"}'),
+                (4, "b", '{"x":"2"}'),
+                (5, "b", f'{{"x":"{"l" * LONGEST_CACHED}"}}'),
+            )
+        ]
+        assert asked(*unread) == 4
+        assert asked(*unread) == 1
+        assert asked(*(call(f"c{n}", "a", command=str(n)) for n in range(CACHED))) == CACHED
+        assert asked(call("c1", "a", command="ls")) == 1

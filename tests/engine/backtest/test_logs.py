@@ -1,0 +1,290 @@
+"""Message logs of other programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from interlock.engine.backtest import (
+    LogError,
+    RecordedCall,
+    RecordedResult,
+    Recording,
+    conversations,
+)
+from interlock.engine.backtest.messages import Place, items_of
+from interlock.engine.gate import ReplayEntry, replay_entries
+
+from .recorder import changes, judged
+
+
+def asks(call_id: str, tool: str, arguments: object = "{}") -> dict[str, Any]:
+    """OpenAI's message with one call."""
+    function = {"name": tool, "arguments": arguments}
+    return {"role": "assistant", "content": None, "tool_calls": [{"id": call_id, "function": function}]}
+
+
+def answers(call_id: str, text: str = "ok", **fields: object) -> dict[str, Any]:
+    """OpenAI's message with a result."""
+    return {"role": "tool", "tool_call_id": call_id, "content": text, **fields}
+
+
+def part(kind: str, call_id: str, tool: str, **fields: object) -> dict[str, Any]:
+    """The AI SDK's part of a message."""
+    return {"type": kind, "toolCallId": call_id, "toolName": tool, **fields}
+
+
+def items(*messages: object) -> list[Any]:
+    return list(items_of([(Place("log", n), message) for n, message in enumerate(messages, 1)]))
+
+
+def read(path: Path) -> list[tuple[str, list[Any]]]:
+    return [(r.name, list(r.items)) for r in conversations(path)]
+
+
+class TestMessages:
+    """The calls of one conversation."""
+
+    def test_openai(self) -> None:
+        """G-32: calls and results in order, matched by id; arguments are JSON text."""
+        found = items(
+            {"role": "user", "content": "go"},
+            asks("c1", "bash", '{"command": "ls"}'),
+            answers("c1", name="bash"),
+        )
+        assert found == [
+            RecordedCall(2, "c1", "bash", {"command": "ls"}, found[0].then),
+            RecordedResult("c1", "bash", is_error=False),
+        ]
+        assert (found[0].then.outcome, found[0].then.ran) == ("allow", True)
+
+    @pytest.mark.parametrize("given_as", ["input", "args"])
+    @pytest.mark.parametrize(
+        ("fields", "is_error"),
+        [
+            ({"output": {"type": "text", "value": "ok"}}, False),
+            ({"output": {"type": "error-text", "value": "no"}}, True),
+            ({"output": {"type": "error-json", "value": {}}}, True),
+            ({"result": {"ok": True}}, False),
+            ({"result": "no", "isError": True}, True),
+        ],
+    )
+    def test_vercel(self, given_as: str, fields: dict[str, Any], is_error: bool) -> None:
+        """G-32: parts of content, under today's names and the older ones."""
+        found = items(
+            {
+                "role": "assistant",
+                "content": [part("tool-call", "c1", "bash", **{given_as: {"command": "ls"}})],
+            },
+            {"role": "tool", "content": [part("tool-result", "c1", "bash", **fields)]},
+        )
+        assert found[0].input == {"command": "ls"}
+        assert found[1] == RecordedResult("c1", "bash", is_error=is_error)
+
+    def test_a_failed_message(self) -> None:
+        """A tool message that says it is an error is one."""
+        assert items(asks("c1", "a"), answers("c1", is_error=True))[1].is_error
+        assert items(asks("c1", "a"), answers("c1", isError=True))[1].is_error
+
+    def test_a_denied_call(self) -> None:
+        """`execution-denied`: a person was asked and said no, and it did not run."""
+        found = items(
+            {"role": "assistant", "content": [part("tool-call", "c1", "rm", input={})]},
+            {
+                "role": "tool",
+                "content": [part("tool-result", "c1", "rm", output={"type": "execution-denied"})],
+            },
+        )
+        assert [(i.then.outcome, i.then.ran, i.then.denied) for i in found] == [("ask", False, True)]
+        assert changes(judged("require human-approval before rm", found)) == ["c1 same"]
+
+    def test_a_call_without_a_result(self) -> None:
+        """G-62: it is judged, and has no effect."""
+        found = items(asks("c1", "a"), asks("c2", "a"), answers("c2"), asks("c3", "a"), answers("c3"))
+        assert changes(judged("limit a to 1 per session", found)) == ["c1 same", "c2 same", "c3 blocked"]
+
+    def test_results_that_belong_to_nothing(self) -> None:
+        """G-53, G-62: without a call, to another tool, or repeated: not counted."""
+        found = items(
+            answers("c1"), asks("c1", "a"), answers("c1", name="b"), answers("c1"), answers("c1")
+        )
+        assert [type(i) for i in found] == [RecordedCall, RecordedResult]
+
+    def test_ids_that_come_again(self) -> None:
+        """Before the result the first call counts (G-62); after it, it is another call."""
+        found = items(
+            asks("c1", "a", '{"n": 1}'),
+            asks("c1", "a", '{"n": 2}'),
+            answers("c1"),
+            asks("c1", "b"),
+            answers("c1"),
+        )
+        assert [(i.seq, i.tool, i.input) for i in found if isinstance(i, RecordedCall)] == [
+            (1, "a", {"n": 1}),
+            (4, "b", {}),
+        ]
+
+    @pytest.mark.parametrize("arguments", ["{", "[1]", "null", 7, None, "[" * 100_000])
+    def test_what_a_model_wrote_in_place_of_an_input(self, arguments: object) -> None:
+        """G-32: anything but an object counts as none given."""
+        assert items(asks("c1", "a", arguments))[0].input == {}
+
+    @given(
+        st.lists(
+            st.tuples(
+                st.integers(0, 4),
+                st.sampled_from(["call", "parts", "result", "part-result"]),
+                st.sampled_from(["a", "b"]),
+                st.booleans(),
+            ),
+            max_size=14,
+        )
+    )
+    @settings(max_examples=200, deadline=None)
+    def test_what_ended_is_what_a_gate_replays(self, steps: list[Any]) -> None:
+        """G-32, G-62: with ids that are never used again, the results are those of a gate's replay."""
+        messages: list[dict[str, Any]] = []
+        called: set[int] = set()
+        for number, kind, tool, failed in steps:
+            call_id = f"c{number}"
+            output = {"type": "error-text" if failed else "text", "value": "x"}
+            if kind in ("call", "parts") and number not in called:
+                called.add(number)
+                inside = part("tool-call", call_id, tool, input={"n": number})
+                by_kind = {
+                    "call": asks(call_id, tool, json.dumps({"n": number})),
+                    "parts": {"role": "assistant", "content": [inside]},
+                }
+                messages.append(by_kind[kind])
+            elif kind == "result" and number in called:
+                messages.append(answers(call_id, name=tool))
+            elif kind == "part-result" and number in called:
+                result = part("tool-result", call_id, tool, output=output)
+                messages.append({"role": "tool", "content": [result]})
+        found = items(*messages)
+        calls = {i.call_id: i for i in found if isinstance(i, RecordedCall)}
+        ended = [i for i in found if isinstance(i, RecordedResult)]
+        assert [ReplayEntry(e.tool, calls[e.call_id].input, e.is_error) for e in ended] == replay_entries(
+            messages
+        )
+
+
+class TestFiles:
+    """Which conversations a file holds."""
+
+    CONVERSATION = (asks("c1", "a"), answers("c1"))
+
+    def names(self, tmp_path: Path, name: str, text: str) -> list[str]:
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        found = read(path)
+        for _, inside in found:
+            assert [type(i) for i in inside] == [RecordedCall, RecordedResult]
+        return [name.removeprefix(f"{tmp_path}/") for name, _ in found]
+
+    @pytest.mark.parametrize("indent", [None, 2])
+    def test_json(self, tmp_path: Path, indent: int | None) -> None:
+        """An array of messages is one; an object with `messages` is one; arrays of either are several."""
+        one = list(self.CONVERSATION)
+        for value, expected in (
+            (one, ["a.json"]),
+            ({"model": "m", "messages": one}, ["a.json"]),
+            ([one, one], ["a.json: conversation 1", "a.json: conversation 2"]),
+            ([{"messages": one}, one], ["a.json: conversation 1", "a.json: conversation 2"]),
+        ):
+            assert self.names(tmp_path, "a.json", json.dumps(value, indent=indent)) == expected
+
+    @pytest.mark.parametrize("suffix", ["jsonl", "json", "log"])
+    def test_json_lines(self, tmp_path: Path, suffix: str) -> None:
+        """Lines of messages are one; a line with `messages`, or an array, is one of its own."""
+        lines = "\n\n".join(json.dumps(message) for message in self.CONVERSATION)
+        assert self.names(tmp_path, f"a.{suffix}", lines) == [f"a.{suffix}"]
+        each = "\n".join(
+            json.dumps(v) for v in (list(self.CONVERSATION), {"messages": self.CONVERSATION})
+        )
+        assert self.names(tmp_path, f"a.{suffix}", each) == [f"a.{suffix}:1", f"a.{suffix}:2"]
+
+    def test_numbers(self, tmp_path: Path) -> None:
+        """A call's number is its message's, or its line's where each is one message."""
+        path = tmp_path / "a.jsonl"
+        path.write_text("\n" + "\n".join(json.dumps(m) for m in self.CONVERSATION))
+        assert read(path)[0][1][0].seq == 2
+        path.write_text(json.dumps([{"role": "user", "content": "go"}, *self.CONVERSATION]))
+        [recording] = conversations(path)
+        assert isinstance(recording, Recording)
+        assert (recording.unit, next(iter(recording.items)).seq) == ("message", 2)
+
+    def test_nothing(self, tmp_path: Path) -> None:
+        """An empty array holds one conversation without calls; a byte order mark is no fault."""
+        path = tmp_path / "a.json"
+        path.write_text("\ufeff[]", encoding="utf-8")
+        assert [inside for _, inside in read(path)] == [[]]
+
+    @pytest.mark.parametrize(
+        ("name", "text", "message"),
+        [
+            ("a.json", "", "a.json: is not JSON at line 1, column 1"),
+            ("a.json", '[\n{"role": "user"},\n{]', "a.json: is not JSON at line 3, column 2"),
+            ("a.jsonl", '{"role": "user"}\n{"role"', "a.jsonl:2: is not JSON at column 8"),
+            ("a.json", "7", "a.json: holds 7; expected a message"),
+            ("a.json", '{"a": 1}', "holds an object without 'role' and 'messages'; expected"),
+            ("a.json", '[{"role": "user"}, 1]', "a.json: conversation 1: holds an object"),
+            ("a.json", '{"messages": [1]}', "a.json: message 1: is no message; expected an object"),
+            ("a.jsonl", '{"role":"user"}\n[]', "a.jsonl:2: a conversation after single messages; put"),
+            ("a.jsonl", "[]\n{}", "a.jsonl:2: holds an object without"),
+            ("a.json", '[{"role": "user", "parts": []}]', "a user interface's message"),
+            ("a.json", '[{"role": "assistant", "function_call": {}}]', "a call without an id"),
+            ("a.json", '[{"role": "assistant", "tool_calls": {}}]', "'tool_calls' are no list"),
+            ("a.json", '[{"role": "assistant", "tool_calls": [{"id": "c"}]}]', "without a 'function'"),
+            (
+                "a.json",
+                '[{"role": "assistant", "tool_calls": [{"function": {"name": "a"}}]}]',
+                "without a 'id'",
+            ),
+            (
+                "a.json",
+                '[{"role": "assistant", "content": [{"type": "tool-call"}]}]',
+                "without a 'toolName'",
+            ),
+            (
+                "a.json",
+                '[{"role": "user", "content": [{"type": "tool_use"}]}]',
+                "a part of type 'tool_use'",
+            ),
+            ("a.json", '[{"role": "tool", "content": "x"}]', "does not say which call it answers"),
+            ("a.json", "[" * 100_000, "nested too deeply"),
+        ],
+    )
+    def test_faults(self, tmp_path: Path, name: str, text: str, message: str) -> None:
+        """What cannot be read is named with its file and place, what was expected and a remedy."""
+        path = tmp_path / name
+        path.write_text(text)
+        with pytest.raises(LogError) as error:
+            read(path)
+        assert message in str(error.value)
+        assert "; " in str(error.value)
+
+    def test_files_that_cannot_be_read(self, tmp_path: Path) -> None:
+        """No such file, a directory, other bytes than text: each says so."""
+        (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
+        for name, message in (
+            ("none", "cannot be read: No such file"),
+            ("", "directory"),
+            ("bytes", "UTF-8"),
+        ):
+            with pytest.raises(LogError, match=message):
+                read(tmp_path / name)
+
+    def test_hostile_text_is_visible(self, tmp_path: Path) -> None:
+        """What stands in a log cannot drive the terminal."""
+        path = tmp_path / "a.json"
+        path.write_text('[{"role": "user", "content": [{"type": "tool_use"}]}]')
+        (tmp_path / "a\x1b[2J.json").write_text("7")
+        with pytest.raises(LogError) as error:
+            read(tmp_path / "a\x1b[2J.json")
+        assert "\x1b" not in str(error.value)

@@ -1,0 +1,96 @@
+"""Tools that want to be approved, under the hub: the hint becomes a net beside those of the rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.agents import Agent, C, ScriptedModel, T, task_tool, tool
+from interlock.engine.history.events import ApprovalRequested
+from interlock.engine.history.state import SessionState
+from interlock.engine.hub import Hub
+from interlock.rules import compile_rules
+from tests.engine.shop import until
+
+RAN: list[str] = []
+
+
+@tool(needs_approval=True)
+async def publish(what: str) -> str:
+    """Publish."""
+    RAN.append(what)
+    return "published"
+
+
+@tool(needs_approval=lambda args: args["amount"] > 10)
+async def pay(amount: int) -> str:
+    """Pay."""
+    RAN.append(f"paid {amount}")
+    return "paid"
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    RAN.clear()
+
+
+async def asked(path: Path, agent: Agent, rules: str = "") -> tuple[Hub, SessionState]:
+    """A hub whose session `s` of `agent` has been set to work, and its state when it first asks."""
+    hub = Hub.open(path / "journal.db")
+    subscription = hub.subscribe()
+    await hub.open_session(agent, registry=compile_rules(rules).registry, session_id="s")
+    await hub.send("s", "go")
+    await until(subscription, ApprovalRequested)
+    return hub, await hub.session("s")
+
+
+class TestHints:
+    async def test_asks_without_any_rule(self, tmp_path: Path) -> None:
+        """A tool whose author wants it approved is not run before somebody has."""
+        agent = Agent(ScriptedModel([C(publish={"what": "news"}), T("done")]), tools=[publish])
+        hub, state = await asked(tmp_path, agent)
+        assert state.active == ["approve-before-publish"]
+        assert RAN == []
+        [request] = state.approvals.values()
+        assert (await hub.decide(request.id, approved=True, by="operator")).ok
+        await hub.wait("s")
+        assert RAN == ["news"]
+        await hub.close()
+
+    async def test_depends_on_the_input(self, tmp_path: Path) -> None:
+        """A hint that is a function asks for the calls it holds for, and only for these."""
+        model = ScriptedModel([C(pay={"amount": 3}), C(pay={"amount": 30}), T("done")])
+        hub, state = await asked(tmp_path, Agent(model, tools=[pay]))
+        assert RAN == ["paid 3"]
+        [request] = state.approvals.values()
+        await hub.decide(request.id, approved=True, by="operator", input={"amount": 20})
+        await hub.wait("s")
+        assert RAN == ["paid 3", "paid 20"]
+        await hub.close()
+
+    async def test_a_rule_suffices(self, tmp_path: Path) -> None:
+        """Where a rule asks for the tool already, one question is asked, and it is the rule's."""
+        agent = Agent(ScriptedModel([C(publish={"what": "news"}), T("done")]), tools=[publish])
+        hub, state = await asked(tmp_path, agent, "require human-approval before publish")
+        assert state.active == ["approve-before-publish"]
+        [request] = state.approvals.values()
+        assert request.rule is not None
+        await hub.decide(request.id, approved=False, by="operator")
+        await hub.wait("s")
+        assert RAN == []
+        await hub.close()
+
+    async def test_of_a_subagent(self, tmp_path: Path) -> None:
+        """A subagent's tool asks as the agent's own would."""
+        helper = Agent(
+            ScriptedModel([C(publish={"what": "x"}), T("done")]), tools=[publish], name="helper"
+        )
+        model = ScriptedModel([C(task_helper={"prompt": "p"}), T("done")])
+        hub, state = await asked(tmp_path, Agent(model, tools=[task_tool(helper)]))
+        [request] = state.approvals.values()
+        assert (request.tool, RAN) == ("publish", [])
+        await hub.decide(request.id, approved=True, by="operator")
+        await hub.wait("s")
+        assert RAN == ["x"]
+        await hub.close()
