@@ -6,8 +6,10 @@ import asyncio
 from pathlib import Path
 from typing import Protocol
 
+from ..engine.history.decision_source import DecisionSource
 from ..engine.history.events import JournalEvent
 from ..engine.history.queries import open_reader
+from ..engine.history.redaction import Redaction
 from ..engine.history.state import SessionSummary
 
 DEFAULT_LIMIT = 200
@@ -28,11 +30,16 @@ class HistorySource(Protocol):
         ...
 
 
-class RecordedFile:
+class RecordedFile(DecisionSource):
     """The journal in `database`, read and never written; another process may be writing it meanwhile."""
 
-    def __init__(self, database: Path) -> None:
+    def __init__(self, database: Path, redaction: Redaction | None = None) -> None:
         self._database = database
+        self.redaction = redaction or Redaction()
+
+    @property
+    def database(self) -> Path:
+        return self._database
 
     async def history(self, limit: int = DEFAULT_LIMIT) -> list[SessionSummary]:
         return await asyncio.to_thread(lambda: open_reader(self._database).sessions(limit=limit))
@@ -42,4 +49,4 @@ class RecordedFile:
 
     def _recorded(self, session_id: str) -> list[JournalEvent]:
         reader = open_reader(self._database)
-        return list(reader.events(reader.session(session_id).id))
+        return [self.redaction.event(e) for e in reader.events(reader.session(session_id).id)]

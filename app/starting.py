@@ -12,7 +12,6 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from ..engine.history.fold import fold
 from ..engine.hub import Hub, Nets
 from .agent_build import Prepared, prepare
 from .agent_options import from_command_line
@@ -107,9 +106,8 @@ async def go_on(
     `must_go_on` a session with nothing open is refused. Raises `AgentSpecError`, `SessionNotFound`,
     `ResumeError` and `JournalError`.
     """
-    recorded = await hub.recorded(session_id)
-    found = recorded[0].session
-    spec = _recorded_spec(found, await asyncio.to_thread(lambda: fold(recorded).source))
+    found, started_from = await hub.started_from(session_id)
+    spec = _recorded_spec(found, started_from)
     if max_cost is not None:
         spec = spec.model_copy(update={"limits": spec.limits.model_copy(update={"max_cost": max_cost})})
     prepared = await asyncio.to_thread(prepare, spec)

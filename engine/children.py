@@ -54,11 +54,12 @@ class HostedChild(HostedSession):
             registry={},
             active=None,
             mode=parent.manager.mode,
+            redaction=parent.redaction,
         )
         self.parent = parent
         self._call_id = call_id
         if left is not None:
-            self.state = left.state
+            self.go_on_from(left.state)
         self._gate = ChildGate(parent, self.id)
 
     def opened(self, agent: Agent, by: str | None, source: dict[str, JsonValue] | None) -> SessionOpened:

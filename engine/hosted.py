@@ -56,13 +56,16 @@ from .history.events import (
     SessionStatus,
     StepEnded,
 )
-from .history.fold import apply, new_state
+from .history.fold import new_state
 from .history.journal import Journal, JournalError
+from .history.redaction import Redaction
 from .history.state import SessionState
+from .history.unmasked import unmasked
 from .net import SkillNet, ToolCall
 from .records import decision_record, json_input, net_record, result_record, rule_record, uninspectable
 from .resuming import Standing
 from .sending import Sending, stopped
+from .told import Told
 
 Preview = Callable[[ToolCall], Awaitable[str | None]]
 """What a call's tool says it would change; a bounded wait, and never an error."""
@@ -82,9 +85,11 @@ class HostedSession:
         active: Sequence[str] | None,
         mode: Mode,
         explain_blocks: bool = False,
+        redaction: Redaction,
     ) -> None:
         self.id = session_id
-        self.state: SessionState = new_state(session_id)
+        self.redaction = redaction
+        self._told = Told(new_state(session_id), redaction)
         self.manager: GateManager = create_gate_manager(
             registry=registry,
             active=active,
@@ -104,6 +109,20 @@ class HostedSession:
         self._settled: dict[str, str] = {}
         self._ahead = False
 
+    @property
+    def state(self) -> SessionState:
+        """All that is known of the session, secrets included."""
+        return self._told.state
+
+    @property
+    def shown(self) -> SessionState:
+        """The same as operators see it."""
+        return self._told.shown
+
+    def go_on_from(self, state: SessionState) -> None:
+        """Begin where an earlier host of the session has ended."""
+        self._told = Told(state, self.redaction)
+
     async def record(self, *bodies: EventBody, then: Callable[[bool], None] | None = None) -> None:
         """Write events; returns once they are durable and the state has them.
 
@@ -116,8 +135,7 @@ class HostedSession:
         def on_durable(done: asyncio.Future[None]) -> None:
             written = not done.cancelled() and done.exception() is None
             for event in events if written else ():
-                apply(self.state, event)
-                self.publish(event, self.id)
+                self.publish(self._told.apply(event), self.id)
             if then is not None:
                 then(written)
 
@@ -271,6 +289,11 @@ class HostedSession:
         waiting.set_result(answer)
         return True
 
+    def unmasked(self, approval_id: str, edited: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        """An input that was edited as it was shown, with what was masked. Raises `StillMaskedError`."""
+        real, shown = self.state.approvals[approval_id], self.shown.approvals[approval_id]
+        return edited if real is shown else unmasked(edited, shown.input, real.input)
+
     async def toggle(self, net: str, active: bool, by: str) -> ToggleResult:
         """Switch a net on or off. A change the gate refuses is not an event."""
         if self._ahead:
@@ -365,8 +388,7 @@ class HostedSession:
             await self.sending.withdraw("the run failed", SessionStatus(status="failed", error=error))
         except JournalError as unwritten:
             # The journal cannot say it, so the screens must: the state is all that is left.
-            self.state.status = "failed"
-            self.state.error = f"{error} ({unwritten})"
+            self._told.fail(f"{error} ({unwritten})")
             self.publish(event, self.id)
 
     def opened(self, agent: Agent, by: str | None, source: dict[str, JsonValue] | None) -> SessionOpened:

@@ -18,14 +18,17 @@ from .explained import ExplanationView
 from .gate.types import ApprovalAnswer, Mode
 from .hints import hinted, with_hints
 from .history.decision_source import DecisionSource
-from .history.events import JournalEvent
+from .history.events import CallResult, JournalEvent, MessageAdded
 from .history.journal import Journal, JournalError
+from .history.redaction import Redaction
 from .history.state import ApprovalState, SessionState, SessionSummary
+from .history.unmasked import StillMaskedError
 from .live import DIED, LiveSessions, Spawn, Terms, UnknownSessionError, end_left_open
 from .net import SkillNet
 from .resuming import BranchError, Nets, ResumeError
 from .sending import stopped
 from .subscription import HubEvent, Streaming, Subscription
+from .told import Streams
 
 __all__ = [
     "DIED",
@@ -58,10 +61,14 @@ def _as_task(coroutine: Coroutine[None, None, None], name: str) -> object:
 class Hub(DecisionSource):
     """See the module. `spawn` starts a session's run; a console puts it in a worker of its own."""
 
-    def __init__(self, journal: Journal, *, spawn: Spawn = _as_task) -> None:
+    def __init__(
+        self, journal: Journal, *, spawn: Spawn = _as_task, redaction: Redaction | None = None
+    ) -> None:
         self.spawn = spawn
+        self.redaction = redaction or Redaction()
         self._journal = journal
-        self._live = LiveSessions(journal, self._publish, self._spawn)
+        self._live = LiveSessions(journal, self._publish, self._spawn, self.redaction)
+        self._streams = Streams(self.redaction)
         self._subscriptions: list[Subscription] = []
         self._deciders: dict[str, str] = {}
 
@@ -69,12 +76,14 @@ class Hub(DecisionSource):
         return self.spawn(run, session_id)
 
     @classmethod
-    def open(cls, database: Path, *, spawn: Spawn = _as_task) -> Hub:
+    def open(cls, database: Path, *, spawn: Spawn = _as_task, redaction: Redaction | None = None) -> Hub:
         """A hub on the journal at `database`. Raises `JournalError` when it cannot be written.
 
         This process is the only one that writes there, so sessions that are still open belonged to one
         that died: their questions are withdrawn and they are ended as failed, and calls of theirs without
         a result become unknown. They can be resumed.
+
+        What it shows is masked by `redaction`; agents and the journal have everything.
         """
         journal = Journal.open(database)
         try:
@@ -82,7 +91,7 @@ class Hub(DecisionSource):
         except BaseException:
             journal.close()
             raise
-        return cls(journal, spawn=spawn)
+        return cls(journal, spawn=spawn, redaction=redaction)
 
     @property
     def database(self) -> Path:
@@ -243,17 +252,17 @@ class Hub(DecisionSource):
 
     async def sessions(self) -> list[SessionState]:
         """The live sessions, in the order they were opened."""
-        return [hosted.state for hosted in self._live]
+        return [hosted.shown for hosted in self._live]
 
     async def session(self, session_id: str) -> SessionState:
         """The state of a live session."""
-        return self._live.get(session_id)[0].state
+        return self._live.get(session_id)[0].shown
 
     # Approvals and switches
 
     async def approvals(self) -> list[ApprovalState]:
         """Everything that waits for a person, longest first."""
-        waiting = [a for hosted in self._live for a in hosted.state.approvals.values()]
+        waiting = [a for hosted in self._live for a in hosted.shown.approvals.values()]
         return sorted(waiting, key=lambda a: (a.since, a.id))
 
     async def decide(
@@ -270,13 +279,16 @@ class Hub(DecisionSource):
             request = hosted.state.approvals.get(approval_id)
             if request is None:
                 continue
-            answer = ApprovalAnswer(approved=approved, reason=reason or None, input=input, by=by)
             try:
+                given = None if input is None else hosted.unmasked(approval_id, input)
+                answer = ApprovalAnswer(approved=approved, reason=reason or None, input=given, by=by)
                 if await hosted.answer(approval_id, answer, by):
                     self._deciders[approval_id] = by
                     return Outcome(ok=True, message=_decided(request, approved, by))
             except JournalError as error:
                 return Outcome(ok=False, message=f"Not decided, the journal refused it: {error}")
+            except StillMaskedError as error:
+                return Outcome(ok=False, message=f"Not decided: {error}")
             break
         decider = self._deciders.get(approval_id)
         if decider is not None:
@@ -319,7 +331,12 @@ class Hub(DecisionSource):
 
     def _recorded(self, session_id: str) -> list[JournalEvent]:
         reader = self._journal.reader()
-        return list(reader.events(reader.session(session_id).id))
+        return [self.redaction.event(e) for e in reader.events(reader.session(session_id).id)]
+
+    async def started_from(self, session_id: str) -> tuple[str, dict[str, JsonValue] | None]:
+        """A recorded session's whole id, and what it was started from. Raises `SessionNotFound`."""
+        found = await asyncio.to_thread(self._journal.reader().session, session_id)
+        return found.id, found.source
 
     # Events
 
@@ -334,14 +351,17 @@ class Hub(DecisionSource):
     ) -> None:
         match event:
             case TextDelta():
-                shown: HubEvent = Streaming(session=session_id, kind="text", text=event.delta)
+                text = self._streams.take(session_id, None, event.delta)
+                shown: HubEvent = Streaming(session=session_id, kind="text", text=text)
             case ToolProgress():
-                shown = Streaming(
-                    session=session_id, kind="output", text=event.text, call_id=event.call_id
-                )
+                text = self._streams.take(session_id, event.call_id, event.text)
+                shown = Streaming(session=session_id, kind="output", text=text, call_id=event.call_id)
             case ErrorEvent():
-                shown = Streaming(session=session_id, kind="failure", text=str(event.error))
-            case JournalEvent():
+                text = self.redaction.text(str(event.error))
+                shown = Streaming(session=session_id, kind="failure", text=text)
+            case JournalEvent(body=body):
+                if isinstance(body, MessageAdded | CallResult):
+                    self._streams.ended(session_id, body.call_id)
                 shown = event
         for subscription in self._subscriptions:
             subscription.put(shown)

@@ -29,6 +29,7 @@ from .history.errors import FoldError
 from .history.events import EventBody, JournalEvent, SessionResumed, SessionStatus
 from .history.fold import fold
 from .history.journal import Journal, JournalError
+from .history.redaction import Redaction
 from .history.state import SessionState
 from .hosted import HostedSession, Preview, Publish
 from .left import Left, look
@@ -80,7 +81,8 @@ class Terms:
 class LiveSessions:
     """Live sessions by id, in the order they were opened. One at a time changes whether an id is live."""
 
-    def __init__(self, journal: Journal, publish: Publish, spawn: Spawn) -> None:
+    def __init__(self, journal: Journal, publish: Publish, spawn: Spawn, redaction: Redaction) -> None:
+        self._redaction = redaction
         self._journal = journal
         self._publish = publish
         self._spawn = spawn
@@ -119,7 +121,7 @@ class LiveSessions:
             _check_own_nets(state)
             fit = _fit(state, terms)
             hosted = self._prepare(session_id, terms, fit, recorded=state)
-            hosted.state = state
+            hosted.go_on_from(state)
             reader = self._journal.reader()
             left = await asyncio.to_thread(look, reader, events, state, agent, fit.markings)
             if must_go_on and not left.works:
@@ -225,6 +227,7 @@ class LiveSessions:
             active=terms.active if fit is None else fit.active,
             mode=mode,
             explain_blocks=terms.explain_blocks,
+            redaction=self._redaction,
         )
         if fit is not None:
             hosted.manager.restore(markings=fit.markings)

@@ -27,7 +27,9 @@ class Recorded(Protocol):
     """What a hosted session has to offer here; see `HostedSession`."""
 
     session: Session | None
-    state: SessionState
+
+    @property
+    def state(self) -> SessionState: ...
 
     async def record(self, *bodies: EventBody, then: Callable[[bool], None] | None = None) -> None: ...
 

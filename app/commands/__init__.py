@@ -69,14 +69,19 @@ def dispatch(args: argparse.Namespace) -> int:
             if not args.plain and not in_terminal():
                 return needs_terminal("replay", "use --plain to print it instead")
             return replay(
-                database(args), args.session, plain=bool(args.plain), out=sys.stdout, err=sys.stderr
+                database(args),
+                args.session,
+                plain=bool(args.plain),
+                out=sys.stdout,
+                err=sys.stderr,
+                redaction=redaction(args),
             )
         case "console":
             if not in_terminal():
                 return needs_terminal("console", "start it in a terminal")
             from .console import console
 
-            return console(database(args), operator(args))
+            return console(database(args), operator(args), redaction(args))
         case "demo":
             from .demo import demo
 
@@ -100,6 +105,13 @@ def database(args: argparse.Namespace):
     from platformdirs import user_data_path
 
     return user_data_path("interlock") / "interlock.db"
+
+
+def redaction(args: argparse.Namespace):
+    """What is never shown: the fields that are masked by default, and those of `--redact`."""
+    from ...engine.history.redaction import Redaction
+
+    return Redaction(name.strip() for name in (args.redact or "").split(","))
 
 
 def operator(args: argparse.Namespace) -> str:

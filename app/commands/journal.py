@@ -19,13 +19,13 @@ from ...engine.history.importing import ExportError, import_session, read_export
 from ...engine.history.prune import StubCheck, prune, stubs
 from ...engine.history.queries import open_reader
 from ...engine.history.rebuild import rebuild
-from ...engine.history.redaction import Redaction
 from ...engine.history.signing import fingerprint, public_key
 from ...engine.history.times import from_ms, to_ms
 from ...engine.history.verify import ChainCheck, check_file, verify_journal, verify_session
 from ...engine.text import visible
 from ..ages import age
 from . import BAD_INPUT, operator
+from . import redaction as masks
 
 BROKEN = 1
 KEY_NAME = "journal-key.pem"
@@ -174,7 +174,7 @@ def _as_json(found: _Findings, known: bytes | None) -> dict[str, object]:
 def _export(args: argparse.Namespace, database: Path, out: TextIO, err: TextIO) -> int:
     reader = open_reader(database)
     session = reader.session(args.session)
-    redaction = Redaction(_redact(args))
+    redaction = masks(args)
     mask: Mask | None = None if args.unmasked else redaction.body
     match args.format or "jsonl":
         case "jsonl":
@@ -301,10 +301,6 @@ def _key(args: argparse.Namespace) -> Path:
 
     config = os.environ.get("INTERLOCK_CONFIG_DIR")
     return (Path(config) if config else user_config_path("interlock")) / KEY_NAME
-
-
-def _redact(args: argparse.Namespace) -> list[str]:
-    return [name.strip() for name in (args.redact or "").split(",") if name.strip()]
 
 
 def _count(number: int, what: str) -> str:

@@ -12,6 +12,7 @@ from ...engine.history.errors import FoldError, JournalError, SessionNotFound
 from ...engine.history.events import JournalEvent
 from ...engine.history.fold import apply, new_state, snapshot
 from ...engine.history.queries import open_reader
+from ...engine.history.redaction import Redaction
 from ...engine.history.state import SessionState
 from ...engine.net import format_marking
 from ...engine.text import visible
@@ -20,7 +21,14 @@ from . import BAD_INPUT
 
 
 def replay(
-    database: Path, session: str, *, plain: bool, out: TextIO, err: TextIO, zone: tzinfo | None = None
+    database: Path,
+    session: str,
+    *,
+    plain: bool,
+    out: TextIO,
+    err: TextIO,
+    zone: tzinfo | None = None,
+    redaction: Redaction | None = None,
 ) -> int:
     """Replay the session whose id is `session` or begins with it. Returns the exit code.
 
@@ -30,23 +38,29 @@ def replay(
     try:
         reader = open_reader(database)
         found = reader.session(session).id
-        recorded = list(reader.events(found))
+        redaction = redaction or Redaction()
+        recorded = [redaction.event(event) for event in reader.events(found)]
         if plain:
             print_replay(recorded, out, zone)
         else:
-            show_replay(database, recorded, zone)
+            show_replay(database, recorded, zone, redaction)
     except (JournalError, SessionNotFound, FoldError) as error:
         print(f"interlock replay: {error}", file=err)
         return BAD_INPUT
     return 0
 
 
-def show_replay(database: Path, recorded: Sequence[JournalEvent], zone: tzinfo | None = None) -> None:
+def show_replay(
+    database: Path,
+    recorded: Sequence[JournalEvent],
+    zone: tzinfo | None = None,
+    redaction: Redaction | None = None,
+) -> None:
     """Open the replay screen in this terminal and return when it is closed."""
     from ..history_console import HistoryConsole
     from ..history_source import RecordedFile
 
-    HistoryConsole(RecordedFile(database), recorded=recorded, zone=zone).run()
+    HistoryConsole(RecordedFile(database, redaction), recorded=recorded, zone=zone).run()
 
 
 def print_replay(recorded: Sequence[JournalEvent], out: TextIO, zone: tzinfo | None = None) -> None:

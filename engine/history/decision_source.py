@@ -10,10 +10,16 @@ from .decision_counts import Counts, GroupBy, ShadowSummary, count_decisions, sh
 from .decision_filter import DecisionFilter
 from .decisions import Decision, DecisionReader, Mark, Part, Scan
 from .events import JournalEvent
+from .redaction import Redaction
 
 
 class DecisionSource(ABC):
-    """The decisions recorded in a journal. All of them raise `JournalError` when it cannot be read."""
+    """The decisions recorded in a journal, as they may be shown.
+
+    All of them raise `JournalError` when it cannot be read.
+    """
+
+    redaction: Redaction = Redaction()
 
     @property
     @abstractmethod
@@ -34,11 +40,17 @@ class DecisionSource(ABC):
 
     async def read_decisions(self, wanted: DecisionFilter, part: Part) -> list[Decision]:
         """The decisions of one part, newest first."""
-        return await asyncio.to_thread(DecisionReader(self.database).read, wanted, part)
+        found = await asyncio.to_thread(DecisionReader(self.database).read, wanted, part)
+        return [self._shown(decision) for decision in found]
 
     async def decision_event(self, session_id: str, seq: int) -> JournalEvent:
         """The event of a decision, with its whole input and reason."""
-        return await asyncio.to_thread(DecisionReader(self.database).event, session_id, seq)
+        event = await asyncio.to_thread(DecisionReader(self.database).event, session_id, seq)
+        return self.redaction.event(event)
+
+    def _shown(self, decision: Decision) -> Decision:
+        text = self.redaction.text(decision.input)
+        return decision if text is decision.input else decision.model_copy(update={"input": text})
 
     async def count_decisions(
         self, wanted: DecisionFilter, *, by: GroupBy | None = None, steps: int = 24

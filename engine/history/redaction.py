@@ -171,14 +171,15 @@ class Redaction:
 
     def body(self, body: EventBody) -> EventBody:
         """An event's body as it may be shown; the same object where nothing is hidden."""
-        return self._model(body)
+        return self.model(body)
 
     def event(self, event: JournalEvent) -> JournalEvent:
         """An event as it may be shown; the same object where nothing is hidden."""
         body = self.body(event.body)
         return event if body is event.body else event.model_copy(update={"body": body})
 
-    def _model(self, model: Body) -> Body:
+    def model(self, model: Body) -> Body:
+        """Anything with fields named as an event's content, such as a call's state, likewise."""
         update: dict[str, object] = {}
         for name in CONTENT & type(model).model_fields.keys():
             value: object = getattr(model, name)
@@ -193,7 +194,7 @@ class Redaction:
                 return self.text(value)
             case tuple():
                 calls = cast(tuple[CallRecord, ...], value)
-                shown = tuple(self._model(call) for call in calls)
+                shown = tuple(self.model(call) for call in calls)
                 return calls if all(a is b for a, b in zip(shown, calls, strict=True)) else shown
             case dict():
                 return self.fields(cast(dict[str, JsonValue], value))

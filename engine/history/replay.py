@@ -77,11 +77,26 @@ class Replay:
             self._position = 0
             self._before = self._state = self._checkpoints[0]
         elif position != self._position:
-            before = self._state if position == self._position + 1 else self._at(position - 1)
+            before = self._state if position == self._position + 1 else self.at(position - 1)
             state = snapshot(before)
             apply(state, self.events[position - 1])
             self._position, self._before, self._state = position, before, state
         return self._state
+
+    def at(self, position: int) -> SessionState:
+        """The state after `position` events, while this stays where it is; do not change it.
+
+        It is folded from the nearest state kept before it.
+        """
+        start = max(n for n in self._checkpoints if n <= position)
+        if start == position:
+            return self._checkpoints[start]
+        state = snapshot(self._checkpoints[start])
+        for n in range(start + 1, position + 1):
+            apply(state, self.events[n - 1])
+            if n % self._gap == 0 and n not in self._checkpoints:
+                self._checkpoints[n] = snapshot(state)
+        return state
 
     def step(self, by: int = 1) -> SessionState:
         """Go `by` events on, or back when negative."""
@@ -100,15 +115,3 @@ class Replay:
             return False
         self.goto(position)
         return True
-
-    def _at(self, position: int) -> SessionState:
-        """The state after `position` events, folded from the nearest state kept before it."""
-        start = max(n for n in self._checkpoints if n <= position)
-        if start == position:
-            return self._checkpoints[start]
-        state = snapshot(self._checkpoints[start])
-        for n in range(start + 1, position + 1):
-            apply(state, self.events[n - 1])
-            if n % self._gap == 0 and n not in self._checkpoints:
-                self._checkpoints[n] = snapshot(state)
-        return state

@@ -331,11 +331,11 @@ class TestSubscription:
     async def test_joins_text_nobody_has_read(self, hub: Hub, shop: Shop) -> None:
         """A slow reader gets one piece of text where many words arrived."""
         events = hub.subscribe()
-        session = await start(hub, shop, T("one ", "two ", "three"))
+        session = await start(hub, shop, T("one ", "two ", "three "))
         await hub.wait(session)
         events.close()
         texts = [e.text async for e in events if isinstance(e, Streaming)]
-        assert texts == ["one two three"]
+        assert texts == ["one two three "]
 
     async def test_ends_with_the_hub(self, tmp_path: Path) -> None:
         """Closing the hub ends every reader."""

@@ -1,0 +1,81 @@
+"""Editing what is partly masked: what was behind the masks comes back, or the edit is refused."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.engine.history.redaction import MASK, Redaction
+from interlock.engine.history.unmasked import StillMaskedError, unmasked
+
+REDACTION = Redaction()
+REAL = {
+    "env": "staging",
+    "password": "hunter2hunter2",
+    "headers": {"Authorization": "Bearer abcdefgh12345678", "Accept": "text/plain"},
+    "args": ["--token", "s3cr3ts3cr3t", "--verbose"],
+    "command": "TOKEN=first.token ./deploy --password second.word staging",
+}
+SHOWN = REDACTION.fields(REAL)
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["a", "b", "token", "password"]), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+OBJECTS = st.dictionaries(st.sampled_from(["x", "secret", "command"]), VALUES, max_size=3)
+
+
+class TestUnmasked:
+    @given(OBJECTS)
+    def test_nothing_edited(self, real: dict[str, object]) -> None:
+        """What nobody changed is what was there, wherever it was masked."""
+        shown = REDACTION.fields(real)  # pyright: ignore[reportArgumentType]
+        assert unmasked(shown, shown, real) == real  # pyright: ignore[reportArgumentType]
+
+    def test_something_else_edited(self) -> None:
+        """A change beside the masks keeps the secrets, in objects, lists and commands."""
+        assert MASK in str(SHOWN)
+        assert "hunter2" not in str(SHOWN)
+        edited = {
+            **SHOWN,
+            "env": "prod",
+            "headers": {**SHOWN["headers"], "Accept": "*/*"},  # pyright: ignore
+            "args": [*SHOWN["args"][:2], "--quiet"],  # pyright: ignore
+            "command": str(SHOWN["command"]).replace("staging", "prod"),
+        }
+        assert unmasked(edited, SHOWN, REAL) == {
+            **REAL,
+            "env": "prod",
+            "headers": {**REAL["headers"], "Accept": "*/*"},  # pyright: ignore
+            "args": ["--token", "s3cr3ts3cr3t", "--quiet"],
+            "command": "TOKEN=first.token ./deploy --password second.word prod",
+        }
+
+    def test_another_secret(self) -> None:
+        """A secret that is written out replaces the one behind the mask."""
+        assert unmasked({**SHOWN, "password": "new"}, SHOWN, REAL)["password"] == "new"
+
+    @pytest.mark.parametrize(
+        ("edited", "where"),
+        [
+            ({"env": MASK}, "env"),
+            ({"password": f"{MASK}!"}, None),
+            ({"other": MASK}, "other"),
+            ({"other": [{"deep": MASK}]}, "other"),
+            ({"args": ["--token", MASK]}, "args"),
+            ({"command": f"./deploy {MASK}"}, "command"),
+            ({"headers": {"X-New": MASK}}, "headers.X-New"),
+        ],
+    )
+    def test_a_mask_elsewhere(self, edited: dict[str, object], where: str | None) -> None:
+        """A mask of which nobody knows what it stands for is refused, and the place is named."""
+        if where is None:
+            assert unmasked({**SHOWN, **edited}, SHOWN, REAL)["password"] == "hunter2hunter2!"  # pyright: ignore
+            return
+        with pytest.raises(StillMaskedError, match=f"'{where}'.*{'Write out'}"):
+            unmasked({**SHOWN, **edited}, SHOWN, REAL)  # pyright: ignore
