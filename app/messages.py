@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from textual.message import Message
 
+from ..engine.history.state import SessionState, SessionSummary
 from ..engine.hub import HubEvent, Outcome
+from .rules_source import rules_of
 
 
 @dataclass
@@ -47,9 +49,10 @@ class RequestChosen(Message):
 
 @dataclass
 class ReplayChosen(Message):
-    """The operator wants to replay a session."""
+    """The operator wants to replay a session, from its event number `at` if that is given."""
 
     session_id: str
+    at: int | None = None
 
 
 @dataclass
@@ -58,3 +61,19 @@ class ContinueChosen(Message):
 
     session_id: str
     at: int | None = None
+
+
+@dataclass
+class BacktestChosen(Message):
+    """The operator wants recorded calls judged by other rules; `session_id` is the one that is shown.
+
+    `rules` are the files that session was started with, where it says so.
+    """
+
+    session_id: str | None = None
+    rules: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, session: SessionState | SessionSummary | None) -> BacktestChosen:
+        """With `session` as the one that is shown, if there is one."""
+        return cls() if session is None else cls(session.id, rules_of(session.source))

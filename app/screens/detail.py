@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from textual import on
 from textual.app import ComposeResult
@@ -31,6 +31,10 @@ Explain: TypeAlias = Callable[[], Awaitable[ExplanationView]]
 class Detail(Panel[None]):
     """Shows blocks to read and scroll; below them, once it is there, what `explain` has to say."""
 
+    HINT: ClassVar[str] = "esc close"
+    BELOW: ClassVar[str] = "as things stand now"
+    """What stands above the explanation."""
+
     @dataclass
     class Explained(Message):
         """The nets have been asked: an explanation, or why there is none."""
@@ -46,7 +50,7 @@ class Detail(Panel[None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="frame") as frame:
             frame.border_title = Content(shown(self._title))
-            frame.border_subtitle = "esc close"
+            frame.border_subtitle = self.HINT
             yield BlockList(cursor=False)
 
     def on_mount(self) -> None:
@@ -55,7 +59,7 @@ class Detail(Panel[None]):
         if self._explain is None:
             body.show(self._blocks)
             return
-        body.show([*self._blocks, *self._below([_fact("", "asking the nets…", "$foreground 60%")])])
+        body.show([*self._blocks, *self._below([fact("", "asking the nets…", "$foreground 60%")])])
         self.run_worker(self._ask(self._explain), exit_on_error=False)
 
     async def _ask(self, explain: Explain) -> None:
@@ -72,11 +76,11 @@ class Detail(Panel[None]):
             case ExplanationView() as view:
                 found = explanation_blocks(view)
             case problem:
-                found = [_fact("", f"cannot be explained: {problem}", "$text-error")]
+                found = [fact("", f"cannot be explained: {problem}", "$text-error")]
         self.query_one(BlockList).show([*self._blocks, *self._below(found)])
 
     def _below(self, blocks: Sequence[Block]) -> list[Block]:
-        return [_heading("as things stand now", first=not self._blocks), *blocks]
+        return [section(self.BELOW, first=not self._blocks), *blocks]
 
 
 def text_blocks(key: str, text: str, *, bar: str = "", style: str = "") -> list[Block]:
@@ -129,26 +133,29 @@ def call_detail(call: CallState, explain: Explain | None = None) -> Detail:
     if call.via:
         facts.append(("made by", call.via, ""))
     facts.append(("call", f"{call.call_id} · proposed {call.at:%H:%M:%S}", "$foreground 60%"))
-    blocks = [_heading("call", first=True)]
-    blocks += [_fact(label, value, style) for label, value, style in facts]
-    blocks.append(_heading("input"))
+    blocks = [section("call", first=True)]
+    blocks += [fact(label, value, style) for label, value, style in facts]
+    blocks.append(section("input"))
     blocks.append(Block("input", 0, lambda width: input_rows(call.input, width)))
-    blocks.append(_heading("output"))
+    blocks.append(section("output"))
     if call.output is None:
         blocks.append(
-            _fact("", "none yet" if call.status in ("waiting", "running") else "none", "$foreground 60%")
+            fact("", "none yet" if call.status in ("waiting", "running") else "none", "$foreground 60%")
         )
     else:
         blocks += text_blocks("output", call.output, bar="│ ")
     return Detail(f"Call: {name}", blocks, explain=explain)
 
 
-def _heading(word: str, *, first: bool = False) -> Block:
+def section(word: str, *, first: bool = False) -> Block:
+    """A heading, with a blank line above unless it is the `first`."""
     blank = [] if first else [Content("")]
     return Block(f"# {word}", 0, lambda _: [*blank, Content.styled(word.upper(), "bold $text-primary")])
 
 
-def _fact(label: str, value: str, style: str) -> Block:
+def fact(label: str, value: str, style: str) -> Block:
+    """A label and, beside it, what it says, folded."""
+
     def lines(width: int) -> list[Content]:
         rows = [row for line in shown_lines(value) for row in wrap(line, width - 14)]
         return [

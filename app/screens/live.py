@@ -253,8 +253,8 @@ class LiveScreen(Screen[None], inherit_bindings=False):
 
     @on(TitleBar.Chosen)
     async def choose_screen(self, event: TitleBar.Chosen) -> None:
-        if event.screen == "history":
-            await self.app.run_action("history")
+        if event.screen in ("decisions", "history"):
+            await self.app.run_action(event.screen)
 
     def action_pane(self, pane: str) -> None:
         """Bring a pane forward and focus it."""
@@ -389,6 +389,8 @@ def _tokens(state: SessionState) -> str:
     """What the model has read and written so far, once it has."""
     read, written = state.input_tokens, state.output_tokens
     paid = f" · {dollars(state.cost)}" if state.cost else ""
+    if state.max_cost is not None:
+        paid = f" · {dollars(state.cost)} of {dollars(state.max_cost)}"
     return f" · {amount(read)} in {amount(written)} out{paid}" if read or written else ""
 
 

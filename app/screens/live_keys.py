@@ -35,6 +35,9 @@ LIVE_KEYS: tuple[BindingType, ...] = (
     Binding("s", "app.start_session", "start", id="live.start", tooltip="Start another session"),
     Binding("n", "switch_nets", "nets", id="live.nets", tooltip="Switch nets of this session on or off"),
     Binding("m", "mode", "mode", id="live.mode", tooltip="Enforce or shadow: block, or only record"),
+    Binding(
+        "v", "app.decisions", "decisions", id="live.decisions", tooltip="All decisions of all sessions"
+    ),
     Binding("h", "app.history", "history", id="live.history", tooltip="The recorded sessions"),
     Binding("r", "replay", "replay", id="live.replay", tooltip="Step through this session's events"),
     Binding("ctrl+x", "stop", "stop", id="live.stop", tooltip="Stop what the agent is doing"),
@@ -45,6 +48,14 @@ LIVE_KEYS: tuple[BindingType, ...] = (
         show=False,
         id="live.compact",
         tooltip="Have the model sum up what was said; it then reads the summary instead",
+    ),
+    Binding(
+        "b",
+        "app.backtest",
+        "backtest rules…",
+        show=False,
+        id="live.backtest",
+        tooltip="Judge recorded calls under other rules",
     ),
     Binding("tab", "turn(1)", "next pane", show=False, id="live.next", tooltip="Go to the next pane"),
     Binding(

@@ -20,10 +20,11 @@ from textual.widget import Widget
 from ..text import shown
 
 MUTED = "$foreground 60%"
+SCREENS = ("live", "decisions", "history")
 
 
 class TitleBar(Widget):
-    """`Interlock ── live · history` and, at the right, what waits, who decides and where it is kept."""
+    """The screens and, at the right, what waits, who decides and where it is kept."""
 
     DEFAULT_CSS = """
     TitleBar { height: 1; padding: 0 1; background: $panel; color: $foreground; }
@@ -54,15 +55,14 @@ class TitleBar(Widget):
         who = Content.styled(f" · as {self._operator}" if self._operator else "", "$foreground")
         where = Content.styled(f" · {self._database}" if self._database else "", MUTED)
         name = Content.styled("Interlock", "bold $text-primary")
-        links = Content.assemble(
-            (" ── ", MUTED),
-            ("live", "bold" if self._here == "live" else MUTED),
-            (" · ", MUTED),
-            ("history", "bold" if self._here == "history" else MUTED),
+        links = Content.styled(" · ", MUTED).join(
+            Content.styled(each, "bold" if self._here == each else MUTED) for each in SCREENS
         )
+        named = Content.assemble(name, (" ── ", MUTED), links)
         for left, right in (
-            (name + links, badge + who + where),
-            (name + links, badge + who),
+            (named, badge + who + where),
+            (named, badge + who),
+            (links, badge + who),
             (name, badge + who),
             (name, badge),
             (Content(""), badge),
@@ -74,7 +74,7 @@ class TitleBar(Widget):
         return badge
 
     def _place_links(self, text: str) -> None:
-        self._links = [(text.find(n), text.find(n) + len(n), n) for n in ("live", "history") if n in text]
+        self._links = [(text.find(n), text.find(n) + len(n), n) for n in SCREENS if n in text]
 
     def _on_click(self, event: events.Click) -> None:
         for start, end, name in self._links:

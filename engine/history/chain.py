@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 from dataclasses import dataclass
+from functools import lru_cache
 
 import orjson
 from pydantic import JsonValue
@@ -56,6 +57,7 @@ def new_salt() -> bytes:
     return os.urandom(SALT_BYTES)
 
 
+@lru_cache(maxsize=1024)
 def time_text(at: int) -> str:
     """UTC milliseconds as they are hashed and exported: `2026-11-21T16:51:31.123Z`.
 
@@ -110,10 +112,15 @@ def _hash(place: Place, facts: bytes, content: bytes, prev: bytes | None) -> byt
     except OverflowError as error:
         raise ValueError(f"{place.at} is no time") from error
     before = "null" if prev is None else f'"{prev.hex()}"'
-    session = canonical(place.session)
+    session = _quoted(place.session)
     return hashlib.sha256(
         f'{{"at":"{at}","body":'.encode()
         + facts
         + f',"content":"{content.hex()}","prev":{before},"seq":{place.seq},"session":{session},'
         f'"v":{VERSION}}}'.encode()
     ).digest()
+
+
+@lru_cache(maxsize=1024)
+def _quoted(session: str) -> str:
+    return canonical(session)

@@ -194,11 +194,15 @@ def _verdict(body: CallDecided, *, denied: bool) -> str:
 
 
 def input_head(values: dict[str, JsonValue]) -> str:
-    """A call's input as one text, cut after `HEAD` characters: a lone string as it is, else JSON."""
-    if len(values) == 1:
-        (only,) = values.values()
-        if isinstance(only, str):
-            return only[:HEAD].replace("\0", "␀")
+    """A call's input as one text, cut after `HEAD` characters: a lone command as it is, else `name=JSON`.
+
+    The names stay, so that what is under a telling one can be masked.
+    """
+    match values:
+        case {"command": str(command)} if len(values) == 1:
+            return command[:HEAD].replace("\0", "␀")
+        case _:
+            pass
     pieces: list[str] = []
     size = 0
     for name, value in values.items():

@@ -219,6 +219,23 @@ class TestTools:
         assert plain.max_steps == 50
         assert own.runtime is plain.runtime is agent.runtime
 
+    async def test_limits_on_costs(self, here: Path) -> None:
+        """Limits: each has its own, and every model below a limit has a known price."""
+        priced = {"model": "openai/gpt-4o", "limits": {"max_cost": 0.5}}
+        agent, [own] = await prepared_with_children(self.spec(here, {"own": priced}))
+        assert (agent.max_cost, own.max_cost) == (None, 0.5)
+        start = "subagents.own: max_cost cannot be kept: litellm's list has no price for openai/"
+        [said] = self.refused(self.spec(here, {"own": {"limits": {"max_cost": 1}}, "other": {}}))
+        assert said.startswith(start)
+        limited = self.spec(
+            here,
+            {"own": {"model": "openai/other"}, "shares": {}},
+            model="openai/gpt-4o",
+            limits={"max_cost": 1},
+        )
+        [said] = self.refused(limited)
+        assert said.startswith(f"{start}other.")
+
     def test_all_problems_at_once(self, here: Path) -> None:
         """Tools there are not, tools twice and keys that are missing, each with its subagent."""
         said = self.refused(

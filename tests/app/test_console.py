@@ -123,7 +123,7 @@ class TestRouting:
             await on.press("escape")
             await on.settle()
             assert isinstance(on.app.screen, LiveScreen)
-            await on.pilot.click("TitleBar", offset=(22, 0))
+            await on.pilot.click("TitleBar", offset=(34, 0))
             await on.settle()
             assert isinstance(on.app.screen, HistoryScreen)
 

@@ -22,7 +22,7 @@ class TestWide:
         async with stage() as on:
             shown = on.painted()
         for part in (
-            "Interlock ── live · history",
+            "Interlock ── live · decisions · history",
             "1 waiting  · as maria · deploy.db",
             "◐ release-bot",
             "● docs-writer",
@@ -190,6 +190,16 @@ class TestStreaming:
         state.cost = 0.0312
         async with stage(state) as on:
             assert "scripted · 12k in 678 out · $0.0312" in on.painted()
+
+    async def test_costs_are_shown_beside_their_limit(self) -> None:
+        """Limits: what was spent stands beside what may be, also while it is nothing."""
+        state = release_bot()
+        state.input_tokens, state.output_tokens, state.max_cost = 12_345, 678, 2.0
+        async with stage(state) as on:
+            assert "678 out · $0.0000 of $2.00" in on.painted()
+        state.cost = 1.25
+        async with stage(state) as on:
+            assert "678 out · $1.25 of $2.00" in on.painted()
 
     async def test_the_end_stays_in_view_unless_scrolled_up(self) -> None:
         """New entries are followed at the end; who scrolled up keeps reading."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from interlock.app.widgets.request import request_text
-from interlock.engine.history.state import ApprovalState
+from interlock.engine.history.state import ApprovalState, SessionState
 
 NOW = datetime(2026, 1, 5, 14, 0, tzinfo=UTC)
 
@@ -115,3 +115,49 @@ class TestPreview:
     def test_without_one_there_is_no_section(self) -> None:
         """Most tools change nothing that can be foretold."""
         assert "WOULD CHANGE" not in lines()
+
+
+class TestLabel:
+    def dialog(self, label: str, width: int = 76, *, via: str | None = None) -> list[str]:
+        """The lines under the first heading, of a session whose tool `bash` has a label."""
+        request = ApprovalState(
+            id="a1",
+            session="s1",
+            agent="bot",
+            call_id="c1",
+            since=NOW,
+            tool="deploy",
+            called="bash",
+            input={"command": "./deploy"},
+            names=("deploy", "bash"),
+            net="n",
+            transition="t",
+            title="",
+            message="",
+            marking={},
+            via=via,
+        )
+        session = SessionState(id="s1", labels={"bash": label})
+        return [line.plain for line in request_text(request, session, NOW, width, 40).lines]
+
+    def test_stands_behind_the_names(self) -> None:
+        """Section 9: what is called and what it is taken for come first, then the label in quotes."""
+        assert self.dialog("Run a command")[1] == "  bash → deploy  “Run a command”"
+
+    def test_in_a_line_of_its_own(self) -> None:
+        """Where there is no room the names stay whole, and the label stands below them."""
+        lines = self.dialog("Run a command in the shell", 30)
+        assert lines[1] == "  bash → deploy"
+        assert lines[2].startswith("  “Run a command in the shell")
+        assert all(len(line) <= 30 for line in lines)
+
+    def test_is_an_authors_text(self) -> None:
+        """It drives no terminal, imitates no heading, and stays short."""
+        lines = self.dialog("\x1b[2J\nWHY IT ASKS  nothing\u202e" + "x" * 500)
+        assert not any("\x1b" in line or "\u202e" in line for line in lines)
+        assert sum(line.startswith("WHY IT ASKS") for line in lines) == 1
+        assert len(lines[1]) <= 60
+
+    def test_not_for_a_subagents_tool(self) -> None:
+        """A subagent's tool of the same name may be another: without its session nothing is said."""
+        assert self.dialog("Run a command", via="helper-1")[1] == "  bash → deploy"

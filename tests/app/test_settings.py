@@ -89,6 +89,8 @@ class TestEveryOption:
             (["run", "x"], "RUNTIME", "sandbox", "runtime", "sandbox"),
             (["run", "x"], "NETWORK", "true", "network", True),
             (["run", "x"], "MAX_STEPS", "7", "max_steps", 7),
+            (["run", "x"], "MAX_COST", "2.5", "max_cost", 2.5),
+            (["resume", "s"], "MAX_COST", "3", "max_cost", 3.0),
             (["run", "x"], "EXPLAIN_BLOCKS", "1", "explain_blocks", True),
             (["resume", "s"], "AT", "3", "at", 3),
             (["resume", "s"], "CHANGED_NETS", "1", "changed_nets", True),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from textual.content import Content
 
 from interlock.app.flow import Flow
-from interlock.app.widgets.transcript import entry_block
+from interlock.app.widgets.transcript import MUTED, entry_block
 from interlock.engine.history.events import RuleRecord
 from interlock.engine.history.state import CallState, TranscriptEntry
 from tests.app.scenes import NOW
@@ -37,14 +38,48 @@ ENTRIES = st.one_of(
 )
 
 
+LABELS = st.text(max_size=60)
+
+
 class TestHeight:
-    @given(ENTRIES, st.integers(4, 130), st.text(max_size=30), st.text(max_size=200))
+    @given(ENTRIES, st.integers(4, 130), st.text(max_size=30), st.text(max_size=200), LABELS)
     @settings(max_examples=400, deadline=None)
     def test_is_the_number_of_lines(
-        self, entry: TranscriptEntry, width: int, agent: str, printed: str
+        self, entry: TranscriptEntry, width: int, agent: str, printed: str, label: str
     ) -> None:
         """Whatever was said or printed, at any width: else the list would jump while it is read."""
         flow = Flow(outputs={"c1": printed}, heard={"c1": NOW})
-        block = entry_block("k", entry, agent, flow, NOW)
+        labels = {} if entry.call is None else {entry.call.tool: label}
+        block = entry_block("k", entry, agent, flow, NOW, labels)
         assert block.height is not None
         assert block.height(width) == len(block.lines(width))
+
+
+class TestLabel:
+    def head(self, label: str, width: int = 100, **more: object) -> Content:
+        call = CallState(call_id="c1", tool="sh", input={"command": "make"}, at=NOW, status="done")
+        entry = TranscriptEntry(at=NOW, kind="call", call=call.model_copy(update=more))
+        return entry_block("k", entry, "bot", Flow(), NOW, {"sh": label}).lines(width)[0]
+
+    def test_stands_beside_the_tools_name(self) -> None:
+        """Section 9: a tool's label is shown muted, in quotes, behind the name the gate knows."""
+        head = self.head("Run a command")
+        assert head.plain.startswith("✓ sh  “Run a command”  make")
+        [span] = [s for s in head.spans if "“Run a command”" in head.plain[s.start : s.end]]
+        assert span.style == MUTED
+
+    def test_beside_what_the_call_is_taken_for(self) -> None:
+        """Section 9: where a call has another name, too, both stand before the label."""
+        head = self.head("Run a command", names=("deploy", "sh"))
+        assert head.plain.startswith("✓ deploy  sh  “Run a command”  make")
+
+    def test_not_for_another_sessions_tool(self) -> None:
+        """A subagent's call may be of another tool of the same name."""
+        assert "Run" not in self.head("Run a command", via="helper-1").plain
+
+    def test_is_an_authors_text(self) -> None:
+        """Section 9: it drives no terminal, and a long one leaves room for the call."""
+        head = self.head("\x1b[2J\u202eevil " * 20)
+        assert "\x1b" not in head.plain
+        assert "\u202e" not in head.plain
+        assert "…”  make" in head.plain

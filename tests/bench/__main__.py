@@ -15,6 +15,7 @@ MEASUREMENTS = (
     "journal",
     "redaction",
     "backtest",
+    "decisions",
 )
 
 

@@ -101,9 +101,11 @@ def _terminal(path: Path) -> Iterator[tuple[str, float, str]]:
         terminal.wait_for("S Shadow", seconds=30)
         time.sleep(3.0)
         terminal.send("\x1b[6~")
-        terminal.wait_for(" · row ")
-        time.sleep(0.5)
-        page = _number(terminal) - 1
+        page = 0
+        while page < 1:
+            terminal.wait_for(" · row ")
+            time.sleep(0.5)
+            page = _number(terminal) - 1
         for name, key, turns, start, step in (
             ("row", "j", KEYS, page + 1, 1),
             ("page", "\x1b[6~", PAGES, page + KEYS + 1, page),

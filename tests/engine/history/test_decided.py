@@ -30,6 +30,7 @@ from interlock.engine.history.events import (
 )
 from interlock.engine.history.journal import Journal, JournalError
 from interlock.engine.history.queries import open_reader
+from interlock.engine.history.redaction import Redaction
 from interlock.engine.history.schema import CURRENT
 from interlock.engine.history.writer import Writer
 from tests.engine.history.recording import (
@@ -248,9 +249,16 @@ class TestHeads:
 
     def test_long_and_strange_inputs_are_cut(self) -> None:
         """A megabyte leaves a head; a NUL, at which SQL would stop, is shown."""
-        assert input_head({"text": "x" * 1_000_000}) == "x" * HEAD
+        assert input_head({"command": "x" * 1_000_000}) == "x" * HEAD
         assert len(input_head({f"{n}": "y" * 100 for n in range(1000)})) == HEAD
         assert input_head({"command": "a\0b"}) == "a␀b"
+
+    @given(st.text("abcdefghijklmnopqrstuvwxyz0123456789", min_size=9), st.integers(0, 250))
+    def test_secrets_can_be_masked(self, secret: str, before: int) -> None:
+        """However long what stands before it is, a value under a telling name is masked in the head."""
+        value = f"zq{secret}"
+        for values in ({"password": value}, {"text": "-" * before, "password": value, "n": 1}):
+            assert "zq" not in Redaction().text(input_head(values))
 
 
 class TestUpgrade:

@@ -1,0 +1,272 @@
+"""Decisions as lines for a person: columns for a width, verdicts with symbols, counts over time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+
+from textual.content import Content
+
+from ..engine.history.decision_counts import (
+    Counts,
+    Group,
+    RuleShare,
+    ShadowSession,
+    ShadowSummary,
+    total,
+)
+from ..engine.history.decision_filter import Result, Verdict
+from ..engine.history.decisions import Decision
+from .moments import clock, day, short_day_and_time
+from .symbols import CALL, SHADOW, Look
+from .text import clip, count, pad, shown, width_of
+
+MUTED = "$foreground 60%"
+GAP = 2
+LEVELS = "▁▂▃▄▅▆▇█"
+
+VERDICT: Mapping[Verdict, Look] = {
+    "allow": Look("▸", "allow", MUTED),
+    "approved": Look("◐", "approved", "$text-success"),
+    "block": Look("■", "block", "$text-error"),
+    "denied": Look("■", "denied", "$text-error"),
+    "would-block": Look(SHADOW.symbol, "would block", "$text-secondary"),
+    "would-ask": Look(SHADOW.symbol, "would ask", "$text-secondary"),
+}
+RESULT: Mapping[Result, Look] = {result: CALL[result] for result in ("done", "failed", "unknown")}
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Cells for each column of the list, 0 for one that there is no room for; the input has the rest."""
+
+    time: int = 11
+    session: int = 0
+    agent: int = 0
+    tool: int = 9
+    verdict: int = 15
+    rule: int = 0
+
+    def input(self, width: int) -> int:
+        """The cells of the input's column, of `width` in all."""
+        taken = [
+            w for w in (self.time, self.session, self.agent, self.tool, self.verdict, self.rule) if w
+        ]
+        return max(4, width - sum(taken) - GAP * len(taken))
+
+
+def columns(width: int) -> Columns:
+    """The columns that fit into `width` cells; what is left out is shown of the chosen decision."""
+    if width >= 150:
+        return Columns(session=22, agent=16, tool=14, verdict=22, rule=30)
+    if width >= 105:
+        return Columns(session=16, agent=12, verdict=19, rule=18)
+    if width >= 65:
+        return Columns(session=13)
+    return Columns(time=11 if width >= 50 else 0)
+
+
+def heading(width: int) -> str:
+    """The line above the list."""
+    return _row(
+        width,
+        ("time", "session", "agent", "tool", "input", "verdict", "rule"),
+    ).plain
+
+
+def _row(width: int, cells: Sequence[str], styles: Sequence[str] = ("",) * 7) -> Content:
+    sizes = columns(width)
+    widths = (
+        sizes.time,
+        sizes.session,
+        sizes.agent,
+        sizes.tool,
+        sizes.input(width),
+        sizes.verdict,
+        sizes.rule,
+    )
+    parts: list[tuple[str, str]] = []
+    for text, style, room in zip(cells, styles, widths, strict=True):
+        if room:
+            parts += [(pad(text, room), style), (" " * GAP, "")]
+    return Content.assemble(*parts[:-1])
+
+
+def verdict_words(decision: Decision) -> str:
+    """`◐ approved by maria`."""
+    look = VERDICT[decision.verdict]
+    by = f" by {shown(decision.by)}" if decision.by else ""
+    if decision.verdict == "allow" and decision.mode == "shadow":
+        return f"{SHADOW.symbol} {look.word}"
+    return f"{look.symbol} {look.word}{by}"
+
+
+def moment(at: datetime, now: datetime, zone: tzinfo | None) -> str:
+    """The time of today, else date and time."""
+    if day(at, zone) == day(now, zone):
+        return clock(at, zone)
+    return short_day_and_time(at, zone)
+
+
+def line(decision: Decision, width: int, *, now: datetime, zone: tzinfo | None) -> Content:
+    """One decision in the list, exactly `width` cells wide where the columns fit."""
+    look = VERDICT[decision.verdict]
+    ended = RESULT[decision.result].symbol if decision.result in ("failed", "unknown") else ""
+    verdict = f"{verdict_words(decision)} {ended}".rstrip()
+    who = f"{shown(decision.via)} of {shown(decision.agent)}" if decision.via else shown(decision.agent)
+    cells = (
+        moment(decision.at, now, zone),
+        shown(decision.session),
+        who,
+        shown(decision.tool),
+        shown(decision.input),
+        verdict,
+        shown(decision.net or ""),
+    )
+    strong = "bold " if decision.verdict not in ("allow", "approved") else ""
+    styles = (MUTED, "", MUTED, f"{strong}$foreground", MUTED, strong + look.style, MUTED)
+    return _row(width, cells, styles)
+
+
+def facts(decision: Decision, zone: tzinfo | None) -> list[Content]:
+    """What a narrow list leaves out of a decision: three lines, to be cut at the screen's edge."""
+    look = VERDICT[decision.verdict]
+    called = f" ({shown(decision.called)})" if decision.called != decision.tool else ""
+    by = f"made by {shown(decision.via)} · " if decision.via else ""
+    when = f"{day(decision.at, zone)} {clock(decision.at, zone)}"
+    ended = RESULT[decision.result] if decision.result else None
+    first = [
+        (verdict_words(decision), f"bold {look.style}"),
+        (f"  {shown(decision.tool)}{called}", "bold"),
+        (f"  {shown(decision.session)} · {by}{shown(decision.agent)} · {decision.mode} · {when}", MUTED),
+    ]
+    if ended is not None:
+        first.append((f"  {ended.symbol} {ended.word}", ended.style))
+    net = shown(decision.net or "no rule concerns it")
+    rule = [(f"{shown(decision.rule or '')}  ", ""), (f"{shown(decision.place or '')}  ", MUTED)]
+    return [
+        Content.assemble(*first),
+        Content.assemble((shown(decision.input), "")),
+        Content.assemble(*(rule if decision.rule else []), (net, MUTED)),
+    ]
+
+
+def title_line(total: int, row: int, newer: int, *, some: bool, looked: int | None) -> Content:
+    """How many there are, and where the cursor is; `looked` while more are searched for."""
+    parts: list[tuple[str, str]] = [
+        ("Interlock", "bold $primary"),
+        (" ── ", MUTED),
+        ("decisions", "bold"),
+        (f"   {total:,} {'decision' if total == 1 else 'decisions'}", ""),
+        (" match" if some else "", ""),
+    ]
+    if looked is not None:
+        parts.append((f" · searching… {looked:,} looked at", MUTED))
+    elif newer:
+        parts.append((f" · ↑ {newer:,} newer", "$text-warning"))
+    elif total:
+        parts.append((f" · row {row + 1:,}", MUTED))
+    return Content.assemble(*parts)
+
+
+# Over time
+
+
+def course(counts: Sequence[int]) -> str:
+    """Counts as bars, the highest full; a dot where there is nothing."""
+    most = max(counts, default=0)
+    return "".join("·" if not c else LEVELS[min(7, c * 8 // (most + 1))] for c in counts)
+
+
+def course_line(counts: Counts, width: int, zone: tzinfo | None) -> Content:
+    """All decisions that are wanted over their time, between its two ends."""
+    if counts.start is None or counts.end is None:
+        return Content("")
+    start, end = (short_day_and_time(at, zone) for at in (counts.start, counts.end))
+    bars = course(counts.total.course)
+    short = Content.assemble((bars, "$text-accent"))
+    whole = Content.assemble((f"{start} ", MUTED), short, (f" {end}", MUTED))
+    return whole if whole.cell_length <= width else short.truncate(max(0, width))
+
+
+def group_line(group: Group, by: str, width: int) -> Content:
+    """A rule or a tool: its name, how many, how many stopped and asked for, and its course."""
+    nothing = "no rule" if by == "rule" else "no tool"
+    bars = course(group.course)
+    numbers = f"{group.count:>9,}  ■ {group.stopped:>6,}  ◐ {group.asked:>6,}"
+    room = width - width_of(numbers) - width_of(bars) - 4
+    if room < 14:
+        room, bars = width - width_of(numbers) - 2, ""
+    name = shown(group.name) if group.name else nothing
+    rule = f"  {shown(group.rule)}" if group.rule and width_of(name) + 12 < room else ""
+    return Content.assemble(
+        (pad(name + rule, max(8, room)), "bold" if group.name else MUTED),
+        ("  ", ""),
+        (f"{group.count:>9,}", ""),
+        (f"  ■ {group.stopped:>6,}", "$text-error" if group.stopped else MUTED),
+        (f"  ◐ {group.asked:>6,}", "$text-warning" if group.asked else MUTED),
+        (f"  {bars}" if bars else "", "$text-accent"),
+    )
+
+
+# Shadow mode
+
+
+def shares(found: Sequence[RuleShare], most: int) -> str:
+    """`block-rm 3, limit-push-3 1`."""
+    named = [f"{shown(clip(s.net or 'no rule', 40))} {s.ended.calls:,}" for s in found[:most]]
+    if len(found) > most:
+        named.append(f"{len(found) - most} more")
+    return ", ".join(named)
+
+
+def shadow_words(summary: ShadowSummary, most: int = 3) -> Content:
+    """What enforce would have stopped, by which rules (`most` of them), and what were good steps."""
+    sessions, calls = count(len(summary.sessions), "session"), f"{summary.calls:,} calls"
+    if summary.calls == 1:
+        calls = "1 call"
+    return Content.assemble(
+        (f"{SHADOW.symbol} Shadow: ", "bold $text-secondary"),
+        (f"{sessions}, {calls}; enforce would have ", ""),
+        *_would(summary.blocked, summary.asked, most),
+    )
+
+
+def shadow_lines(summary: ShadowSummary, width: int, *, sessions: int) -> Content:
+    """The summary and, where there are several, the `sessions` that enforce would have changed most."""
+    lines = [shadow_words(summary, 3 if width >= 98 else 1)]
+    affected = [s for s in summary.sessions if s.blocked or s.asked]
+    if len(summary.sessions) > 1:
+        lines += [Content.assemble("  ", session_words(s)) for s in affected[:sessions]]
+        lines = [lines[0], *(line.truncate(width, ellipsis=True) for line in lines[1:])]
+        more = len(affected) - sessions
+        if sessions and more > 0:
+            lines.append(Content.styled(f"  s shows {more} more", MUTED))
+    return Content("\n").join(lines)
+
+
+def session_words(session: ShadowSession) -> Content:
+    """The same of one session."""
+    calls = "1 call" if session.calls == 1 else f"{session.calls:,} calls"
+    return Content.assemble(
+        (f"{shown(session.session)}", "bold"),
+        (f"  {calls}; enforce would have ", MUTED),
+        *_would(session.blocked, session.asked, 3),
+    )
+
+
+def _would(blocked: Sequence[RuleShare], asked: Sequence[RuleShare], most: int) -> list[tuple[str, str]]:
+    stopped, questions = total(tuple(blocked)), total(tuple(asked))
+    together = stopped.calls + questions.calls
+    if not together:
+        return [("blocked and asked nothing", "")]
+    parts = [(f"blocked {stopped.calls:,}", "bold" if stopped.calls else "")]
+    parts += [(f" ({shares(blocked, most)})", MUTED)] if blocked else []
+    parts += [(f" and asked {questions.calls:,}", "bold" if questions.calls else "")]
+    parts += [(f" ({shares(asked, most)})", MUTED)] if asked else []
+    done = stopped.done + questions.done
+    if together == 1:
+        word = "it was a successful step" if done else "it was no successful step"
+        return [*parts, (f"; {word}", "$text-success" if done else "")]
+    return [*parts, (f"; {done:,} of these {together:,} were successful steps", "$text-success")]

@@ -1,0 +1,126 @@
+"""One decision in full: what was decided and why, by its record; what the nets say of the call now."""
+
+from __future__ import annotations
+
+from datetime import tzinfo
+from functools import partial
+from typing import ClassVar
+
+from textual.app import App
+from textual.binding import Binding, BindingType
+
+from ...engine.history.decision_source import DecisionSource
+from ...engine.history.decisions import Decision
+from ...engine.history.events import CallDecided, JournalEvent
+from ...engine.hub import Hub
+from ..decision_text import RESULT, VERDICT, verdict_words
+from ..messages import ReplayChosen
+from ..moments import clock, day
+from ..text import as_json, shown
+from ..widgets.blocks import Block
+from ..widgets.inputs import input_rows
+from .detail import Detail, Explain, fact, section
+
+MUTED = "$foreground 60%"
+
+
+class DecisionDetail(Detail):
+    """A decision, to be read; `r` goes to its place in the replay of its session."""
+
+    HINT: ClassVar[str] = "r replay · esc close"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "r",
+            "replay",
+            "replay",
+            id="decision.replay",
+            tooltip="Go to this decision in the replay of its session",
+        ),
+    ]
+
+    def __init__(
+        self,
+        decision: Decision,
+        event: JournalEvent,
+        *,
+        zone: tzinfo | None = None,
+        explain: Explain | None = None,
+    ) -> None:
+        super().__init__(
+            f"Decision: {shown(decision.tool)}", decision_blocks(decision, event, zone), explain=explain
+        )
+        self._decision = decision
+
+    def action_replay(self) -> None:
+        """Close, and go to the decision's place in the replay."""
+        if self.is_current:
+            self.dismiss(None)
+            self.app.post_message(ReplayChosen(self._decision.session, at=self._decision.seq))
+
+
+async def show_decision(
+    app: App[None],
+    source: DecisionSource,
+    decision: Decision,
+    *,
+    hub: Hub | None = None,
+    zone: tzinfo | None = None,
+) -> None:
+    """Open the panel of a decision; for a live session of `hub` with what its nets say of it now."""
+    explain: Explain | None = None
+    try:
+        event = await source.decision_event(decision.session, decision.seq)
+        live = [] if hub is None else [state.id for state in await hub.sessions()]
+    except Exception as error:
+        app.notify(shown(f"Cannot open the decision: {error}"), severity="error", markup=False)
+        return
+    if hub is not None and decision.session in live:
+        explain = partial(hub.explain, decision.session, decision.call_id)
+    app.call_later(app.push_screen, DecisionDetail(decision, event, zone=zone, explain=explain))
+
+
+def decision_blocks(decision: Decision, event: JournalEvent, zone: tzinfo | None) -> list[Block]:
+    """What the record says of a decision."""
+    body = event.body
+    look = VERDICT[decision.verdict]
+    facts: list[tuple[str, str, str]] = [
+        ("verdict", verdict_words(decision), f"bold {look.style}"),
+        ("mode", decision.mode, ""),
+    ]
+    if isinstance(body, CallDecided):
+        if body.reason:
+            facts.append(("reason", body.reason, look.style))
+        rule = body.rule
+        if rule is not None:
+            facts.append(("rule", f"{rule.where}  {rule.text}", ""))
+        elif decision.rule:
+            facts.append(("rule", f"{decision.place or ''}  {decision.rule}", ""))
+        if decision.net:
+            facts.append(("net", decision.net, ""))
+        moved = ", ".join(f"{s.net}: {s.transition}{' later' if s.deferred else ''}" for s in body.steps)
+        if moved:
+            facts.append(("moved", moved, MUTED))
+        if len(body.names) > 1:
+            facts.append(("names", ", ".join(body.names), ""))
+        if body.edited:
+            facts.append(("edited", "a person changed the input before it ran", "$text-warning"))
+    if decision.by:
+        facts.append(("decided by", decision.by, ""))
+    ended = RESULT[decision.result] if decision.result else None
+    if ended is not None:
+        facts.append(("ended", f"{ended.symbol} {ended.word}", ended.style))
+    elif decision.verdict not in ("block", "denied"):
+        facts.append(("ended", "no result yet", MUTED))
+    facts += [
+        ("session", f"{decision.session} · event {decision.seq}", ""),
+        ("agent", f"{decision.via} for {decision.agent}" if decision.via else decision.agent, ""),
+        ("at", f"{day(decision.at, zone)} {clock(decision.at, zone)}", ""),
+        ("call", f"{decision.call_id} · {decision.called}", MUTED),
+    ]
+    blocks = [section("decision", first=True)]
+    blocks += [fact(label, value, style) for label, value, style in facts]
+    blocks.append(section("input"))
+    if isinstance(body, CallDecided):
+        given = body.input
+        blocks.append(Block("input", as_json(given), lambda width: input_rows(given, width)))
+    return blocks

@@ -1,0 +1,400 @@
+"""The decisions screen: every decision of every session, newest first, filtered, grouped and opened.
+
+It keeps where the decisions stand and those on screen; everything else stays in the journal. Its feed
+asks the questions, and messages bring the answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, tzinfo
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import Screen
+from textual.timer import Timer
+from textual.widgets import Input, Static
+
+from ...engine.history.decision_counts import Counts, GroupBy, ShadowSummary
+from ...engine.history.decision_filter import (
+    EVERYTHING,
+    LONGEST,
+    DecisionFilter,
+    FilterError,
+    parse_filter,
+    quoted,
+)
+from ...engine.history.decision_source import DecisionSource
+from ...engine.history.decisions import Decision
+from ...engine.history.events import CallDecided, CallResult, JournalEvent
+from ...engine.hub import Hub
+from ..decision_feed import Counted, DecisionFeed, Failed, Found, Loaded, Newer
+from ..decision_text import (
+    course_line,
+    facts,
+    heading,
+    line,
+    session_words,
+    shadow_lines,
+    title_line,
+)
+from ..messages import HubMoved, ReplayChosen
+from ..text import shown, utc_now
+from ..widgets.bars import KeyBar
+from ..widgets.blocks import GUTTER, BlockList
+from ..widgets.decision_groups import GroupList
+from ..widgets.decision_table import DecisionTable
+from .decision_detail import show_decision
+from .decision_keys import DECISION_KEYS
+from .enforcing import enforce
+from .shadow import ShadowPanel
+
+TYPING_PAUSE = 0.15
+NEWER_PAUSE = 0.3
+"""Seconds: after a key in the filter, and between looks for newer decisions."""
+
+GROUPS: tuple[GroupBy | None, ...] = (None, "rule", "tool")
+EMPTY = "No decisions are recorded yet.\n\nEvery call that an agent makes under rules is listed here."
+
+
+class DecisionsScreen(Screen[None], inherit_bindings=False):
+    """The decisions of `source`. With a `hub` live sessions explain their calls and can be switched.
+
+    `zone` is the operator's; `None` is the machine's.
+    """
+
+    CSS_PATH = "decisions.tcss"
+    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-low"), (18, "-high")]
+    BINDINGS: ClassVar[list[BindingType]] = [*DECISION_KEYS]
+
+    def __init__(
+        self,
+        source: DecisionSource,
+        *,
+        hub: Hub | None = None,
+        operator: str = "",
+        clock: Callable[[], datetime] = utc_now,
+        zone: tzinfo | None = None,
+    ) -> None:
+        super().__init__()
+        self._source = source
+        self._hub = hub
+        self._operator = operator
+        self._clock = clock
+        self._zone = zone
+        self._feed = DecisionFeed(source, self)
+        self._by: GroupBy | None = None
+        self._looked = 0
+        self._searching = False
+        self._problem = ""
+        self._counts: Counts | None = None
+        self._shadow = ShadowSummary()
+        self._typing: Timer | None = None
+        self._due: Timer | None = None
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="decisions"):
+            yield Static("", id="title")
+            yield Input(
+                placeholder="words, tool: rule: verdict: session: agent: result: since:24h until:",
+                id="filter",
+                max_length=LONGEST,
+            )
+            yield Static("", id="note")
+            yield Static("", id="course")
+            yield Static("", id="heading")
+            yield DecisionTable(self._line, id="table")
+            yield GroupList(id="groups")
+            yield Static("", id="detail")
+            yield Static("", id="shadow")
+        yield KeyBar()
+
+    def on_mount(self) -> None:
+        self.query_one("#filter").display = False
+        self._front()
+        self._start(EVERYTHING)
+
+    def on_resize(self) -> None:
+        self._show()
+
+    def on_screen_resume(self) -> None:
+        if self._feed.search:
+            self._look_again()
+
+    # What the journal says
+
+    def _start(self, wanted: DecisionFilter) -> None:
+        """Begin another search."""
+        self._looked, self._searching, self._problem = 0, True, ""
+        self._table.clear()
+        self._feed.start(wanted)
+        self._feed.count(self._by)
+        self._show()
+
+    @on(Found)
+    def show_found(self, message: Found) -> None:
+        """Add what was found; the list grows at its end."""
+        if message.search == self._feed.search:
+            self._looked += message.scan.looked
+            self._searching = message.scan.next is not None
+            self._table.extend(message.scan.parts)
+            self._show()
+
+    @on(HubMoved)
+    def follow(self, moved: HubMoved) -> None:
+        """Look for newer decisions soon; those of one moment share a look."""
+        if any(_bears(event) for event in moved.events) and self._due is None:
+            self._due = self.set_timer(NEWER_PAUSE, self._look_again)
+
+    def _look_again(self) -> None:
+        self._due = None
+        self._table.outdate()
+        if self._searching:
+            self._due = self.set_timer(NEWER_PAUSE, self._look_again)
+        else:
+            self._feed.look_again(self._table.border)
+            self._feed.count_soon(self._by)
+
+    @on(Newer)
+    def show_newer(self, message: Newer) -> None:
+        if message.search == self._feed.search and message.parts:
+            self._table.renew(message.parts, message.read)
+            self._show()
+
+    @on(DecisionTable.Wanted)
+    def read_part(self, message: DecisionTable.Wanted) -> None:
+        for dropped in self._feed.read(message.part):
+            self._table.failed(dropped)
+
+    @on(Loaded)
+    def show_loaded(self, message: Loaded) -> None:
+        if message.search == self._feed.search:
+            self._table.fill(message.part, message.decisions)
+
+    @on(Counted)
+    def show_counts(self, message: Counted) -> None:
+        if message.search == self._feed.search:
+            self._counts, self._shadow = message.counts, message.shadow
+            self._show()
+
+    @on(Failed)
+    def show_failure(self, message: Failed) -> None:
+        self._searching = False
+        self._problem = message.error
+        self._show()
+
+    # Painting
+
+    @property
+    def _table(self) -> DecisionTable:
+        return self.query_one(DecisionTable)
+
+    def _line(self, decision: Decision, width: int) -> Content:
+        return line(decision, width, now=self._clock(), zone=self._zone)
+
+    def _front(self) -> None:
+        """Show the list or the groups, and give them the keys."""
+        self._table.display = self._by is None
+        groups = self.query_one(GroupList)
+        groups.display = self._by is not None
+        (self._table if self._by is None else groups).focus()
+
+    def _show(self) -> None:
+        self._title()
+        self._note()
+        self._groups()
+        self._describe()
+        self._summarize()
+
+    def _title(self) -> None:
+        table = self._table
+        some = self._feed.wanted != EVERYTHING
+        looked = self._looked if self._searching else None
+        title = title_line(table.total, table.row, table.newer, some=some, looked=looked)
+        self.query_one("#title", Static).update(title, layout=False)
+
+    def _note(self) -> None:
+        note = self.query_one("#note", Static)
+        if self._problem:
+            text = Content.styled(f"✗ {shown(self._problem)}", "$text-error")
+        elif not self._searching and not self._table.total:
+            nothing = self._feed.wanted == EVERYTHING
+            text = Content(EMPTY if nothing else "No decision matches. Press escape to see all of them.")
+        else:
+            text = Content("")
+        note.update(text)
+        note.display = bool(text)
+
+    def _groups(self) -> None:
+        width = max(20, self._table.scrollable_content_region.width - GUTTER)
+        if self._by is not None:
+            width = max(20, self.size.width - 4 - GUTTER)
+        above = f"by {self._by}: calls, ■ stopped, ◐ asked, over time" if self._by else ""
+        self.query_one("#heading", Static).update(Content(above or heading(width)))
+        course = self.query_one("#course", Static)
+        counts = self._counts
+        course.update(Content("counting…") if counts is None else course_line(counts, width, self._zone))
+        course.display = counts is None or counts.start is not None
+        if self._by is not None and counts is not None:
+            self.query_one(GroupList).show_groups(counts.groups, self._by)
+
+    def _describe(self) -> None:
+        """The chosen decision in full lines: what the list has no room for is here."""
+        detail = self.query_one("#detail", Static)
+        detail.display = self._by is None and self._table.total > 0 and self.size.height >= 18
+        chosen = self._table.current
+        width = self.size.width - 2
+        rows = [] if chosen is None else facts(chosen, self._zone)
+        told = Content("\n").join([row.truncate(width, ellipsis=True) for row in rows])
+        detail.update(told, layout=False)
+
+    def _summarize(self) -> None:
+        """What enforce would have done where sessions ran in shadow mode."""
+        below = self.query_one("#shadow", Static)
+        below.display = bool(self._shadow.sessions)
+        if not self._shadow.sessions:
+            return
+        high = self.size.height >= 30
+        below.update(shadow_lines(self._shadow, self.size.width - 2, sessions=3 if high else 0))
+
+    @on(DecisionTable.Moved)
+    def moved(self) -> None:
+        self._title()
+        self._describe()
+
+    # What the operator does
+
+    def action_filter(self) -> None:
+        """Show the filter and type into it."""
+        words = self.query_one("#filter", Input)
+        words.display = True
+        words.focus()
+
+    @on(Input.Changed, "#filter")
+    def narrow(self) -> None:
+        """Search again once nobody types for a moment."""
+        if self._typing is not None:
+            self._typing.stop()
+        self._typing = self.set_timer(TYPING_PAUSE, self._apply)
+
+    @on(Input.Submitted, "#filter")
+    def to_list(self) -> None:
+        if self._apply():
+            self._front()
+
+    def _apply(self) -> bool:
+        """Search for what the filter says; what cannot be understood is said and changes nothing."""
+        if self._typing is not None:
+            self._typing.stop()
+            self._typing = None
+        text = self.query_one("#filter", Input).value
+        try:
+            wanted = parse_filter(text, now=self._clock(), zone=self._zone)
+        except FilterError as error:
+            self._problem = str(error)
+            self._note()
+            return False
+        self._problem = ""
+        if wanted != self._feed.wanted:
+            self._start(wanted)
+        else:
+            self._note()
+        return True
+
+    def action_group(self) -> None:
+        """From the list to its groups by rule, by tool, and back."""
+        self._group(GROUPS[(GROUPS.index(self._by) + 1) % len(GROUPS)])
+
+    def _group(self, by: GroupBy | None) -> None:
+        self._by = by
+        self.refresh_bindings()
+        if by is not None:
+            self._counts = None
+            self.query_one(GroupList).show([])
+            self._feed.count(by)
+        self._front()
+        self._show()
+
+    @on(BlockList.Opened, "#groups")
+    def open_group(self, message: BlockList.Opened) -> None:
+        """The decisions of one group."""
+        name = message.key[1:]
+        if not name or '"' in name or shown(name) != name:
+            self.notify("Its name cannot be typed." if name else "These have no rule to filter by.")
+            return
+        key = f"{self._by}:{quoted(name)}"
+        words = self.query_one("#filter", Input)
+        words.display = True
+        words.value = f"{words.value.strip()} {key}".strip()
+        self._by = None
+        self.refresh_bindings()
+        self._apply()
+        self._front()
+
+    def action_reload(self) -> None:
+        """Read everything again; times that are said from now are said anew."""
+        self._counts = None
+        if self._apply():
+            self._start(self._feed.wanted)
+
+    @on(DecisionTable.Opened)
+    def open_decision(self, message: DecisionTable.Opened) -> None:
+        shows = show_decision(self.app, self._source, message.decision, hub=self._hub, zone=self._zone)
+        self.run_worker(shows, group="decisions-open", exclusive=True, exit_on_error=False)
+
+    def action_replay(self) -> None:
+        """Go to the chosen decision in the replay of its session."""
+        chosen = self._table.current
+        if chosen is not None:
+            self.post_message(ReplayChosen(chosen.session, at=chosen.seq))
+
+    def action_shadow(self) -> None:
+        """Every shadow session with what enforce would have done."""
+        if not self._shadow.sessions:
+            self.notify("No call in view was made in shadow mode.")
+            return
+        panel = ShadowPanel(self._shadow, switches=self._hub is not None)
+        self.app.push_screen(panel, lambda session: self._enforce(session) if session else None)
+
+    def action_enforce(self) -> None:
+        """Switch the session of the chosen decision to enforce."""
+        chosen = self._table.current
+        if chosen is None or chosen.mode != "shadow":
+            self.notify("Choose a decision that was made in shadow mode, or press s for the sessions.")
+        else:
+            self._enforce(chosen.session)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """One decision is chosen in the list only; and only where sessions run can one be switched."""
+        if action in ("replay", "enforce") and self._by is not None:
+            return False
+        return self._hub is not None if action == "enforce" else True
+
+    def _enforce(self, session: str) -> None:
+        found = next((s for s in self._shadow.sessions if s.session == session), None)
+        details = [] if found is None else [session_words(found).plain]
+        if self._hub is not None:
+            switch = enforce(self.app, self._hub, session, by=self._operator, details=details)
+            self.run_worker(switch, group="decisions-enforce", exclusive=True, exit_on_error=False)
+
+    def action_leave(self) -> None:
+        """Clear the filter when there is one, leave the groups when they are shown, else the screen."""
+        words = self.query_one("#filter", Input)
+        if words.display:
+            words.value = ""
+            words.display = False
+            self._apply()
+            self._front()
+        elif self._by is not None:
+            self._group(None)
+        elif self.is_current:
+            self.dismiss()
+
+
+def _bears(event: object) -> bool:
+    """Whether an event changes the list."""
+    return isinstance(event, JournalEvent) and isinstance(event.body, CallDecided | CallResult)
