@@ -16,7 +16,7 @@ from ...engine.explained import ExplanationView
 from ...engine.history.state import CallState, TranscriptEntry
 from ..symbols import call_look
 from ..text import duration, shown, shown_lines, wrap
-from ..widgets.blocks import Block, BlockList
+from ..widgets.blocks import Block, BlockList, StyledRows
 from ..widgets.explanation import explanation_blocks
 from ..widgets.inputs import input_rows
 from .panel import Panel
@@ -87,13 +87,13 @@ def text_blocks(key: str, text: str, *, bar: str = "", style: str = "") -> list[
     """A long text as blocks, folded to the width they are shown at."""
     rows = shown_lines(text)
 
-    def piece(start: int) -> Callable[[int], list[Content]]:
-        def lines(width: int) -> list[Content]:
-            return [
-                Content.assemble((bar, "$foreground 60%"), (row, style))
-                for source in rows[start : start + PIECE]
-                for row in wrap(source, width - len(bar))
-            ]
+    def styled(_: int, row: str) -> Content:
+        return Content.assemble((bar, "$foreground 60%"), (row, style))
+
+    def piece(start: int) -> Callable[[int], Sequence[Content]]:
+        def lines(width: int) -> Sequence[Content]:
+            pieces = rows[start : start + PIECE]
+            return StyledRows([row for line in pieces for row in wrap(line, width - len(bar))], styled)
 
         return lines
 
@@ -156,11 +156,11 @@ def section(word: str, *, first: bool = False) -> Block:
 def fact(label: str, value: str, style: str) -> Block:
     """A label and, beside it, what it says, folded."""
 
-    def lines(width: int) -> list[Content]:
+    def styled(index: int, row: str) -> Content:
+        return Content.assemble((f"{'' if index else label:<12}  ", "$foreground 60%"), (row, style))
+
+    def lines(width: int) -> Sequence[Content]:
         rows = [row for line in shown_lines(value) for row in wrap(line, width - 14)]
-        return [
-            Content.assemble((f"{label if i == 0 else '':<12}  ", "$foreground 60%"), (row, style))
-            for i, row in enumerate(rows)
-        ]
+        return StyledRows(rows, styled)
 
     return Block(f"fact {label}", value, lines)

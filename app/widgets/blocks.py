@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import ClassVar
+from typing import ClassVar, overload
 
 from rich.segment import Segment
 from textual import events
@@ -27,6 +27,26 @@ from textual.style import Style
 Lines = Callable[[int], Sequence[Content]]
 
 GUTTER = 2
+
+
+class StyledRows(Sequence[Content]):
+    """Rows of text that are styled when they are looked at: of a megabyte only a screenful ever is."""
+
+    def __init__(self, rows: Sequence[str], style: Callable[[int, str], Content]) -> None:
+        self._rows = rows
+        self._style = style
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, index: int) -> Content: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Content]: ...
+    def __getitem__(self, index: int | slice) -> Content | list[Content]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        return self._style(index, self._rows[index])
 
 
 def _parsed(style: str | Style) -> Style:
@@ -124,7 +144,8 @@ class BlockList(ScrollView, can_focus=True, inherit_bindings=False):
         self._empty = empty
         self._follow = follow
         self._following = follow
-        self._painted: LRUCache[tuple[str, Hashable, bool, bool], list[Strip]] = LRUCache(512)
+        self._lines: LRUCache[tuple[str, Hashable], Sequence[Content]] = LRUCache(512)
+        self._painted: LRUCache[tuple[str, Hashable, bool, bool], dict[int, Strip]] = LRUCache(512)
 
     # What it shows
 
@@ -191,7 +212,7 @@ class BlockList(ScrollView, can_focus=True, inherit_bindings=False):
     def _measure(self, block: Block) -> int:
         if not self._width:
             return 1
-        return len(block.lines(self._width)) if block.height is None else block.height(self._width)
+        return len(self._lines_of(block)) if block.height is None else block.height(self._width)
 
     def _place(self) -> None:
         self._ends = list(accumulate(self._heights))
@@ -221,6 +242,7 @@ class BlockList(ScrollView, can_focus=True, inherit_bindings=False):
                 self._place()
             return
         self._width = width
+        self._lines.clear()
         self._painted.clear()
         self._heights = [self._measure(block) for block in self._blocks]
         self._place()
@@ -257,25 +279,37 @@ class BlockList(ScrollView, can_focus=True, inherit_bindings=False):
         index = bisect_right(self._ends, line)
         if index >= len(self._blocks):
             return self._blank(width)
-        strips = self._strips(index)
-        offset = line - self._start(index)
-        return strips[offset] if offset < len(strips) else self._blank(width)
+        return self._strip(index, line - self._start(index)) or self._blank(width)
 
-    def _strips(self, index: int) -> list[Strip]:
+    def _strip(self, index: int, offset: int) -> Strip | None:
+        """A line of a block. Of a block of many lines only those are painted that are seen."""
         block = self._blocks[index]
         marked = index == self._cursor
         key = (block.key, block.stamp, marked, marked and self.has_focus)
-        strips = self._painted.get(key)
-        if strips is None:
-            extra = self._cursor_style() if marked else None
-            width = self.scrollable_content_region.width
-            mark = "▌" if marked and self.has_focus else " "
-            strips = [
-                self._paint(line, width, extra, mark) if line or i else self._paint(line, width)
-                for i, line in enumerate(block.lines(self._width or 20))
-            ]
-            self._painted[key] = strips
-        return strips
+        painted = self._painted.get(key)
+        if painted is None:
+            painted = self._painted[key] = {}
+        strip = painted.get(offset)
+        if strip is None:
+            lines = self._lines_of(block)
+            if offset >= len(lines):
+                return None
+            line, width = lines[offset], self.scrollable_content_region.width
+            if line or offset:
+                extra = self._cursor_style() if marked else None
+                mark = "▌" if marked and self.has_focus else " "
+                strip = self._paint(line, width, extra, mark)
+            else:
+                strip = self._paint(line, width)
+            painted[offset] = strip
+        return strip
+
+    def _lines_of(self, block: Block) -> Sequence[Content]:
+        key = (block.key, block.stamp)
+        lines = self._lines.get(key)
+        if lines is None:
+            lines = self._lines[key] = block.lines(self._width or 20)
+        return lines
 
     def _cursor_style(self) -> Style:
         part = "blocks--cursor-focused" if self.has_focus else "blocks--cursor"
