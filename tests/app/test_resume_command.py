@@ -12,6 +12,7 @@ from interlock.app.screens.confirm import Confirm
 from interlock.app.screens.history import HistoryScreen
 from interlock.engine.history.queries import open_reader
 from tests.app.real_console import real_console
+from tests.support.command import command
 from tests.support.openai_server import OpenAIServer, begins_call, ends, says
 
 RULES = "limit bash to 1 per session\n"
@@ -26,16 +27,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def interlock(here: Path, *line: str) -> subprocess.CompletedProcess[str]:
-    """One command in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "interlock.app.cli", *line, "--db", "run.db"],
-        cwd=here,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(here), "OPENAI_API_KEY": "test"},
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
+    """One command, on the journal of this test."""
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(here), "OPENAI_API_KEY": "test"}
+    return command(here, *line, "--db", "run.db", env=env)
 
 
 def bash(command: str) -> list[dict[str, object]]:

@@ -10,6 +10,7 @@ import pytest
 
 from interlock.engine.history.events import CallDecided, MessageAdded
 from interlock.engine.history.queries import open_reader
+from tests.support.command import command
 from tests.support.openai_server import OpenAIServer, begins_call, ends, says
 
 RULES = "map bash.command touch as write\nrequire human-approval before write\n"
@@ -24,15 +25,8 @@ def run(
         "HOME": str(directory),
         **({"OPENAI_API_KEY": "test"} if key else {}),
     }
-    return subprocess.run(
-        [sys.executable, "-m", "interlock.app.cli", "run", "--headless", "--db", "run.db", *line],
-        cwd=directory,
-        env={**environ, **(env or {})},
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
+    words = ("run", "--headless", "--db", "run.db", *line)
+    return command(directory, *words, env={**environ, **(env or {})})
 
 
 @pytest.fixture

@@ -1,0 +1,46 @@
+"""The `interlock` command in this process: what it imports is imported once for many tests."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from pathlib import Path
+from unittest.mock import patch
+
+from interlock.app.cli import main
+
+
+def command(directory: Path, *line: str, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run one command line in `directory`, with nothing in the environment but `env`, and no terminal.
+
+    Modules that it imports from `directory` are forgotten again.
+    """
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        chdir(directory),
+        patch.dict(os.environ, env, clear=True),
+        patch.object(sys, "stdin", io.StringIO()),
+        patch.object(sys, "path", list(sys.path)),
+        redirect_stdout(out),
+        redirect_stderr(err),
+        # A thread of its own: a test may have a loop running in this one.
+        ThreadPoolExecutor(1) as threads,
+    ):
+        code = threads.submit(_run, line).result()
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if file is not None and Path(file).is_relative_to(directory):
+            del sys.modules[name]
+    return subprocess.CompletedProcess(list(line), code, out.getvalue(), err.getvalue())
+
+
+def _run(line: Sequence[str]) -> int:
+    try:
+        return main(list(line))
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else 1
