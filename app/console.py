@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from datetime import datetime
@@ -18,8 +17,10 @@ from textual.widgets import Input, TextArea
 
 from ..engine.history.events import ApprovalRequested, JournalEvent
 from ..engine.hub import Hub, HubEvent, Outcome, Subscription
+from .collector import settle_collector
 from .messages import (
     ActionDone,
+    BacktestChosen,
     ContinueChosen,
     HubMoved,
     ReplayChosen,
@@ -34,6 +35,7 @@ from .screens.help import help_for
 from .screens.live import LiveScreen
 from .text import count, shown, utc_now
 from .theme import SIGNAL_BOX
+from .visiting import visit
 
 if TYPE_CHECKING:
     from .agent_build import Prepared
@@ -255,18 +257,19 @@ class InterlockConsole(App[None]):
     @on(ReplayChosen)
     def replay_chosen(self, event: ReplayChosen) -> None:
         self.run_worker(
-            self._replay(event.session_id), group="screens", exclusive=True, exit_on_error=False
+            self._replay(event.session_id, event.at), group="screens", exclusive=True, exit_on_error=False
         )
 
-    async def _replay(self, session_id: str) -> None:
+    async def _replay(self, session_id: str, at: int | None) -> None:
+        from .playable import open_recorded
         from .screens.replay import ReplayScreen
 
         try:
-            recorded = await self.hub.recorded(session_id)
+            ready = await open_recorded(self.hub, session_id, at)
         except Exception as error:
             self.post_message(ActionDone(Outcome(ok=False, message=f"Cannot replay: {error}")))
             return
-        self.call_later(self.push_screen, ReplayScreen(recorded, goes_on=True))
+        self.call_later(self.push_screen, ReplayScreen(ready, goes_on=True, journal=self.hub, at=at))
 
     # Actions
 
@@ -329,11 +332,32 @@ class InterlockConsole(App[None]):
             return
         self.post_message(SessionStarted(session))
 
-    def action_history(self) -> None:
+    async def action_history(self) -> None:
         """The recorded sessions."""
         from .screens.history import HistoryScreen
 
-        self.push_screen(HistoryScreen(self.hub, goes_on=True))
+        await visit(self, HistoryScreen, lambda: HistoryScreen(self.hub, goes_on=True, journal=self.hub))
+
+    async def action_decisions(self) -> None:
+        """All decisions of all sessions."""
+        from .screens.decisions import DecisionsScreen
+
+        def made() -> DecisionsScreen:
+            return DecisionsScreen(self.hub, hub=self.hub, operator=self.operator, clock=self._clock)
+
+        await visit(self, DecisionsScreen, made)
+
+    def action_backtest(self) -> None:
+        """Judge recorded calls by other rules, from the live screen."""
+        live = self.screen_stack[0]
+        state = live.state if isinstance(live, LiveScreen) else None
+        self.backtest_chosen(BacktestChosen.of(state))
+
+    @on(BacktestChosen)
+    def backtest_chosen(self, event: BacktestChosen) -> None:
+        from .screens.backtest import BacktestScreen
+
+        self.push_screen(BacktestScreen(self.hub, event.session_id, event.rules, clock=self._clock))
 
     def action_show_help(self) -> None:
         """The keys that work where the operator is."""
@@ -367,10 +391,3 @@ class InterlockConsole(App[None]):
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Every binding that does something here, by name."""
         return binding_commands(self, screen)
-
-
-def settle_collector() -> None:
-    """Keep the garbage collector from stalling the screen: what is loaded by now stays."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 50)

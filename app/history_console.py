@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from datetime import tzinfo
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, tzinfo
 from typing import ClassVar
 
+from textual import on
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
+from ..engine.history.decision_source import DecisionSource
 from ..engine.history.events import JournalEvent
+from .collector import settle_collector
 from .history_source import HistorySource
+from .messages import BacktestChosen, ReplayChosen
 from .palette import binding_commands
+from .playable import Playable, open_recorded
+from .screens.decisions import DecisionsScreen
 from .screens.help import help_for
 from .screens.history import HistoryScreen
 from .screens.panel import Panel
 from .screens.replay import ReplayScreen
+from .text import shown, utc_now
 from .theme import SIGNAL_BOX
+from .visiting import visit
 
 
 class HistoryConsole(App[None]):
@@ -39,11 +47,13 @@ class HistoryConsole(App[None]):
         self,
         source: HistorySource,
         *,
-        recorded: Sequence[JournalEvent] | None = None,
+        recorded: Playable | Sequence[JournalEvent] | None = None,
         zone: tzinfo | None = None,
+        clock: Callable[[], datetime] = utc_now,
     ) -> None:
         super().__init__()
         self._source = source
+        self._clock = clock
         self._recorded = recorded
         self._zone = zone
         self.register_theme(SIGNAL_BOX)
@@ -51,14 +61,66 @@ class HistoryConsole(App[None]):
 
     def on_mount(self) -> None:
         first: Screen[None] = (
-            HistoryScreen(self._source, zone=self._zone)
+            self._history()
             if self._recorded is None
-            else ReplayScreen(self._recorded, zone=self._zone)
+            else ReplayScreen(self._recorded, zone=self._zone, journal=self._journal)
         )
         self.push_screen(first, lambda _: self.exit())
+        if not self.is_headless:
+            self.call_after_refresh(settle_collector)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         return binding_commands(self, screen)
+
+    @property
+    def _journal(self) -> DecisionSource | None:
+        """The journal that can be judged by other rules, where there is one."""
+        return self._source if isinstance(self._source, DecisionSource) else None
+
+    def _history(self) -> HistoryScreen:
+        return HistoryScreen(self._source, zone=self._zone, journal=self._journal)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Decisions are shown where the source has them."""
+        return isinstance(self._source, DecisionSource) if action == "decisions" else True
+
+    @on(BacktestChosen)
+    def backtest_chosen(self, event: BacktestChosen) -> None:
+        """Judge recorded calls by other rules."""
+        from .screens.backtest import BacktestScreen
+
+        if self._journal is not None:
+            chosen = (event.session_id, event.rules)
+            screen = BacktestScreen(self._journal, *chosen, clock=self._clock, zone=self._zone)
+            self.push_screen(screen)
+
+    @on(ReplayChosen)
+    def replay_chosen(self, event: ReplayChosen) -> None:
+        """Replay a session from one of its decisions."""
+        self.run_worker(self._replay(event), group="screens", exclusive=True, exit_on_error=False)
+
+    async def _replay(self, chosen: ReplayChosen) -> None:
+        try:
+            ready = await open_recorded(self._source, chosen.session_id, chosen.at)
+        except Exception as error:
+            self.notify(shown(str(error)), title="Cannot replay", severity="error", markup=False)
+            return
+        replay = ReplayScreen(ready, zone=self._zone, journal=self._journal, at=chosen.at)
+        self.call_later(self.push_screen, replay)
+
+    async def action_history(self) -> None:
+        """The recorded sessions."""
+        await visit(self, HistoryScreen, self._history)
+
+    async def action_decisions(self) -> None:
+        """All decisions of all sessions."""
+        source = self._source
+        if isinstance(source, DecisionSource):
+            await visit(
+                self,
+                DecisionsScreen,
+                lambda: DecisionsScreen(source, clock=self._clock, zone=self._zone),
+            )
 
     def action_show_help(self) -> None:
         """The keys that work where the operator is."""

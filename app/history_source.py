@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
 from ..engine.history.decision_source import DecisionSource
 from ..engine.history.events import JournalEvent
+from ..engine.history.masked import MaskedEvents
 from ..engine.history.queries import open_reader
 from ..engine.history.redaction import Redaction
 from ..engine.history.state import SessionSummary
@@ -25,7 +27,7 @@ class HistorySource(Protocol):
         """Recorded sessions, newest first."""
         ...
 
-    async def recorded(self, session_id: str) -> list[JournalEvent]:
+    async def recorded(self, session_id: str) -> Sequence[JournalEvent]:
         """Every event of one session, in order."""
         ...
 
@@ -44,9 +46,9 @@ class RecordedFile(DecisionSource):
     async def history(self, limit: int = DEFAULT_LIMIT) -> list[SessionSummary]:
         return await asyncio.to_thread(lambda: open_reader(self._database).sessions(limit=limit))
 
-    async def recorded(self, session_id: str) -> list[JournalEvent]:
+    async def recorded(self, session_id: str) -> Sequence[JournalEvent]:
         return await asyncio.to_thread(self._recorded, session_id)
 
-    def _recorded(self, session_id: str) -> list[JournalEvent]:
+    def _recorded(self, session_id: str) -> Sequence[JournalEvent]:
         reader = open_reader(self._database)
-        return [self.redaction.event(e) for e in reader.events(reader.session(session_id).id)]
+        return MaskedEvents(reader.events(reader.session(session_id).id), self.redaction)

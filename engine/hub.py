@@ -20,6 +20,7 @@ from .hints import hinted, with_hints
 from .history.decision_source import DecisionSource
 from .history.events import CallResult, JournalEvent, MessageAdded
 from .history.journal import Journal, JournalError
+from .history.masked import MaskedEvents
 from .history.redaction import Redaction
 from .history.state import ApprovalState, SessionState, SessionSummary
 from .history.unmasked import StillMaskedError
@@ -325,13 +326,13 @@ class Hub(DecisionSource):
         """Recorded sessions, newest first, live ones included."""
         return await asyncio.to_thread(lambda: self._journal.reader().sessions(limit=limit))
 
-    async def recorded(self, session_id: str) -> list[JournalEvent]:
+    async def recorded(self, session_id: str) -> Sequence[JournalEvent]:
         """Every event of a recorded session. Raises `SessionNotFound` for an unknown or ambiguous id."""
         return await asyncio.to_thread(self._recorded, session_id)
 
-    def _recorded(self, session_id: str) -> list[JournalEvent]:
+    def _recorded(self, session_id: str) -> Sequence[JournalEvent]:
         reader = self._journal.reader()
-        return [self.redaction.event(e) for e in reader.events(reader.session(session_id).id)]
+        return MaskedEvents(reader.events(reader.session(session_id).id), self.redaction)
 
     async def started_from(self, session_id: str) -> tuple[str, dict[str, JsonValue] | None]:
         """A recorded session's whole id, and what it was started from. Raises `SessionNotFound`."""

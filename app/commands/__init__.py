@@ -62,6 +62,7 @@ def dispatch(args: argparse.Namespace) -> int:
                 err=sys.stderr,
                 active=args.active,
                 json=bool(args.json),
+                redaction=redaction(args),
             )
         case "replay":
             from .replay import replay

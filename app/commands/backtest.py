@@ -24,6 +24,7 @@ from ...engine.backtest import (
 )
 from ...engine.history.errors import FoldError, JournalError, SessionNotFound
 from ...engine.history.queries import HistoryReader, open_reader
+from ...engine.history.redaction import Redaction
 from ...engine.net import NetError
 from ...engine.text import visible
 from ...rules import RuleError, RuleSet, load_rules
@@ -62,6 +63,7 @@ def run(
     json: bool = False,
     zone: tzinfo | None = None,
     now: datetime | None = None,
+    redaction: Redaction | None = None,
 ) -> int:
     """Judge what is `chosen` of the journal in `database`, and logs, under the rules of `files`.
 
@@ -78,7 +80,7 @@ def run(
     except (NetError, JournalError, SessionNotFound, FoldError, ValueError) as error:
         print(f"interlock backtest: {visible(str(error))}", file=err)
         return BAD_INPUT
-    backtest = Backtest(trial)
+    backtest = Backtest(trial, redaction)
     progress = _Progress(err)
     reports = backtest.run(found, total=total, progress=progress)
     try:

@@ -11,11 +11,13 @@ from ...engine.history.changes import changes, headline
 from ...engine.history.errors import FoldError, JournalError, SessionNotFound
 from ...engine.history.events import JournalEvent
 from ...engine.history.fold import apply, new_state, snapshot
+from ...engine.history.masked import MaskedEvents
 from ...engine.history.queries import open_reader
 from ...engine.history.redaction import Redaction
 from ...engine.history.state import SessionState
 from ...engine.net import format_marking
 from ...engine.text import visible
+from ..collector import bulk_load
 from ..moments import clock
 from . import BAD_INPUT
 
@@ -39,7 +41,8 @@ def replay(
         reader = open_reader(database)
         found = reader.session(session).id
         redaction = redaction or Redaction()
-        recorded = [redaction.event(event) for event in reader.events(found)]
+        with bulk_load():
+            recorded = MaskedEvents(reader.events(found), redaction)
         if plain:
             print_replay(recorded, out, zone)
         else:
@@ -59,8 +62,9 @@ def show_replay(
     """Open the replay screen in this terminal and return when it is closed."""
     from ..history_console import HistoryConsole
     from ..history_source import RecordedFile
+    from ..playable import begun
 
-    HistoryConsole(RecordedFile(database, redaction), recorded=recorded, zone=zone).run()
+    HistoryConsole(RecordedFile(database, redaction), recorded=begun(recorded, 1), zone=zone).run()
 
 
 def print_replay(recorded: Sequence[JournalEvent], out: TextIO, zone: tzinfo | None = None) -> None:

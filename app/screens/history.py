@@ -17,12 +17,13 @@ from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Input, Static
 
-from ...engine.history.events import JournalEvent
+from ...engine.history.decision_source import DecisionSource
 from ...engine.history.state import SessionSummary
 from ...engine.text import visible
 from ..history_source import HistorySource
-from ..messages import ContinueChosen, HubMoved
+from ..messages import BacktestChosen, ContinueChosen, HubMoved
 from ..moments import day_and_time, length
+from ..playable import Playable, open_recorded
 from ..session_table import Column, columns, heading, look, origin, row
 from ..widgets.bars import KeyBar
 from ..widgets.blocks import GUTTER, Block, BlockList
@@ -44,7 +45,7 @@ def matches(session: SessionSummary, words: str) -> bool:
 class HistoryScreen(Screen[None]):
     """Recorded sessions of `source`. `zone` is the operator's; `None` is the machine's.
 
-    With `goes_on` they can be continued, as something hosts them.
+    With `goes_on` they can be continued, as something hosts them; with a `journal` judged by other rules.
     """
 
     CSS_PATH = "history.tcss"
@@ -72,6 +73,14 @@ class HistoryScreen(Screen[None]):
             id="history.decisions",
             tooltip="All decisions of all sessions",
         ),
+        Binding(
+            "b",
+            "backtest",
+            "backtest rules…",
+            show=False,
+            id="history.backtest",
+            tooltip="Judge recorded calls under other rules",
+        ),
         Binding("f5", "reload", "reload", id="history.reload", tooltip="Read the sessions again"),
         Binding("escape", "leave", "back", id="history.back", tooltip="Clear the filter, or go back"),
     ]
@@ -84,9 +93,9 @@ class HistoryScreen(Screen[None]):
 
     @dataclass
     class Opened(Message):
-        """A session's events have been read."""
+        """A session has been read and is ready to be replayed."""
 
-        recorded: list[JournalEvent]
+        ready: Playable
 
     @dataclass
     class Failed(Message):
@@ -95,11 +104,17 @@ class HistoryScreen(Screen[None]):
         error: str
 
     def __init__(
-        self, source: HistorySource, *, zone: tzinfo | None = None, goes_on: bool = False
+        self,
+        source: HistorySource,
+        *,
+        zone: tzinfo | None = None,
+        goes_on: bool = False,
+        journal: DecisionSource | None = None,
     ) -> None:
         super().__init__()
         self._source = source
         self._goes_on = goes_on
+        self._journal = journal
         self._zone = zone
         self._all: list[SessionSummary] | None = None
         self._shown: list[SessionSummary] = []
@@ -143,7 +158,7 @@ class HistoryScreen(Screen[None]):
     async def open_session(self, session_id: str) -> None:
         """Read a session and replay it."""
         try:
-            self.post_message(self.Opened(await self._source.recorded(session_id)))
+            self.post_message(self.Opened(await open_recorded(self._source, session_id)))
         except Exception as error:
             self.post_message(self.Failed(str(error)))
 
@@ -156,7 +171,9 @@ class HistoryScreen(Screen[None]):
     @on(Opened)
     def replay_session(self, message: Opened) -> None:
         if self.is_current:
-            self.app.push_screen(ReplayScreen(message.recorded, zone=self._zone, goes_on=self._goes_on))
+            self.app.push_screen(
+                ReplayScreen(message.ready, zone=self._zone, goes_on=self._goes_on, journal=self._journal)
+            )
 
     @on(HubMoved)
     def follow(self) -> None:
@@ -233,8 +250,18 @@ class HistoryScreen(Screen[None]):
         self.open_session(message.key)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Sessions go on only where something can host them."""
-        return self._goes_on if action == "continue" else True
+        """Sessions go on only where something can host them, and are judged where their journal is."""
+        match action:
+            case "continue":
+                return self._goes_on
+            case "backtest":
+                return self._journal is not None
+            case _:
+                return True
+
+    def action_backtest(self) -> None:
+        """Judge recorded calls by other rules."""
+        self.post_message(BacktestChosen.of(self._session()))
 
     def action_continue(self) -> None:
         """Go on with the selected session."""

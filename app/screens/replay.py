@@ -2,45 +2,50 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import tzinfo
 from typing import ClassVar
 
-from textual import on
+from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
+from textual.message import Message
 from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widgets import Static
+from textual.worker import get_current_worker
 
 from ...engine.history.changes import headline
+from ...engine.history.decision_source import DecisionSource
 from ...engine.history.errors import FoldError
 from ...engine.history.events import JournalEvent
-from ...engine.history.fold import apply, new_state
 from ...engine.history.replay import Replay
 from ...engine.history.state import SessionState
-from ..messages import ContinueChosen
+from ..call_story import told
+from ..collector import bulk_load
+from ..messages import BacktestChosen, ContinueChosen
 from ..moments import clock, day
+from ..playable import Playable, playable
 from ..text import shown
+from ..what_if import WhatIf
 from ..widgets.bars import KeyBar, PaneTabs
 from ..widgets.blocks import BlockList
-from ..widgets.event_details import EventDetails, fields
+from ..widgets.event_details import EventDetails
 from ..widgets.moment_nets import MomentNets, changed_nets
+from ..widgets.moment_picture import MomentPicture
 from ..widgets.moment_transcript import MomentTranscript
 from ..widgets.queues import PendingList, WaitingList
-from ..widgets.scrubber import STYLES, SYMBOLS, Scrubber, marks_of
-from .detail import Detail, entry_detail, text_blocks
+from ..widgets.scrubber import STYLES, SYMBOLS, Scrubber
+from .detail import entry_detail
+from .event_detail import event_detail
 from .goto import GoToScreen
 from .net_picture import net_picture
+from .replay_keys import PANES, REPLAY_KEYS
 
-PANES = (
-    ("transcript", "Transcript"),
-    ("details", "Event"),
-    ("nets", "Nets"),
-    ("queues", "Pending"),
-)
 TITLES = {
     "transcript": "Transcript up to this moment",
     "details": "This event",
@@ -49,56 +54,26 @@ TITLES = {
     "waiting": "Waiting",
 }
 WIDE = 100
-HEADING = "bold $text-primary"
-
-
-def _key(key: str, action: str, name: str, own: str, tooltip: str, **more: str | bool) -> Binding:
-    """A binding of this screen. It has priority: the panes' own lists know `g`, `home` and `end` too."""
-    return Binding(key, action, name, id=f"replay.{own}", tooltip=tooltip, priority=True, **more)
 
 
 class ReplayScreen(Screen[None]):
     """The events of one recorded session, from the first to the last; `zone` is the operator's.
 
-    With `goes_on` a new session can begin at any event of it. Events that cannot follow from those
-    before them are not shown; the screen says which and why.
+    With `goes_on` a new session can begin at any event of it, with its `journal` other sessions
+    can be judged too; `at` is the number of the event that is shown first. Events that cannot follow from
+    those before them are not shown; the screen says which and why.
     """
 
     CSS_PATH = "replay.tcss"
     HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-narrow"), (WIDE, "-wide")]
     VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-low"), (18, "-high")]
-    BINDINGS: ClassVar[list[BindingType]] = [
-        _key("left_square_bracket", "step(-1)", "back", "back", "One event back", key_display="["),
-        _key("right_square_bracket", "step(1)", "step", "step", "One event forward", key_display="]"),
-        _key("left", "step(-1)", "back", "back-arrow", "One event back", show=False),
-        _key("right", "step(1)", "step", "step-arrow", "One event forward", show=False),
-        _key(
-            "left_curly_bracket",
-            "decision(-1)",
-            "last decision",
-            "previous-decision",
-            "Back to the block or approval before this event",
-            key_display="{",
-        ),
-        _key(
-            "right_curly_bracket",
-            "decision(1)",
-            "next decision",
-            "next-decision",
-            "On to the next block or approval",
-            key_display="}",
-        ),
-        _key("g", "go_to", "go to", "go-to", "Go to an event's number or a time"),
-        _key("home", "edge(0)", "first", "first", "Go to the first event", show=False),
-        _key("end", "edge(-1)", "last", "last", "Go to the last event", show=False),
-        _key("c", "continue", "continue", "continue", "Go on from here in a new session"),
-        _key("o", "open_event", "open event", "open", "Show everything that this event says"),
-        *(
-            _key(str(number), f"pane('{pane}')", title, f"pane-{pane}", f"Show {title}", show=False)
-            for number, (pane, title) in enumerate(PANES, 1)
-        ),
-        Binding("escape", "leave", "close", id="replay.leave", tooltip="Leave the replay"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*REPLAY_KEYS]
+
+    @dataclass
+    class Shortened(Message):
+        """Not all events can be replayed; these can."""
+
+        ready: Playable
 
     position: reactive[int] = reactive(0, init=False)
     """The number of the event that is shown, from 1; 0 where there is none."""
@@ -107,31 +82,43 @@ class ReplayScreen(Screen[None]):
 
     def __init__(
         self,
-        recorded: Sequence[JournalEvent],
+        recorded: Playable | Sequence[JournalEvent],
         *,
         zone: tzinfo | None = None,
         goes_on: bool = False,
+        journal: DecisionSource | None = None,
+        at: int | None = None,
     ) -> None:
         super().__init__()
+        ready = recorded if isinstance(recorded, Playable) else playable(recorded)
         self._goes_on = goes_on
-        self._replay, self._trouble = _playable(recorded)
-        self._recorded: Sequence[JournalEvent] = self._replay.events if self._replay else ()
-        self._marks = marks_of(self._recorded)
+        self._journal = journal
+        self._first = at or 1
         self._zone = zone
+        self._take(ready)
+
+    def _take(self, ready: Playable) -> None:
+        self._complete = ready.complete
+        self._replay, self._trouble = ready.replay, ready.trouble
+        self._recorded: Sequence[JournalEvent] = ready.events
+        self._marks = ready.marks
+        self._stops = list(ready.marks)
 
     def compose(self) -> ComposeResult:
         yield Static("", id="where")
         yield Static("", id="what")
-        if self._trouble:
-            yield Static(Content(f"✗ {shown(self._trouble)}"), id="trouble")
+        trouble = Static(Content(f"✗ {shown(self._trouble or '')}"), id="trouble")
+        trouble.display = self._trouble is not None
+        yield trouble
         if self._recorded:
-            first, last = (clock(self._recorded[at].at, self._zone) for at in (0, -1))
+            first, last = self._ends()
             yield Scrubber(len(self._recorded), self._marks, start=first, end=last)
             yield PaneTabs(PANES)
             with Vertical(id="panes"):
                 with Horizontal(id="above"):
                     yield MomentTranscript()
                     yield EventDetails()
+                    yield MomentPicture()
                 with Horizontal(id="below"):
                     yield MomentNets()
                     with Vertical(id="queues"):
@@ -145,7 +132,37 @@ class ReplayScreen(Screen[None]):
         for name, title in TITLES.items():
             self.query_one(f"#{name}").border_title = title
         self.watch_pane(self.pane)
-        self.position = 1
+        self.position = self._first
+        if not self._complete:
+            # What is shown first needs no more than the events before it.
+            self.call_after_refresh(self._complete_replay)
+
+    @work(thread=True, group="replay", exit_on_error=False)
+    def _complete_replay(self) -> None:
+        """Make every moment quick to reach, and find out whether all events can follow each other."""
+        worker = get_current_worker()
+        try:
+            if self._replay is not None:
+                with bulk_load():
+                    self._replay.fill(lambda: worker.is_cancelled)
+        except FoldError:
+            self.post_message(self.Shortened(playable(self._recorded)))
+
+    @on(Shortened)
+    def shorten(self, message: Shortened) -> None:
+        """Only the events that can follow are shown; what is wrong with the rest is said."""
+        here = self.position
+        self._take(message.ready)
+        trouble = self.query_one("#trouble", Static)
+        trouble.update(Content(f"✗ {shown(self._trouble or '')}"))
+        trouble.display = True
+        self.query_one(Scrubber).renew(len(self._recorded), self._marks, self._ends())
+        self.set_reactive(ReplayScreen.position, 0)
+        self.position = here
+
+    def _ends(self) -> tuple[str, str]:
+        first, last = (clock(self._recorded[at].at, self._zone) for at in (0, -1))
+        return first, last
 
     def on_resize(self) -> None:
         if self._replay is not None and self.position:
@@ -166,15 +183,23 @@ class ReplayScreen(Screen[None]):
         replay = self._replay
         if replay is None:
             return
-        replay.goto(position)
+        try:
+            replay.goto(position)
+        except FoldError:
+            self.shorten(self.Shortened(playable(self._recorded)))
+            return
         before, after, event = replay.before, replay.state, self._recorded[position - 1]
         self._show_heading(replay)
         self.query_one(Scrubber).position = position
         self.query_one(MomentTranscript).show_moment(after, event)
-        self.query_one(EventDetails).show_event(event, replay.changes)
+        details = self.query_one(EventDetails)
+        details.show_event(event, replay.changes, told(self._recorded, position))
         nets = self.query_one(MomentNets)
         nets.show_moment(before, after)
-        nets.reveal(changed_nets(before, after))
+        if not self.has_class("-pictured"):
+            # A net that is watched stays the chosen one.
+            nets.reveal(changed_nets(before, after))
+        self._show_picture()
         waiting = list(after.approvals.values())
         self.query_one(PendingList).show_pending(after, event.at)
         self.query_one(WaitingList).show_waiting(waiting, {}, event.at)
@@ -220,10 +245,9 @@ class ReplayScreen(Screen[None]):
 
     def action_decision(self, direction: int) -> None:
         """To the next or the previous block or approval."""
-        if direction > 0:
-            there = next((n for n in self._marks if n > self.position), None)
-        else:
-            there = next((n for n in reversed(self._marks) if n < self.position), None)
+        at = bisect_right if direction > 0 else bisect_left
+        index = at(self._stops, self.position) - (direction < 0)
+        there = self._stops[index] if 0 <= index < len(self._stops) else None
         if there is None:
             side = "after" if direction > 0 else "before"
             self.notify(f"No block or approval {side} this event", severity="information")
@@ -258,12 +282,43 @@ class ReplayScreen(Screen[None]):
             return
         for name, _ in PANES:
             self.query_one(f"#{name}").set_class(name == pane, "-front")
-        for row, names in (("above", ("transcript", "details")), ("below", ("nets", "queues"))):
+        for row, names in (
+            ("above", ("transcript", "details", "picture")),
+            ("below", ("nets", "queues")),
+        ):
             self.query_one(f"#{row}").set_class(pane in names, "-front")
+        if pane in ("details", "picture"):
+            self.set_class(pane == "picture", "-pictured")
+            self._show_picture()
         self.query_one(PaneTabs).current = pane
         self.query_one("#pending" if pane == "queues" else f"#{pane}").focus()
 
-    def action_open_event(self) -> None:
+    def action_picture(self) -> None:
+        """The chosen net as a picture beside the transcript, or the event again."""
+        self.pane = "details" if self.has_class("-pictured") else "picture"
+
+    @on(BlockList.Moved, "#nets")
+    def choose_net(self) -> None:
+        self._show_picture()
+
+    def _show_picture(self) -> None:
+        """Draw the net under the cursor as it is at this moment."""
+        picture = self.query_one(MomentPicture)
+        key = self.query_one(MomentNets).current
+        picture.border_title = Content("Net" if key is None else f"Net: {shown(key)}")
+        if self.state is not None and self.position and self.has_class("-pictured"):
+            picture.show_moment(self.state, self._recorded[self.position - 1], key)
+
+    def action_open_decision(self) -> None:
+        """The decision on the call that the event is about, with all its reasons; else the event."""
+        from .recorded_decision import recorded_decision
+
+        if self._replay is not None:
+            panel = recorded_decision(self._replay, self._zone)
+            self.app.push_screen(panel) if panel is not None else self.open_event()
+
+    @on(BlockList.Opened, "#details")
+    def open_event(self) -> None:
         """The event that is shown, whole."""
         if self._replay is not None:
             event = self._recorded[self.position - 1]
@@ -281,9 +336,41 @@ class ReplayScreen(Screen[None]):
         if net is not None:
             self.app.push_screen(net_picture(net))
 
+    # Other rules, same history
+
+    def action_what_if(self) -> None:
+        """Ask for other nets, and see what they would have said of the rest."""
+        from .what_if import WhatIfDialog
+
+        state, at = self.state, self.position
+        if state is None:
+            return
+
+        def chosen(what: WhatIf | None) -> None:
+            if what is not None:
+                self._show_judged(state, at, what)
+
+        self.app.push_screen(WhatIfDialog(state, at), chosen)
+
+    def _show_judged(self, state: SessionState, at: int, what: WhatIf) -> None:
+        from .judged import JudgedScreen
+
+        judged = JudgedScreen(self._recorded, at, state, what, journal=self._journal, zone=self._zone)
+        self.app.push_screen(judged, self._go)
+
+    def action_backtest(self) -> None:
+        """Judge recorded calls by other rules, this session's first."""
+        self.post_message(BacktestChosen.of(self.state))
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Sessions go on only where something can host them."""
-        return self._goes_on if action == "continue" else True
+        """Sessions go on only where something can host them, and are judged where their journal is."""
+        match action:
+            case "continue":
+                return self._goes_on
+            case "backtest":
+                return self._journal is not None
+            case _:
+                return True
 
     def action_continue(self) -> None:
         """Begin a new session where this one was at the event that is shown."""
@@ -294,30 +381,3 @@ class ReplayScreen(Screen[None]):
         """Back to where the replay was opened from."""
         if self.is_current:
             self.dismiss()
-
-
-def _playable(recorded: Sequence[JournalEvent]) -> tuple[Replay | None, str | None]:
-    """The events that follow from each other, to be replayed, and what is wrong with the rest."""
-    if not recorded:
-        return None, "This session has no events, so there is nothing to replay. Press escape to go back."
-    try:
-        return Replay(recorded), None
-    except FoldError:
-        state = new_state(recorded[0].session)
-        for number, event in enumerate(recorded):
-            try:
-                apply(state, event)
-            except FoldError as error:
-                rest = f"Shown are the {number} events before it." if number else "Nothing can be shown."
-                return (Replay(recorded[:number]) if number else None), f"Cannot replay {error}. {rest}"
-        raise
-
-
-def event_detail(event: JournalEvent, changes: Sequence[str], zone: tzinfo | None = None) -> Detail:
-    """The panel with everything an event says, however long."""
-    blocks = text_blocks("changed", "CHANGED", style=HEADING)
-    blocks += text_blocks("changes", "\n".join(changes) or "nothing in the nets or the queue")
-    for name, lines in fields(event.body, longest=None):
-        blocks += text_blocks(f"{name} label", f"\n{name.upper()}", style=HEADING)
-        blocks += text_blocks(name, "\n".join(lines))
-    return Detail(f"Event {event.seq} · {event.body.type} · {clock(event.at, zone)}", blocks)

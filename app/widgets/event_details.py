@@ -18,18 +18,32 @@ _UNREMARKABLE: dict[str, object] = {"is_error": False, "edited": False, "unknown
 
 
 class EventDetails(BlockList):
-    """What an event changed and what it says, to be read and scrolled."""
+    """What an event changed and what it says, to be read and scrolled; `enter` opens it whole."""
 
     def __init__(self) -> None:
         super().__init__(id="details", cursor=False)
 
-    def show_event(self, event: JournalEvent, changes: Sequence[str]) -> None:
-        """Show `event`, and first the `changes` it made, in words."""
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """The whole event can be opened, with no cursor on a part of it."""
+        return True
+
+    def action_open(self) -> None:
+        """Ask for the whole event."""
+        self.post_message(self.Opened(self, "event"))
+
+    def show_event(
+        self, event: JournalEvent, changes: Sequence[str], decision: Sequence[tuple[str, str]] = ()
+    ) -> None:
+        """Show `event`: the `changes` it made, in words, then who decided what of its call and why."""
         blocks = [_change(index, event.seq, text) for index, text in enumerate(changes)]
         if not changes:
             blocks.append(
                 _plain(event.seq, "none", Content.styled("  nothing in the nets or the queue", MUTED))
             )
+        if decision:
+            blocks.append(_plain(event.seq, "before decision", Content("")))
+        for label, text in decision:
+            blocks.append(_field(event.seq, label, [shown(text)]))
         blocks.append(_plain(event.seq, "gap", Content("")))
         for name, lines in fields(event.body):
             blocks.append(_field(event.seq, name, lines))
@@ -105,7 +119,7 @@ def _text_lines(text: str, longest: int | None) -> list[str]:
     if longest is None or len(text) <= longest:
         return shown_lines(text)
     head, tail = text[: longest // 2], text[-longest // 2 :]
-    hidden = f"… {len(text) - longest:,} characters left out; o shows all of them …"
+    hidden = f"… {len(text) - longest:,} characters left out; enter shows all of them …"
     return [*shown_lines(head), hidden, *shown_lines(tail)]
 
 

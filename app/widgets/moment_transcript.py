@@ -23,7 +23,7 @@ class MomentTranscript(Transcript):
         first = max(0, len(state.transcript) - LONGEST)
         blocks = [_left_out(first)] if first else []
         blocks += [
-            entry_block(str(at), entry, state.agent, still, event.at)
+            entry_block(str(at), entry, state.agent, still, event.at, state.labels)
             for at, entry in enumerate(state.transcript[first:], first)
         ]
         tail = tail_blocks(state, still, event.at)

@@ -71,12 +71,18 @@ class Scrubber(Widget):
         end: str = "",
     ) -> None:
         super().__init__(id="scrubber")
+        self._dragging = False
+        self.renew(total, marks, (start, end))
+
+    def renew(self, total: int, marks: Mapping[int, Mark], ends: tuple[str, str]) -> None:
+        """Show other events: how many, the marked ones, and the times at both ends."""
         self._total = total
         self._marks = marks
-        self._ends = (start, end)
-        self._dragging = False
+        self._ends = ends
+        self._cells: dict[int, dict[int, int]] = {}
         counts = Counter(marks.values())
         self._legend = "   ".join(f"{SYMBOLS[m]} {counts[m]} {LEGEND[m]}" for m in SYMBOLS if counts[m])
+        self.refresh()
 
     def render(self) -> Content:
         width = self.size.width
@@ -86,11 +92,8 @@ class Scrubber(Widget):
 
     def _track(self, width: int) -> Content:
         """`├────■──◐──●──┤`; a block hides an approval that falls on the same cell."""
-        cells: dict[int, tuple[str, str]] = {}
-        for number, mark in self._marks.items():
-            column = self.column(number, width)
-            if cells.get(column, ("", ""))[0] != SYMBOLS["block"]:
-                cells[column] = (SYMBOLS[mark], STYLES[mark])
+        marked = {column: self._marks[number] for column, number in self._marked(width).items()}
+        cells = {column: (SYMBOLS[mark], STYLES[mark]) for column, mark in marked.items()}
         here = self.column(self.position, width) if self.position else None
         if here is not None:
             cells[here] = ("●", "$text-accent bold")
@@ -100,6 +103,20 @@ class Scrubber(Widget):
             travelled = here is not None and column <= here
             parts.append(cells.get(column, (fallback, "$accent" if travelled else "$foreground 40%")))
         return Content.assemble(*parts)
+
+    def _marked(self, width: int) -> Mapping[int, int]:
+        """The marked event of each cell of `width`: the first block, else the first question.
+
+        Found once for a width: there may be more marks than can be looked through at every step.
+        """
+        if width not in self._cells:
+            cells: dict[int, int] = {}
+            for number, mark in self._marks.items():
+                there = cells.setdefault(self.column(number, width), number)
+                if mark == "block" and self._marks[there] != "block":
+                    cells[self.column(number, width)] = number
+            self._cells = {width: cells}
+        return self._cells[width]
 
     def _labels(self, width: int) -> Content:
         start, end = self._ends
@@ -122,10 +139,9 @@ class Scrubber(Widget):
         column = clamp(column, 0, max(0, width - 1))
         if self._total < 2 or width < 2:
             return self._total
-        under = [number for number in self._marks if self.column(number, width) == column]
-        blocks = [number for number in under if self._marks[number] == "block"]
-        if under:
-            return (blocks or under)[0]
+        marked = self._marked(width).get(column)
+        if marked is not None:
+            return marked
         nearest = 1 + round(column * (self._total - 1) / (width - 1))
         if self.column(nearest, width) == column:
             return nearest

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
+
+from pydantic import JsonValue
 
 from ..history.changes import shortened
 from ..history.events import RuleRecord
+from ..history.redaction import Redaction
 from ..net import Input
 from .judge import Change, Judge, Judgement
 from .recorded import Recording
@@ -57,10 +60,15 @@ class _Tally:
         )
 
 
+USUAL = Redaction()
+"""What is hidden where nobody wants more hidden."""
+
+
 class _Session:
     """One recording under way; `plain` counts what is as recorded and not hypothetical, nearly all."""
 
-    def __init__(self) -> None:
+    def __init__(self, redaction: Redaction) -> None:
+        self._redaction = redaction
         self.tally = _Tally()
         self.first: Judgement | None = None
         self.plain = 0
@@ -79,7 +87,7 @@ class _Session:
             session=recording.name,
             unit=recording.unit,
             counts=self.tally.counts(),
-            first=None if self.first is None else divergence(self.first),
+            first=None if self.first is None else divergence(self.first, self._redaction),
             hypothetical_after=self._hypothetical_after,
         )
 
@@ -88,10 +96,11 @@ class Backtest:
     """Judges recordings under a trial and keeps the totals.
 
     Reports come as the sessions are judged, so that many need no more memory than one. Raises `NetError`
-    for nets that never come to rest.
+    for nets that never come to rest. Calls are judged as they were, and told as `redaction` shows them.
     """
 
-    def __init__(self, trial: Trial) -> None:
+    def __init__(self, trial: Trial, redaction: Redaction | None = None) -> None:
+        self._redaction = redaction or USUAL
         self._judge = Judge(trial)
         self._tally = _Tally()
         self._rules: dict[tuple[_Side, str | None, str | None], tuple[RuleRecord | None, _Tally]] = {}
@@ -144,7 +153,7 @@ class Backtest:
             return not self._cancelled
 
         for recording in recordings:
-            session = _Session()
+            session = _Session(self._redaction)
             for judgement in self._judge.judge(recording.items, recording.start):
                 as_recorded = judgement.now.outcome == judgement.call.then.outcome
                 if as_recorded and not judgement.hypothetical:
@@ -182,8 +191,8 @@ class Backtest:
         self._rules[key][1].add(change, judgement.hypothetical)
 
 
-def divergence(judgement: Judgement) -> Divergence:
-    """A judgement in plain fields; what agents wrote is cut short and safe to show."""
+def divergence(judgement: Judgement, redaction: Redaction = USUAL) -> Divergence:
+    """A judgement in plain fields; what agents wrote is masked, cut short and safe to show."""
     call, now, then = judgement.call, judgement.now, judgement.call.then
     return Divergence(
         event=call.seq,
@@ -191,7 +200,7 @@ def divergence(judgement: Judgement) -> Divergence:
         call_id=call.call_id,
         tool=call.tool,
         name=now.name or (call.names[0] if call.names else call.tool),
-        input=shortened(_text(call.input)),
+        input=shortened(redaction.text(_text(_shown(call.input, redaction)))),
         change=judgement.change,
         then=ThenView(
             outcome=then.outcome,
@@ -208,6 +217,10 @@ def divergence(judgement: Judgement) -> Divergence:
         ),
         hypothetical=judgement.hypothetical,
     )
+
+
+def _shown(arguments: Input, redaction: Redaction) -> Input:
+    return redaction.fields(cast("dict[str, JsonValue]", dict(arguments)))
 
 
 def _text(arguments: Input) -> str:

@@ -12,6 +12,7 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from json.encoder import encode_basestring
 from typing import NamedTuple, TypeAlias, get_args
 
 from pydantic import JsonValue
@@ -34,6 +35,7 @@ HEAD = 200
 """Characters of an input, a rule or a name that a line keeps."""
 
 _BATCH = 1000
+_encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
 class DecisionLine(NamedTuple):
@@ -116,32 +118,31 @@ class SessionCalls:
     asked: dict[str, _Question] = field(default_factory=dict[str, _Question])
     running: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
 
-    def take(self, event: JournalEvent) -> Change | None:
-        """Move on by one event; what it changes in the lines."""
-        body = event.body
-        if self.child or not isinstance(body, BEARING):
+    def take(self, event: JournalEvent, at: int) -> Change | None:
+        """Move on by one event, `at` its time in UTC milliseconds; what it changes in the lines."""
+        if self.child:
             return None
-        match body:
-            case CallDecided():
-                return self._decided(event, body)
-            case CallResult(anomaly=None):
+        match event.body:
+            case CallDecided() as body:
+                return self._decided(event, body, at)
+            case CallResult(anomaly=None) as body:
                 return self._ended(body)
-            case ApprovalRequested():
+            case ApprovalRequested() as body:
                 self.asked.setdefault(body.call_id, _Question(body.net, body.rule))
-            case ApprovalDecided(approved=False):
+            case ApprovalDecided(approved=False) as body:
                 if (question := self.asked.get(body.call_id)) is not None:
                     question.denied_by = body.by
-            case ApprovalWithdrawn():
+            case ApprovalWithdrawn() as body:
                 self.asked.pop(body.call_id, None)
-            case SessionResumed():
+            case SessionResumed() as body:
                 self.agent = body.agent
                 self.asked.clear()
             case _:
                 pass
         return None
 
-    def _decided(self, event: JournalEvent, body: CallDecided) -> DecisionLine:
-        question = self.asked.pop(body.call_id, None)
+    def _decided(self, event: JournalEvent, body: CallDecided, at: int) -> DecisionLine:
+        question = self.asked.pop(body.call_id, None) if self.asked else None
         denied_by = question.denied_by if question is not None else None
         verdict = _verdict(body, denied=denied_by is not None)
         net, rule = body.net, body.rule
@@ -155,7 +156,7 @@ class SessionCalls:
             event.cursor,
             event.session,
             event.seq,
-            to_ms(event.at),
+            at,
             self.agent[:HEAD],
             body.call_id,
             (body.names[0] if body.names else body.tool)[:HEAD],
@@ -198,20 +199,29 @@ def input_head(values: dict[str, JsonValue]) -> str:
 
     The names stay, so that what is under a telling one can be masked.
     """
-    match values:
-        case {"command": str(command)} if len(values) == 1:
-            return command[:HEAD].replace("\0", "␀")
-        case _:
-            pass
+    if len(values) == 1 and isinstance(command := values.get("command"), str):
+        return command[:HEAD].replace("\0", "␀")
     pieces: list[str] = []
     size = 0
     for name, value in values.items():
-        short = value[:HEAD] if isinstance(value, str) else value
-        pieces.append(f"{name[:HEAD]}={json.dumps(short, ensure_ascii=False)[: HEAD + 2]}")
+        pieces.append(f"{name[:HEAD]}={_short(value)}")
         size += len(pieces[-1])
         if size > HEAD:
             break
     return " ".join(pieces)[:HEAD].replace("\0", "␀")
+
+
+def _short(value: JsonValue) -> str:
+    """The first characters of a value's JSON. What most inputs are made of has a quick way."""
+    match value:
+        case str():
+            return encode_basestring(value[:HEAD])[: HEAD + 2]
+        case bool() | None:
+            return _encode(value)
+        case int():
+            return str(value)[: HEAD + 2]
+        case _:
+            return _encode(value)[: HEAD + 2]
 
 
 def decisions_of(events: Iterable[JournalEvent]) -> list[DecisionLine]:
@@ -232,7 +242,7 @@ def _changes(events: Iterable[JournalEvent]) -> Iterator[Change]:
     for event in events:
         if isinstance(event.body, SessionOpened):
             calls = opened_calls(event.body)
-        change = calls.take(event)
+        change = calls.take(event, to_ms(event.at))
         if change is not None:
             yield change
 
@@ -262,15 +272,16 @@ def calls_before(connection: sqlite3.Connection, event: JournalEvent, calls: Ses
     ).fetchone()[0]
     probe = SessionCalls(calls.agent, child=False, asked=calls.asked)
     for earlier in _bearing(connection, event.session, after=last, below=event.seq):
-        probe.take(earlier)
+        probe.take(earlier, to_ms(earlier.at))
 
 
 def write_changes(connection: sqlite3.Connection, changes: Sequence[Change]) -> None:
     """Put what events made into the table, in the transaction that is open."""
-    if not changes:
-        return
-    connection.executemany(INSERT_DECISION, [c for c in changes if isinstance(c, DecisionLine)])
-    connection.executemany(END_DECISION, [c for c in changes if isinstance(c, Ended)])
+    lines = [change for change in changes if isinstance(change, DecisionLine)]
+    if lines:
+        connection.executemany(INSERT_DECISION, lines)
+    if len(lines) < len(changes):
+        connection.executemany(END_DECISION, [c for c in changes if isinstance(c, Ended)])
 
 
 def rebuild_decisions(connection: sqlite3.Connection, session: str | None = None) -> int:

@@ -31,6 +31,7 @@ from .events import (
     StepRecord,
 )
 from .markings import fired, initial_marking, transition_of
+from .quick import updated
 from .state import ApprovalState, NetState, PendingState, QueuedState, SessionState, shown_status
 from .transcript import (
     UNDECIDED,
@@ -67,8 +68,9 @@ def fold(events: Iterable[JournalEvent]) -> SessionState:
 
 def snapshot(state: SessionState) -> SessionState:
     """A copy that later events of `state` leave alone; everything inside the containers is shared."""
-    return state.model_copy(
-        update={
+    return updated(
+        state,
+        {
             "nets": dict(state.nets),
             "active": list(state.active),
             "pending": list(state.pending),
@@ -76,7 +78,7 @@ def snapshot(state: SessionState) -> SessionState:
             "calls": dict(state.calls),
             "transcript": list(state.transcript),
             "queued": list(state.queued),
-        }
+        },
     )
 
 
@@ -148,7 +150,7 @@ def _open(state: SessionState, event: JournalEvent, body: SessionOpened) -> None
         net = nets.get(key)
         if net is None or set(marking) != set(net.marking):
             raise _impossible(event, f"the marking of net '{key}' does not fit it")
-        nets[key] = net.model_copy(update={"marking": marking})
+        nets[key] = updated(net, {"marking": marking})
     state.nets = _activated(event, nets, body.active)
     state.active = list(body.active)
     state.agent, state.model, state.mode = body.agent, body.model, body.mode
@@ -197,7 +199,7 @@ def _activated(
         if key not in nets:
             raise _impossible(event, f"active net '{key}' is not among its nets")
     return {
-        key: net if net.active == (key in active) else net.model_copy(update={"active": key in active})
+        key: net if net.active == (key in active) else updated(net, {"active": key in active})
         for key, net in nets.items()
     }
 
@@ -251,7 +253,7 @@ def _tool_message(state: SessionState, body: MessageAdded) -> None:
         return
     if body.ended is not None:
         update = {"status": body.ended, "output": body.text}
-        replace_call(state, call, call.model_copy(update=update))
+        replace_call(state, call, updated(call, update))
         return
     match call.status:
         case "blocked":
@@ -262,7 +264,7 @@ def _tool_message(state: SessionState, body: MessageAdded) -> None:
             status = "skipped"
         case _:
             return
-    replace_call(state, call, call.model_copy(update={"status": status, "output": body.text}))
+    replace_call(state, call, updated(call, {"status": status, "output": body.text}))
 
 
 def _decided(state: SessionState, event: JournalEvent, body: CallDecided) -> None:
@@ -279,8 +281,9 @@ def _decided(state: SessionState, event: JournalEvent, body: CallDecided) -> Non
     call = find_call(state, body.call_id, UNDECIDED if body.via is None else UNDECIDED | {"skipped"})
     if call is None or any(a.call_id == body.call_id for a in state.approvals.values()):
         call = propose(state, event.at, body.call_id, body.tool, body.input)
-    decided = call.model_copy(
-        update={
+    decided = updated(
+        call,
+        {
             "status": "blocked" if blocked else "running",
             "tool": body.tool,
             "input": body.input,
@@ -291,7 +294,7 @@ def _decided(state: SessionState, event: JournalEvent, body: CallDecided) -> Non
             "approved_by": body.approved_by,
             "names": body.names,
             "via": body.via,
-        }
+        },
     )
     replace_call(state, call, decided)
 
@@ -316,7 +319,7 @@ def _result(state: SessionState, event: JournalEvent, body: CallResult) -> None:
         status = "unknown" if body.unknown else "failed" if body.is_error else "done"
         seconds = None if body.unknown else body.seconds
         update = {"status": status, "output": body.output, "seconds": seconds}
-        replace_call(state, call, call.model_copy(update=update))
+        replace_call(state, call, updated(call, update))
 
 
 def _net_of(state: SessionState, event: JournalEvent, step: StepRecord) -> NetState:
@@ -337,7 +340,7 @@ def _fire(state: SessionState, event: JournalEvent, steps: Iterable[StepRecord])
 
 def _move(state: SessionState, markings: dict[str, Marking]) -> None:
     for key, marking in markings.items():
-        state.nets[key] = state.nets[key].model_copy(update={"marking": marking})
+        state.nets[key] = updated(state.nets[key], {"marking": marking})
 
 
 def _requested(state: SessionState, event: JournalEvent, body: ApprovalRequested) -> None:
@@ -366,9 +369,7 @@ def _requested(state: SessionState, event: JournalEvent, body: ApprovalRequested
     call = find_call(state, body.call_id, UNDECIDED)
     if call is None:
         call = propose(state, event.at, body.call_id, body.called, body.input)
-    replace_call(
-        state, call, call.model_copy(update={"status": "waiting", "names": body.names, "via": body.via})
-    )
+    replace_call(state, call, updated(call, {"status": "waiting", "names": body.names, "via": body.via}))
 
 
 def _answered(
@@ -381,7 +382,7 @@ def _answered(
         return
     call = find_call(state, body.call_id, {"waiting"})
     if call is not None:
-        replace_call(state, call, call.model_copy(update={"status": "proposed"}))
+        replace_call(state, call, updated(call, {"status": "proposed"}))
 
 
 def _toggled(state: SessionState, event: JournalEvent, body: NetToggled) -> None:
@@ -390,7 +391,7 @@ def _toggled(state: SessionState, event: JournalEvent, body: NetToggled) -> None
         raise _impossible(event, f"the session has no net '{body.net}'")
     if net.active == body.active:
         raise _impossible(event, f"net '{body.net}' is {'already' if body.active else 'not'} active")
-    state.nets[body.net] = net.model_copy(update={"active": body.active})
+    state.nets[body.net] = updated(net, {"active": body.active})
     if body.active:
         state.active.append(body.net)
     else:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 
 from ..text import visible
 from .errors import JournalError
@@ -35,21 +35,19 @@ Clock: TypeAlias = Callable[[], datetime]
 SURELY_SHALLOW = 100
 """Brackets in a JSON text which it can have at any depth and still be read."""
 
-T = TypeVar("T")
-
 
 def utc_now() -> datetime:
     """The machine's clock."""
     return datetime.now(UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class _Waiter:
-    """Who handed a batch over. `settle` releases them, in `loop`'s thread if they have a loop."""
+class _Waiter(NamedTuple):
+    """Who handed events over: `future` ends with `result`, in `loop`'s thread if it has a loop."""
 
     written: Sequence[Written]
     loop: asyncio.AbstractEventLoop | None
-    settle: Callable[[JournalError | None], None]
+    future: asyncio.Future[Any] | Future[Any]
+    result: tuple[JournalEvent, ...] | None
 
 
 @dataclass(slots=True)
@@ -139,21 +137,21 @@ class Journal:
         Raises `JournalError` at once when the journal is closed, the session was not opened (or is opened
         twice), or a body holds text that cannot be stored.
         """
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        return self._hand_over(session, bodies, future.get_loop(), _settler(future, lambda: None)), future
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        return self._hand_over(session, bodies, loop, future), future
 
     def append(self, session: str, *bodies: EventBody) -> Awaitable[tuple[JournalEvent, ...]]:
         """Hand events over at once; await the result for their durability. Raises as `submit` does."""
-        future: asyncio.Future[tuple[JournalEvent, ...]] = asyncio.get_running_loop().create_future()
-        handed: list[JournalEvent] = []
-        settle = _settler(future, lambda: tuple(handed))
-        handed.extend(self._hand_over(session, bodies, future.get_loop(), settle))
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[tuple[JournalEvent, ...]] = loop.create_future()
+        self._hand_over(session, bodies, loop, future, telling=True)
         return future
 
     def write(self, session: str, *bodies: EventBody) -> tuple[JournalEvent, ...]:
         """Write events from ordinary code and wait until they are durable. Raises `JournalError`."""
         future: Future[None] = Future()
-        events = self._hand_over(session, bodies, None, _settler(future, lambda: None))
+        events = self._hand_over(session, bodies, None, future)
         future.result()
         return events
 
@@ -169,39 +167,38 @@ class Journal:
         session: str,
         bodies: Sequence[EventBody],
         loop: asyncio.AbstractEventLoop | None,
-        settle: Callable[[JournalError | None], None],
+        future: asyncio.Future[Any] | Future[Any],
+        *,
+        telling: bool = False,
     ) -> tuple[JournalEvent, ...]:
-        if not session or not _is_text(session):
-            raise JournalError(
-                f"'{visible(session)}' cannot be a session's id; use letters, digits and dashes."
-            )
+        """Number the events and queue them; `future` ends with them if `telling`, else with nothing."""
         texts = [self._encode(body) for body in bodies]
         with self._queued:
             if self._closing:
                 raise JournalError(
                     f"Journal '{name_of(self.path)}' is closed; nothing more can be recorded."
                 )
-            head = self._head(session)
+            head = self._heads.get(session) or self._head(session)
             self._check_opening(session, head, bodies)
-            cursor = self._last_cursor()
+            cursor = self._last_cursor() if self._cursor is None else self._cursor
+            seq = head.seq
             at = max(to_ms(self._clock()), head.at)
             when = from_ms(at)
-            written = [
-                Written(
-                    JournalEvent(
-                        cursor=cursor + n, session=session, seq=head.seq + n, at=when, body=body
-                    ),
-                    text,
-                )
-                for n, (body, text) in enumerate(zip(bodies, texts, strict=True), start=1)
-            ]
+            written: list[Written] = []
+            for body, text in zip(bodies, texts, strict=True):
+                cursor += 1
+                seq += 1
+                event = JournalEvent(cursor=cursor, session=session, seq=seq, at=when, body=body)
+                written.append(Written(event, text, at))
+            events = tuple([each.event for each in written])
             if written:
-                head.seq, head.at = head.seq + len(written), at
+                head.seq, head.at = seq, at
                 self._heads[session] = head
-                self._cursor = cursor + len(written)
-            self._queue.append(_Waiter(written, loop, settle))
-            self._queued.notify()
-        return tuple(w.event for w in written)
+                self._cursor = cursor
+            self._queue.append(_Waiter(written, loop, future, events if telling else None))
+            if len(self._queue) == 1:
+                self._queued.notify()
+        return events
 
     def _encode(self, body: EventBody) -> str:
         try:
@@ -232,18 +229,18 @@ class Journal:
             opened = True
 
     def _head(self, session: str) -> _Head:
-        head = self._heads.get(session)
-        if head is not None:
-            return head
+        """Where a session stands of which nothing is known yet. Raises `JournalError` for no id."""
+        if not session or not _is_text(session):
+            raise JournalError(
+                f"'{visible(session)}' cannot be a session's id; use letters, digits and dashes."
+            )
         with reading(self.path) as connection:
             row = connection.execute(LAST_OF_SESSION, (session,)).fetchone()
         return _Head(0, 0) if row is None else _Head(*row)
 
     def _last_cursor(self) -> int:
-        if self._cursor is None:
-            with reading(self.path) as connection:
-                self._cursor = int(connection.execute(LAST_CURSOR).fetchone()[0])
-        return self._cursor
+        with reading(self.path) as connection:
+            return int(connection.execute(LAST_CURSOR).fetchone()[0])
 
     # The writing thread
 
@@ -288,26 +285,12 @@ def _is_text(value: str) -> bool:
     return True
 
 
-def _settler(
-    future: asyncio.Future[T] | Future[T], result: Callable[[], T]
-) -> Callable[[JournalError | None], None]:
-    def settle(failure: JournalError | None) -> None:
-        if future.done():
-            return
-        if failure is None:
-            future.set_result(result())
-        else:
-            future.set_exception(failure)
-
-    return settle
-
-
 def _release(batch: Iterable[_Waiter], failure: JournalError | None) -> None:
     """Tell every waiter, one wake-up per loop, in the order they handed over."""
     by_loop: dict[asyncio.AbstractEventLoop, list[_Waiter]] = {}
     for waiter in batch:
         if waiter.loop is None:
-            waiter.settle(failure)
+            _settle(waiter, failure)
         else:
             by_loop.setdefault(waiter.loop, []).append(waiter)
     for loop, waiters in by_loop.items():
@@ -319,4 +302,14 @@ def _release(batch: Iterable[_Waiter], failure: JournalError | None) -> None:
 
 def _settle_all(waiters: Iterable[_Waiter], failure: JournalError | None) -> None:
     for waiter in waiters:
-        waiter.settle(failure)
+        _settle(waiter, failure)
+
+
+def _settle(waiter: _Waiter, failure: JournalError | None) -> None:
+    future = waiter.future
+    if future.done():
+        return
+    if failure is None:
+        future.set_result(waiter.result)
+    else:
+        future.set_exception(failure)

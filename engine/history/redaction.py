@@ -86,6 +86,7 @@ _KEY_FORMATS: Mapping[str, str] = {
 """Keys that can be told by their look, by the text that each has in it."""
 
 _FORMATS = {mark: re.compile(pattern, re.DOTALL) for mark, pattern in _KEY_FORMATS.items()}
+_MARKS = re.compile("|".join(map(re.escape, _FORMATS)))
 _BEARER = re.compile(r"\b(bearer\s{1,8})[A-Za-z0-9+/._~-]{8,}=*", re.IGNORECASE)
 _BASIC = re.compile(r"\b(basic\s{1,8})([A-Za-z0-9+/_-]{6,}=*)", re.IGNORECASE)
 _USER = re.compile(r"(://[^\s/:@\"'\\<>]*:)[^\s/\"'\\<>]+(?=@)")
@@ -164,7 +165,7 @@ class Redaction:
         if isinstance(name, str) and self.telling(name) and "value" in value:
             shown["value"] = _hidden(shown["value"])
         same = all(shown[k] is v for k, v in value.items())
-        if not any(mark in key for key in value for mark in _FORMATS):
+        if not any(map(_MARKS.search, value)):
             return value if same else shown
         named = {self.text(k): v for k, v in shown.items()}
         return value if same and named.keys() == value.keys() else named
@@ -181,7 +182,7 @@ class Redaction:
     def model(self, model: Body) -> Body:
         """Anything with fields named as an event's content, such as a call's state, likewise."""
         update: dict[str, object] = {}
-        for name in CONTENT & type(model).model_fields.keys():
+        for name in _content_fields(type(model)):
             value: object = getattr(model, name)
             shown = self._content(value)
             if shown is not value:
@@ -200,6 +201,12 @@ class Redaction:
                 return self.fields(cast(dict[str, JsonValue], value))
             case _:
                 return value
+
+
+@lru_cache(maxsize=256)
+def _content_fields(kind: type[BaseModel]) -> tuple[str, ...]:
+    """The fields of a model that are looked through."""
+    return tuple(CONTENT & kind.model_fields.keys())
 
 
 def _words(name: str) -> tuple[str, ...]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 
 from .changes import changes
 from .events import CallDecided, JournalEvent
 from .fold import apply, new_state, snapshot
+from .masked import MaskedEvents
 from .state import SessionState
 
 MOST_CHECKPOINTS = 64
@@ -22,20 +25,22 @@ def is_decision(event: JournalEvent) -> bool:
 class Replay:
     """A session's events with a place among them.
 
-    `position` counts the events applied: 0 before the first, `len(replay)` at the end, where it starts.
-    States on the way are kept every so often, so that going back replays a part only. A state handed out
-    stays as it is when the replay moves on; do not change it.
+    `position` counts the events applied: 0 before the first, `len(replay)` at the end, where it starts
+    unless `at` says otherwise. States on the way are kept every so often, so that going anywhere replays
+    a part only. A state handed out stays as it is when the replay moves on; do not change it.
     """
 
-    def __init__(self, events: Iterable[JournalEvent]) -> None:
-        """Raises `FoldError` when the events cannot follow each other."""
-        self.events = tuple(events)
+    def __init__(self, events: Iterable[JournalEvent], *, at: int | None = None) -> None:
+        """Raises `FoldError` when the events up to there cannot follow each other."""
+        self.events: Sequence[JournalEvent] = (
+            events if isinstance(events, MaskedEvents) else tuple(events)
+        )
+        self._lock = threading.Lock()
         self._gap = max(SHORTEST_GAP, -(-len(self.events) // MOST_CHECKPOINTS))
         self._checkpoints = {0: new_state(self.events[0].session if self.events else "")}
-        self._decisions = [n for n, event in enumerate(self.events, start=1) if is_decision(event)]
         self._position = 0
         self._before = self._state = self._checkpoints[0]
-        self.goto(len(self.events))
+        self.goto(len(self.events) if at is None else at)
 
     def __len__(self) -> int:
         return len(self.events)
@@ -65,10 +70,10 @@ class Replay:
         """What `event` changed, in words; nothing at the very beginning."""
         return changes(self._before, self.event, self._state) if self.event is not None else []
 
-    @property
+    @cached_property
     def decisions(self) -> tuple[int, ...]:
         """The numbers of the events that are decisions."""
-        return tuple(self._decisions)
+        return tuple(n for n, event in enumerate(self.events, start=1) if is_decision(event))
 
     def goto(self, position: int) -> SessionState:
         """Go to an event by its number; before the first or after the last one, to that end."""
@@ -86,17 +91,28 @@ class Replay:
     def at(self, position: int) -> SessionState:
         """The state after `position` events, while this stays where it is; do not change it.
 
-        It is folded from the nearest state kept before it.
+        It is folded from the nearest state kept before it. Raises `FoldError` as the constructor.
         """
-        start = max(n for n in self._checkpoints if n <= position)
-        if start == position:
-            return self._checkpoints[start]
-        state = snapshot(self._checkpoints[start])
-        for n in range(start + 1, position + 1):
-            apply(state, self.events[n - 1])
-            if n % self._gap == 0 and n not in self._checkpoints:
-                self._checkpoints[n] = snapshot(state)
-        return state
+        with self._lock:
+            start = max(n for n in self._checkpoints if n <= position)
+            if start == position:
+                return self._checkpoints[start]
+            state = snapshot(self._checkpoints[start])
+            for n in range(start + 1, position + 1):
+                apply(state, self.events[n - 1])
+                if n % self._gap == 0 and n not in self._checkpoints:
+                    self._checkpoints[n] = snapshot(state)
+            return state
+
+    def fill(self, gone: Callable[[], bool] = bool) -> None:
+        """Keep all states that are worth it, so that every way is short; for a thread beside the user's.
+
+        Stops when `gone` says yes. Raises `FoldError` when the events cannot follow each other.
+        """
+        for position in (*range(self._gap, len(self.events), self._gap), len(self.events)):
+            if gone():
+                return
+            self.at(position)
 
     def step(self, by: int = 1) -> SessionState:
         """Go `by` events on, or back when negative."""
@@ -104,11 +120,11 @@ class Replay:
 
     def next_decision(self) -> bool:
         """Go to the next decision. False, and stay, when none comes."""
-        return self._jump(next((n for n in self._decisions if n > self._position), None))
+        return self._jump(next((n for n in self.decisions if n > self._position), None))
 
     def previous_decision(self) -> bool:
         """Go to the decision before this place. False, and stay, when there is none."""
-        return self._jump(next((n for n in reversed(self._decisions) if n < self._position), None))
+        return self._jump(next((n for n in reversed(self.decisions) if n < self._position), None))
 
     def _jump(self, position: int | None) -> bool:
         if position is None:

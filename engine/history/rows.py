@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from .errors import JournalError
 from .events import JournalEvent, event_body
+from .quick import made
 from .schema import name_of
 from .times import from_ms
 
@@ -89,7 +90,12 @@ def event_of(row: EventRow, path: Path) -> JournalEvent:
         body = event_body.validate_json(text)
         if body.type != kind:
             raise ValueError(f"its type is '{body.type}' in one place and '{kind}' in another")
-        return JournalEvent(cursor=cursor, session=session, seq=seq, at=from_ms(at), body=body)
+        if type(cursor) is not int or type(seq) is not int or type(session) is not str:
+            raise ValueError(
+                f"its place is {cursor!r}, {session!r}, {seq!r}: not a number, a text, a number"
+            )
+        fields = {"cursor": cursor, "session": session, "seq": seq, "at": from_ms(at), "body": body}
+        return made(JournalEvent, fields)
     except (ValidationError, ValueError, TypeError, OverflowError) as error:
         raise JournalError(
             f"Journal '{name_of(path)}': event {seq} of session '{session}' cannot be read: {error}. "

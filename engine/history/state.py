@@ -152,6 +152,9 @@ class SessionState(BaseModel):
     cost: float = 0.0
     max_cost: float | None = None
 
+    # A fold sets some fields at every event; pydantic's way there takes eight times as long.
+    __setattr__ = object.__setattr__
+
 
 class SessionSummary(BaseModel):
     """A line in a list of sessions."""

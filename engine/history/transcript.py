@@ -13,6 +13,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from .events import SessionResumed
+from .quick import updated
 from .state import CallState, SessionState, TranscriptEntry
 
 UNDECIDED = frozenset({"proposed", "waiting"})
@@ -57,7 +58,7 @@ def replace_call(state: SessionState, call: CallState, changed: CallState) -> No
     for index in range(len(transcript) - 1, -1, -1):
         entry = transcript[index]
         if entry.call is call or _same(entry.call, call):
-            transcript[index] = entry.model_copy(update={"call": changed})
+            transcript[index] = updated(entry, {"call": changed})
             break
     latest = state.calls.get(call.call_id)
     if latest is call or _same(latest, call):
@@ -76,7 +77,7 @@ def end_turn(state: SessionState) -> None:
         if entry.kind == "user":
             return
         if entry.call is not None and entry.call.status == "proposed":
-            replace_call(state, entry.call, entry.call.model_copy(update={"status": "skipped"}))
+            replace_call(state, entry.call, updated(entry.call, {"status": "skipped"}))
 
 
 def reopen(state: SessionState, asked_again: Container[str] = (), going_on: Container[str] = ()) -> None:
@@ -93,9 +94,9 @@ def reopen(state: SessionState, asked_again: Container[str] = (), going_on: Cont
             continue
         again = call.via is None or call.call_id in asked_again
         if call.status == "skipped" and again:
-            replace_call(state, call, call.model_copy(update={"status": "proposed"}))
+            replace_call(state, call, updated(call, {"status": "proposed"}))
         elif call.status == "unknown" and call.call_id in going_on:
-            replace_call(state, call, call.model_copy(update={"status": "running"}))
+            replace_call(state, call, updated(call, {"status": "running"}))
 
 
 def resumed_words(body: SessionResumed) -> str:
@@ -113,6 +114,6 @@ def end_session(state: SessionState) -> None:
     for entry in list(state.transcript):
         call = entry.call
         if call is not None and call.status in UNDECIDED:
-            replace_call(state, call, call.model_copy(update={"status": "skipped"}))
+            replace_call(state, call, updated(call, {"status": "skipped"}))
         elif call is not None and call.status == "running":
-            replace_call(state, call, call.model_copy(update={"status": "unknown"}))
+            replace_call(state, call, updated(call, {"status": "unknown"}))

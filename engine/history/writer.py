@@ -10,23 +10,32 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from .chain import Place, link, new_salt
+from .chain import Place, link, new_salts
 from .decided import BEARING, Change, SessionCalls, calls_before, opened_calls, write_changes
 from .errors import JournalError
 from .events import JournalEvent, SessionOpened
 from .projection import Projection
-from .rows import INSERT_EVENT, LAST_HASH, SELECT_SESSION, UPSERT_SESSION, LinkedRow
+from .rows import INSERT_EVENT, LAST_HASH, SELECT_SESSION, UPSERT_SESSION, LinkedRow, SessionRow
 from .schema import BUSY_SECONDS, name_of
-from .times import to_ms
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """An event and its body as the database takes it."""
+class Written(NamedTuple):
+    """An event, its body as the database takes it, and its time in UTC milliseconds."""
 
     event: JournalEvent
     body: str
+    at: int
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What of a session its next event builds on: its line, the last hash of its chain, its calls."""
+
+    line: Projection
+    head: bytes | None
+    calls: SessionCalls | None = None
 
 
 def connect_writing(path: Path) -> sqlite3.Connection:
@@ -68,9 +77,7 @@ class Writer:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._lines: dict[str, Projection] = {}
-        self._calls: dict[str, SessionCalls] = {}
-        self._heads: dict[str, bytes] = {}
+        self._sessions: dict[str, _Kept] = {}
         self._connection = connect_writing(path)
         self._identity = _identity(path)
 
@@ -80,9 +87,9 @@ class Writer:
         try:
             self._check_in_place()
             connection.execute("BEGIN IMMEDIATE")
-            lines, decisions = self._project(batch)
-            connection.executemany(UPSERT_SESSION, [line.row() for line in lines.values()])
-            connection.executemany(INSERT_EVENT, self._chained(batch))
+            lines, events, decisions = self._rows(batch)
+            connection.executemany(UPSERT_SESSION, lines)
+            connection.executemany(INSERT_EVENT, events)
             write_changes(connection, decisions)
             connection.execute("COMMIT")
         except BaseException:
@@ -96,79 +103,48 @@ class Writer:
                 "the file was moved, deleted or replaced; restart to use what is there"
             )
 
-    def _project(self, batch: Sequence[Written]) -> tuple[dict[str, Projection], list[Change]]:
-        lines: dict[str, Projection] = {}
+    def _rows(self, batch: Sequence[Written]) -> tuple[list[SessionRow], list[LinkedRow], list[Change]]:
+        """What `batch` puts into the tables. Its events are linked to those before them."""
+        touched: dict[str, Projection] = {}
+        events: list[LinkedRow] = []
         decisions: list[Change] = []
-        for written in batch:
-            event = written.event
-            line = lines.get(event.session)
-            if line is None:
-                line = self._line(event)
-                lines[event.session] = line
-            change = self._change(event, line)
+        for (event, body, at), salt in zip(batch, new_salts(len(batch)), strict=True):
+            session = event.session
+            kept = self._sessions.get(session) or self._keep(event)
+            line = touched[session] = kept.line
+            change = self._change(event, at, kept)
             if change is not None:
                 decisions.append(change)
             line.add(event)
-        return lines, decisions
+            linked = kept.head = link(Place(session, event.seq, at), body, salt, kept.head)
+            events.append(
+                (event.cursor, session, event.seq, at, event.body.type, body, salt, None, linked)
+            )
+        return [line.row() for line in touched.values()], events, decisions
 
-    def _change(self, event: JournalEvent, line: Projection) -> Change | None:
-        """What `event` changes in the lines of decisions; `line` is the session's before it."""
-        calls = self._calls.get(event.session)
+    def _keep(self, event: JournalEvent) -> _Kept:
+        """A session as the file has it, or at its opening `event`."""
+        session = event.session
+        row = self._connection.execute(f"{SELECT_SESSION} WHERE id = ?", (session,)).fetchone()
+        if row is not None:
+            head = self._connection.execute(LAST_HASH, (session,)).fetchone()
+            kept = _Kept(Projection.of_row(row), None if head is None else bytes(head[0]))
+        elif isinstance(event.body, SessionOpened):
+            kept = _Kept(Projection.opening(event, event.body), None, opened_calls(event.body))
+        else:
+            raise sqlite3.IntegrityError(f"session '{session}' was never opened")
+        self._sessions[session] = kept
+        return kept
+
+    def _change(self, event: JournalEvent, at: int, kept: _Kept) -> Change | None:
+        """What `event` changes in the lines of decisions; `kept` is its session before it."""
+        calls = kept.calls
         if calls is None:
             if not isinstance(event.body, BEARING):
                 return None
-            if isinstance(event.body, SessionOpened):
-                calls = opened_calls(event.body)
-            else:
-                calls = SessionCalls(line.agent, child=line.kind == "child")
-                calls_before(self._connection, event, calls)
-            self._calls[event.session] = calls
-        return calls.take(event)
-
-    def _line(self, event: JournalEvent) -> Projection:
-        line = self._lines.get(event.session)
-        if line is None:
-            row = self._connection.execute(f"{SELECT_SESSION} WHERE id = ?", (event.session,)).fetchone()
-            if row is not None:
-                line = Projection.of_row(row)
-            elif isinstance(event.body, SessionOpened):
-                line = Projection.opening(event, event.body)
-            else:
-                raise sqlite3.IntegrityError(f"session '{event.session}' was never opened")
-            self._lines[event.session] = line
-        return line
-
-    def _chained(self, batch: Sequence[Written]) -> list[LinkedRow]:
-        """The rows of `batch`, each linked to the one before it in its session."""
-        rows: list[LinkedRow] = []
-        for written in batch:
-            event, salt = written.event, new_salt()
-            at = to_ms(event.at)
-            place = Place(event.session, event.seq, at)
-            prev = self._head(event.session) if event.seq > 1 else None
-            linked = link(place, written.body, salt, prev)
-            self._heads[event.session] = linked
-            rows.append(
-                (
-                    event.cursor,
-                    event.session,
-                    event.seq,
-                    at,
-                    event.body.type,
-                    written.body,
-                    salt,
-                    None,
-                    linked,
-                )
-            )
-        return rows
-
-    def _head(self, session: str) -> bytes | None:
-        head = self._heads.get(session)
-        if head is None:
-            row = self._connection.execute(LAST_HASH, (session,)).fetchone()
-            head = None if row is None else bytes(row[0])
-        return head
+            calls = kept.calls = SessionCalls(kept.line.agent, child=kept.line.kind == "child")
+            calls_before(self._connection, event, calls)
+        return calls.take(event, at)
 
     def _undo(self) -> None:
         """Forget a failed batch.
@@ -176,9 +152,7 @@ class Writer:
         A commit can fail after its frames reached the log, and a later crash would bring them back. So
         the log is emptied where possible; where not, the next commit overwrites them.
         """
-        self._lines.clear()
-        self._calls.clear()
-        self._heads.clear()
+        self._sessions.clear()
         try:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")

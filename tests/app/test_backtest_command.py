@@ -153,6 +153,18 @@ class TestPrinted:
         assert "\\x1b[2J\\u202e" in out
         assert not {"\x1b", "\u202e"} & set(out)
 
+    def test_secrets_are_masked(self, database: Path) -> None:
+        """A key is masked before its text is cut, so that no beginning of it is left."""
+        key = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
+        recorder = Recorder(compile_rules("block x").registry)
+        asyncio.run(recorder.call("c1", "rm", path=f"{'x' * 150} {key}", password="hunter2"))
+        with Journal.open(database, clock=lambda: NOON) as journal:
+            journal.write("bot-9", *recorder.bodies)
+        _, out, _ = backtest(database, sessions=["bot-9"])
+        assert "newly blocked" in out
+        assert "ghp_" not in out
+        assert "hunter2" not in out
+
 
 class TestChosen:
     """What is judged."""

@@ -13,6 +13,7 @@ MEASUREMENTS = (
     "verify",
     "agents",
     "journal",
+    "replay",
     "redaction",
     "backtest",
     "decisions",

@@ -206,7 +206,7 @@ class TestNets:
     async def test_others_are_refused(self, hub: Hub, shop: Shop) -> None:
         """Nets that are missing or differ are named, and nothing is recorded."""
         session = await self.ended(hub, shop, registry(sequence("test", "deploy"), limit("test", 2)))
-        before = await hub.recorded(session)
+        before = list(await hub.recorded(session))
         changed = {"limit-test-2": limit("test", 5)}
         with pytest.raises(ResumeError) as caught:
             await hub.resume_session(session, bot(shop), registry=changed)
@@ -219,7 +219,7 @@ class TestNets:
             "'require-test-before-deploy' is missing; "
             "'limit-test-2' differs (name, initial marking). Give the rules"
         )
-        assert await hub.recorded(session) == before
+        assert list(await hub.recorded(session)) == before
         await hub.resume_session(
             session, bot(shop), registry=registry(sequence("test", "deploy"), limit("test", 2))
         )

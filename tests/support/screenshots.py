@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
 import sys
 import tempfile
@@ -14,20 +15,33 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import cairosvg
+from textual.app import App
 from textual.pilot import Pilot
+from textual.widgets import Input
 
 from interlock.app.commands.demo import open_demo
 from interlock.app.console import InterlockConsole
 from interlock.app.demo.agent import TASK
 from interlock.app.demo.project import create_project
+from interlock.app.history_console import HistoryConsole
+from interlock.app.history_source import RecordedFile
 from interlock.app.screens.approval import ApprovalScreen
+from interlock.app.screens.backtest import BacktestScreen
+from interlock.app.screens.decisions import DecisionsScreen
+from interlock.app.screens.judged import JudgedScreen
 from interlock.app.screens.live import LiveScreen
 from interlock.app.screens.replay import ReplayScreen
+from interlock.app.screens.what_if import WhatIfDialog
+from interlock.app.widgets.blocks import BlockList
+from interlock.app.widgets.decision_table import DecisionTable
 from interlock.engine.history.journal import Journal
 from interlock.engine.hub import Hub
+from interlock.rules import library_rules
+from tests.support.decisions import NOW, usual
 
 OPERATOR = "operator"
 SESSION = "release-bot-1"
+STRICTER = "stricter.rules"
 STEP = timedelta(seconds=1.7)
 
 
@@ -48,12 +62,13 @@ class Clock:
 
 
 async def take(out: Path) -> None:
-    """Draw the live screen, the dialog and the replay, wide and at 80 columns."""
+    """Draw the live screen, the dialog, the replay and the decisions, wide and at 80 columns."""
     with tempfile.TemporaryDirectory() as folder:
         for size, suffix in (((120, 40), ""), ((80, 24), "-80x24")):
             place = Path(folder) / f"wide{suffix}"
             place.mkdir()
             await _one_size(out, place, size, suffix)
+            await _decisions(out, place, size, suffix)
 
 
 async def _one_size(out: Path, place: Path, size: tuple[int, int], suffix: str) -> None:
@@ -63,6 +78,7 @@ async def _one_size(out: Path, place: Path, size: tuple[int, int], suffix: str) 
     project = Path(tempfile.gettempdir()) / "interlock-shop"
     shutil.rmtree(project, ignore_errors=True)
     create_project(project)
+    _write_stricter(project)
 
     async def start(hub: Hub) -> None:
         session = await open_demo(hub, by=OPERATOR, project=project, session_id=SESSION)
@@ -88,7 +104,47 @@ async def _one_size(out: Path, place: Path, size: tuple[int, int], suffix: str) 
         await pilot.press("end", "left_curly_bracket", "left_curly_bracket", "left_curly_bracket")
         await pilot.pause(0.3)
         _draw(app, out, f"replay{suffix}")
+        with contextlib.chdir(project):
+            await _other_rules(app, pilot, out, suffix)
     await hub.close()
+
+
+def _write_stricter(project: Path) -> None:
+    rules = Path(library_rules("deploy")).read_text(encoding="utf-8")
+    (project / STRICTER).write_text(f"{rules}\nlimit test to 1 per session\n", encoding="utf-8")
+
+
+async def _other_rules(app: InterlockConsole, pilot: Pilot[None], out: Path, suffix: str) -> None:
+    """The session judged by stricter rules: from its beginning in the replay, then in a backtest."""
+    await pilot.press("home", "w")
+    await _until(pilot, lambda: isinstance(app.screen, WhatIfDialog))
+    app.screen.query_one(Input).value = STRICTER
+    await pilot.press("ctrl+s")
+    await _until(pilot, lambda: isinstance(app.screen, JudgedScreen))
+    await _until(pilot, lambda: app.screen.query_one("#calls", BlockList).current is not None)
+    await pilot.pause(0.3)
+    _draw(app, out, f"what-if{suffix}")
+    await pilot.press("escape", "b")
+    await _until(pilot, lambda: isinstance(app.screen, BacktestScreen))
+    app.screen.query_one("#rules", Input).value = STRICTER
+    await pilot.press("f5")
+    await _until(pilot, lambda: app.screen.query_one("#report", BlockList).current is not None)
+    await pilot.pause(0.3)
+    _draw(app, out, f"backtest{suffix}")
+
+
+async def _decisions(out: Path, place: Path, size: tuple[int, int], suffix: str) -> None:
+    """Three sessions, one of them in shadow mode, whose decisions are recorded."""
+    path = usual(place / "decisions.db")
+    app = HistoryConsole(RecordedFile(path), zone=UTC, clock=lambda: NOW)
+    async with app.run_test(size=size) as pilot:
+        await pilot.press("v")
+        await _until(pilot, lambda: isinstance(app.screen, DecisionsScreen))
+        table = app.screen.query_one(DecisionTable)
+        await _until(pilot, lambda: table.current is not None)
+        await pilot.press(*["down"] * 5)
+        await pilot.pause(0.5)
+        _draw(app, out, f"decisions{suffix}")
 
 
 async def _until(pilot: Pilot[None], reached: Callable[[], bool]) -> None:
@@ -99,7 +155,7 @@ async def _until(pilot: Pilot[None], reached: Callable[[], bool]) -> None:
     raise TimeoutError("the console did not come to the next picture within 30 s")
 
 
-def _draw(app: InterlockConsole, out: Path, name: str) -> None:
+def _draw(app: App[None], out: Path, name: str) -> None:
     svg = app.export_screenshot(title="Interlock")
     (out / f"{name}.svg").write_text(svg, encoding="utf-8")
     # A font that is installed instead of one from a server.

@@ -8,9 +8,12 @@ from datetime import UTC
 import pytest
 from textual.binding import Binding
 from textual.pilot import Pilot
+from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from interlock.app.history_console import HistoryConsole
+from interlock.app.messages import ReplayChosen
+from interlock.app.screens.decision_detail import DecisionDetail
 from interlock.app.screens.detail import Detail
 from interlock.app.screens.goto import GoToScreen
 from interlock.app.screens.replay import ReplayScreen
@@ -46,6 +49,17 @@ async def ready(pilot: Pilot[None]) -> ReplayScreen:
 
 def lines_of(screen: ReplayScreen, pane: str, width: int = 100) -> list[str]:
     return [line.plain for b in screen.query_one(f"#{pane}", BlockList).blocks for line in b.lines(width)]
+
+
+def text_in(panel: object) -> list[str]:
+    """Every line of a panel."""
+    assert isinstance(panel, Detail)
+    return [line.plain for block in panel.query_one(BlockList).blocks for line in block.lines(110)]
+
+
+def frames(panel: object) -> list[Widget]:
+    assert isinstance(panel, Detail)
+    return list(panel.query(".frame"))
 
 
 def text_of(screen: ReplayScreen, name: str) -> str:
@@ -258,7 +272,7 @@ class TestClosely:
     """Seeing something in full."""
 
     async def test_the_whole_event(self) -> None:
-        """`o` shows everything an event says, the middle of a very long output too."""
+        """Enter in its pane shows everything an event says, the middle of a very long output too."""
         output = "a" * 30_000 + " MIDDLE " + "b" * 30_000
         result = CallResult(call_id="c1", tool="bash", output=output, is_error=False)
         bodies = [*BODIES[:4], BODIES[7].model_copy(update={"call_id": "c1", "steps": ()}), result]
@@ -267,7 +281,7 @@ class TestClosely:
             await pilot.press("end")
             assert "MIDDLE" not in "".join(lines_of(screen, "details"))
             assert "characters left out" in "".join(lines_of(screen, "details"))
-            await pilot.press("o")
+            await pilot.press("2", "enter")
             await pilot.pause()
             detail = pilot.app.screen
             assert isinstance(detail, Detail)
@@ -286,6 +300,91 @@ class TestClosely:
             await pilot.press("3", "enter")
             await pilot.pause()
             assert isinstance(pilot.app.screen, Detail)
+
+    async def test_the_decision(self) -> None:
+        """`o` opens the decision on the call: verdict, person, rule, and what each net said then."""
+        async with console().run_test(size=(120, 40)) as pilot:
+            screen = await ready(pilot)
+            screen.position = 23
+            await pilot.press("o")
+            await pilot.app.workers.wait_for_complete()
+            await pilot.pause()
+            panel = pilot.app.screen
+            assert isinstance(panel, DecisionDetail)
+            text = "\n".join(text_in(panel))
+            assert "approved by maria" in text
+            assert "event 22" in text
+            assert "AS THINGS STOOD THEN" in text
+            assert "◐ approve-before-deploy  asks a person" in text
+            assert "ready:1, budget:2" in text
+            await pilot.press("r", "escape")
+            assert (await ready(pilot)).position == 23
+
+    async def test_the_decision_on_a_blocked_call(self) -> None:
+        """The reason is the recorded one, with the rule of the net that blocked."""
+        async with console().run_test(size=(120, 40)) as pilot:
+            await ready(pilot)
+            await pilot.press("right_curly_bracket", "o")
+            await pilot.app.workers.wait_for_complete()
+            await pilot.pause()
+            text = "\n".join(text_in(pilot.app.screen))
+            assert "■ blocked: deploy requires a successful call to test first." in text
+            assert "deploy.rules:4  require test before deploy" in text
+
+    async def test_an_event_of_no_call(self) -> None:
+        """Where nothing was decided `o` opens the event."""
+        async with console().run_test(size=(120, 40)) as pilot:
+            await ready(pilot)
+            await pilot.press("right", "o")
+            await pilot.pause()
+            assert isinstance(pilot.app.screen, Detail)
+            assert not isinstance(pilot.app.screen, DecisionDetail)
+            assert any("session.status" in str(frame.border_title) for frame in frames(pilot.app.screen))
+
+    async def test_who_decided_and_why(self) -> None:
+        """The event's pane says of a result who let the call run, and why a person was asked."""
+        async with console().run_test(size=(120, 40)) as pilot:
+            screen = await ready(pilot)
+            screen.position = 23
+            details = [" ".join(line.split()) for line in lines_of(screen, "details")]
+            assert "asked because deploy.rules:5 require human-approval before deploy" in details
+            assert "person approved by maria" in details
+            assert "decided allowed, approved by maria" in details
+
+    @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
+    async def test_the_picture_goes_with_the_steps(self, size: tuple[int, int]) -> None:
+        """`p` shows the chosen net as a picture with its tokens of the moment; the net stays chosen."""
+        async with console().run_test(size=size) as pilot:
+            screen = await ready(pilot)
+            screen.position = 21
+            await pilot.press("3", "down", "p")
+            await pilot.pause()
+            picture = screen.query_one("#picture", BlockList)
+            assert picture.region.area > 0
+            assert str(picture.border_title) == "Net: require-test-before-deploy"
+            assert "( ) idle   ( ) ready   (●) gate" in lines_of(screen, "picture")
+            await pilot.press("right_square_bracket")
+            assert "( ) idle   (●) ready   ( ) gate" in lines_of(screen, "picture")
+            assert "  do-deploy  Δ fired  deploy" in lines_of(screen, "picture")
+            await pilot.press("right_square_bracket")
+            assert not any("fired" in line for line in lines_of(screen, "picture"))
+            await pilot.press("p")
+            await pilot.pause()
+            assert not picture.region.area
+            assert screen.query_one("#details").region.area > 0
+
+    async def test_another_net_in_the_picture(self) -> None:
+        """Moving in the list of nets, by mouse too, changes the picture."""
+        async with console().run_test(size=(120, 40)) as pilot:
+            screen = await ready(pilot)
+            await pilot.press("p", "3", "G")
+            await pilot.pause()
+            picture = screen.query_one("#picture", BlockList)
+            assert str(picture.border_title) == "Net: block-deploy"
+            await pilot.click("#nets", offset=(6, 5))
+            await pilot.pause()
+            assert str(picture.border_title) == "Net: limit-deploy-2"
+            assert "(2) budget" in " ".join(lines_of(screen, "picture"))
 
 
 class TestSpoofing:
@@ -334,6 +433,30 @@ class TestTrouble:
             assert "event 7" in trouble
             assert "Shown are the 6 events before it." in trouble
 
+    async def test_an_impossible_event_found_later(self) -> None:
+        """A session is shown before all of it was looked at; what cannot follow is then taken away."""
+        bodies = [*BODIES[:6], ApprovalDecided(approval_id="a9", call_id="c9", approved=True, by="x")]
+
+        class Broken(Source):
+            async def recorded(self, session_id: str) -> list[JournalEvent]:
+                return recording(bodies)
+
+        async with HistoryConsole(Broken(SESSIONS), zone=UTC).run_test(size=(80, 24)) as pilot:
+            await pilot.pause()
+            pilot.app.post_message(ReplayChosen("broken-1", at=3))
+            await pilot.pause()
+            await pilot.app.workers.wait_for_complete()
+            await pilot.pause()
+            await pilot.app.workers.wait_for_complete()
+            await pilot.pause()
+            screen = await ready(pilot)
+            assert "Shown are the 6 events before it." in text_of(screen, "trouble")
+            assert screen.query_one("#trouble").region.area > 0
+            assert screen.position == 3
+            assert f"event 3 of {6}" in text_of(screen, "where")
+            await pilot.press("end")
+            assert (screen.position, screen.query_one(Scrubber).position) == (6, 6)
+
     async def test_nothing_possible(self) -> None:
         """When already the first event is impossible the screen says so."""
         async with console(recording(BODIES[1:])).run_test(size=(80, 24)) as pilot:
@@ -343,10 +466,10 @@ class TestTrouble:
 class TestEverywhere:
     """Sizes, panes and keys."""
 
-    @pytest.mark.parametrize("number", [1, 2, 3, 4])
+    @pytest.mark.parametrize("number", [1, 2, 3, 4, 5])
     async def test_panes_of_a_narrow_terminal(self, number: int) -> None:
-        """At 80×24 the keys 1 to 4 and a click bring each pane forward, and only that one."""
-        panes = {1: "transcript", 2: "details", 3: "nets", 4: "queues"}
+        """At 80×24 the keys 1 to 5 bring each pane forward, and only that one."""
+        panes = {1: "transcript", 2: "details", 3: "nets", 4: "queues", 5: "picture"}
         async with console().run_test(size=(80, 24)) as pilot:
             screen = await ready(pilot)
             await pilot.press(str(number))
@@ -383,7 +506,8 @@ class TestEverywhere:
             assert all(binding.id and binding.tooltip for binding in own)
             assert len({binding.id for binding in own}) == len(own)
             titles = {command.title for command in pilot.app.get_system_commands(screen)}
-            assert {"Step", "Back", "Next decision", "Go to", "First", "Last", "Open event"} <= titles
+            assert {"Step", "Back", "Next decision", "Go to", "First", "Last"} <= titles
+            assert {"What if", "Open decision", "Picture"} <= titles
 
     async def test_help_names_the_keys(self) -> None:
         """`?` shows what the keys do here."""

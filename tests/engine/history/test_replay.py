@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from interlock.engine.history.errors import FoldError
@@ -95,3 +97,38 @@ class TestLongSessions:
             assert replay.state.seq == position
         assert folded == [5 * SHORTEST_GAP + 2, 6, 2 * SHORTEST_GAP - 1, 2 * SHORTEST_GAP]
         assert len(replay._checkpoints) == 7
+
+
+class TestLater:
+    """States that are made when they are needed, or by a thread beside."""
+
+    def test_begins_anywhere(self) -> None:
+        """A replay that begins at an event has folded none after it, and gets to all of them."""
+        events = recorded(*SESSION, SessionStatus(status="idle"))
+        impossible = [*events, events[1]]
+        replay = Replay(impossible, at=3)
+        assert (replay.position, replay.state) == (3, fold(events[:3]))
+        assert replay.goto(11) == fold(events)
+        with pytest.raises(FoldError):
+            replay.goto(12)
+
+    def test_filled_by_a_thread(self) -> None:
+        """While one thread fills it, going to and fro gives the folds of the events."""
+        events = recorded(opening(), *[MessageAdded(role="user", text=str(n)) for n in range(2000)])
+        replay = Replay(events, at=1)
+        thread = threading.Thread(target=replay.fill)
+        thread.start()
+        for position in (1500, 3, 2001, 700, 1999):
+            state = replay.goto(position)
+            assert (state.seq, len(state.transcript)) == (position, position - 1)
+            assert state.transcript[-1].text == str(position - 2)
+        thread.join(30)
+        assert replay.goto(1777) == fold(events[:1777])
+
+    def test_filling_finds_what_cannot_follow(self) -> None:
+        """An event that cannot follow is found, unless nobody wants to know any more."""
+        events = recorded(*SESSION)
+        replay = Replay([*events, events[1]], at=1)
+        replay.fill(lambda: True)
+        with pytest.raises(FoldError, match="event 11 was expected"):
+            replay.fill()

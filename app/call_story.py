@@ -1,0 +1,109 @@
+"""Who decided what of a call, and why: from the events around one moment of a recorded session."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias, cast, get_args
+
+from ..engine.history.decided import decisions_of
+from ..engine.history.decisions import Decision
+from ..engine.history.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    ApprovalWithdrawn,
+    CallDecided,
+    CallResult,
+    JournalEvent,
+    MessageAdded,
+    RuleRecord,
+    SessionOpened,
+    SessionResumed,
+)
+from ..engine.history.times import from_ms
+
+FARTHEST = 5_000
+"""Events that are looked through for what was said of a call before."""
+
+About: TypeAlias = (
+    CallDecided | CallResult | ApprovalRequested | ApprovalDecided | ApprovalWithdrawn | MessageAdded
+)
+_ABOUT: frozenset[type] = frozenset(get_args(About))
+
+
+def call_of(event: JournalEvent) -> str | None:
+    """The id of the call that an event is about."""
+    body = event.body
+    return cast("About", body).call_id if type(body) in _ABOUT else None
+
+
+def told(recorded: Sequence[JournalEvent], position: int) -> list[tuple[str, str]]:
+    """Who decided what of the call that event number `position` is about, up to then, and why.
+
+    Labels with their texts, as agents and people wrote them.
+    """
+    call_id = call_of(recorded[position - 1])
+    if call_id is None:
+        return []
+    rows: list[tuple[str, str]] = []
+    for number in range(position, max(0, position - FARTHEST), -1):
+        event = recorded[number - 1]
+        if type(event.body) is MessageAdded and any(c.call_id == call_id for c in event.body.calls):
+            break
+        if call_of(event) != call_id:
+            continue
+        match event.body:
+            case CallDecided() as body:
+                if rows:
+                    break
+                rows.extend(_decided(body))
+            case ApprovalDecided() as body:
+                reason = f": {body.reason}" if body.reason else ""
+                edited = ", with another input" if body.input is not None else ""
+                word = "approved" if body.approved else "denied"
+                rows.append(("person", f"{word} by {body.by}{edited}{reason}"))
+            case ApprovalWithdrawn() as body:
+                rows.append(("person", f"not asked any more: {body.reason}"))
+            case ApprovalRequested() as body:
+                rows.append(("asked because", _because(body.net, body.rule)))
+            case _:
+                pass
+    return rows[::-1]
+
+
+def _decided(body: CallDecided) -> list[tuple[str, str]]:
+    """Last first."""
+    would = "would " if body.mode == "shadow" and body.outcome != "allow" else ""
+    word = {"allow": "allowed", "block": "blocked", "ask": "asked"}[body.outcome] if not would else ""
+    verdict = word or f"would {body.outcome}, in shadow mode: it ran"
+    by = f", approved by {', '.join(body.approved_by)}" if body.approved_by else ""
+    rows = [("decided", f"{verdict}{by}")]
+    if body.net is not None and body.outcome != "allow":
+        rows.append(("because", _because(body.net, body.rule)))
+    if body.reason:
+        rows.append(("reason", body.reason))
+    return rows[::-1]
+
+
+def _because(net: str, rule: RuleRecord | None) -> str:
+    return f"net {net}" if rule is None else f"{rule.where}  {rule.text}"
+
+
+def decision_at(recorded: Sequence[JournalEvent], position: int) -> tuple[Decision, JournalEvent] | None:
+    """The decision on the call that event number `position` is about, and its event; none without one.
+
+    Of an id that came again it is the decision before the event, or the first after it.
+    """
+    call_id = call_of(recorded[position - 1])
+    if call_id is None:
+        return None
+    bearing = [
+        event
+        for event in recorded
+        if isinstance(event.body, SessionOpened | SessionResumed) or call_of(event) == call_id
+    ]
+    lines = decisions_of(bearing)
+    line = next((line for line in reversed(lines) if line.seq <= position), lines[0] if lines else None)
+    if line is None:
+        return None
+    decision = Decision.model_validate({**line._asdict(), "at": from_ms(line.at)})
+    return decision, recorded[line.seq - 1]

@@ -1,0 +1,330 @@
+"""The backtest screen: recorded calls judged again under other rules, in a thread beside the screen."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from typing import ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.screen import Screen
+from textual.widgets import Input, Static
+from textual.worker import get_current_worker
+
+from ...engine.backtest import SessionReport, Totals
+from ...engine.history.decision_source import DecisionSource
+from ..backtest_job import Scope, prepare, rules_files
+from ..judged_text import report_lines, totals_lines
+from ..messages import ReplayChosen
+from ..text import shown, shown_lines, utc_now, wrap_all
+from ..widgets.bars import KeyBar
+from ..widgets.blocks import Block, BlockList
+from ..widgets.choice import Choice
+from .keys import COPY_KEY, FOCUS_KEYS
+
+TELLS_PER_SECOND = 8
+MUTED = "$foreground 60%"
+BAR = 24
+LAST_DAY = "24h"
+HINT = "Name the rules files to judge by, and press enter. Nothing runs and nothing is changed."
+NONE_DIVERGES = "No session diverges: under these rules every recorded call would end as it did."
+NO_CALLS = "No call is recorded in these sessions, so there is nothing to judge."
+
+
+class BacktestScreen(Screen[None], inherit_bindings=False):
+    """Judges a `journal`; `session` is the one that was chosen where this was opened.
+
+    `rules` are files to begin with. `clock` says what spans of time count back from, `zone` is the
+    operator's.
+    """
+
+    CSS_PATH = "backtest.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "f5", "run", "judge", id="backtest.run", tooltip="Judge the recorded calls by these rules"
+        ),
+        Binding("r", "rules", "rules", id="backtest.rules", tooltip="Name other rules files"),
+        Binding("s", "scope", "sessions", id="backtest.scope", tooltip="Choose other sessions to judge"),
+        Binding(
+            "escape",
+            "leave",
+            "back",
+            id="backtest.leave",
+            tooltip="Stop judging and keep what is there; then go back",
+        ),
+        *FOCUS_KEYS,
+        COPY_KEY,
+    ]
+
+    @dataclass
+    class Progressed(Message):
+        """So many of `total` calls are judged; `reports` are diverging sessions found since the last."""
+
+        run: int
+        done: int
+        total: int
+        reports: Sequence[SessionReport]
+        totals: Totals
+        finished: bool = False
+
+    @dataclass
+    class Failed(Message):
+        """It could not be judged, or not on to the end."""
+
+        run: int
+        error: str
+
+    def __init__(
+        self,
+        journal: DecisionSource,
+        session: str | None = None,
+        rules: Sequence[str] = (),
+        *,
+        clock: Callable[[], datetime] = utc_now,
+        zone: tzinfo | None = None,
+    ) -> None:
+        super().__init__()
+        self._journal = journal
+        self._session = session
+        self._rules = " ".join(f'"{name}"' if " " in name or "," in name else name for name in rules)
+        self._clock = clock
+        self._zone = zone
+        self._run = 0
+        self._stop: threading.Event | None = None
+        self._reports: list[SessionReport] = []
+        self._totals = Totals()
+        self._progress: tuple[int, int] | None = None
+        self._error = ""
+
+    def compose(self) -> ComposeResult:
+        this = [] if self._session is None else [("this", "this session")]
+        opened = "" if self._session is None else f"   this session: {shown(self._session)}"
+        title = (
+            ("Interlock", "bold $text-primary"),
+            (" ── ", MUTED),
+            ("backtest", "bold"),
+            (opened, MUTED),
+        )
+        yield Static(Content.assemble(*title), id="title")
+        with Horizontal(classes="field"):
+            yield Static("Rules", classes="label")
+            yield Input(self._rules, placeholder="rules files", id="rules")
+        with Horizontal(classes="field"):
+            yield Static("Over", classes="label")
+            yield Choice([*this, ("all", "all sessions"), ("since", "since")], id="scope")
+            yield Input(LAST_DAY, placeholder="24h, 7d or 2026-11-20", id="since")
+        yield Static(Content.styled(HINT, MUTED), id="state")
+        with Vertical(id="found"):
+            yield BlockList(id="report")
+        yield KeyBar()
+
+    def on_mount(self) -> None:
+        self.query_one("#since").display = False
+        self.query_one("#rules").focus()
+
+    def on_unmount(self) -> None:
+        self._cancel()
+
+    @property
+    def judging(self) -> bool:
+        """Whether calls are being judged."""
+        return self._stop is not None
+
+    @property
+    def scope(self) -> Scope:
+        """The sessions that are chosen."""
+        match self.query_one(Choice).chosen:
+            case "this":
+                return Scope(session=self._session)
+            case "since":
+                return Scope(since=self.query_one("#since", Input).value)
+            case _:
+                return Scope()
+
+    # What the operator does
+
+    @on(Choice.Changed)
+    def show_since(self, message: Choice.Changed) -> None:
+        self.query_one("#since").display = message.chosen == "since"
+
+    @on(Input.Submitted)
+    def submit(self) -> None:
+        self.action_run()
+
+    def action_rules(self) -> None:
+        """Type other rules files."""
+        self.query_one("#rules").focus()
+
+    def action_scope(self) -> None:
+        """Choose other sessions."""
+        self.query_one(Choice).focus()
+
+    def action_run(self) -> None:
+        """Judge from the beginning; what was under way is given up."""
+        self._cancel()
+        self._run += 1
+        self._reports, self._totals, self._progress, self._error = [], Totals(), None, ""
+        try:
+            files = rules_files(self.query_one("#rules", Input).value)
+        except ValueError as error:
+            self._fail(str(error))
+            return
+        self._stop = threading.Event()
+        self._judge(self._run, files, self.scope, self._stop)
+        self._show()
+        self.query_one(BlockList).focus()
+
+    def action_leave(self) -> None:
+        """Stop judging when that is under way, else go back."""
+        if self._stop is not None:
+            self._stop.set()
+        elif self.is_current:
+            self.dismiss()
+
+    def _cancel(self) -> None:
+        if self._stop is not None:
+            self._stop.set()
+            self._stop = None
+
+    @on(BlockList.Opened)
+    def open_session(self, message: BlockList.Opened) -> None:
+        """Replay a session from its first divergence."""
+        report = next((r for r in self._reports if r.session == message.key), None)
+        if report is not None and report.first is not None:
+            self.post_message(ReplayChosen(report.session, at=report.first.event))
+
+    # What the thread says
+
+    @work(thread=True, group="backtest", exit_on_error=False)
+    def _judge(self, run: int, files: Sequence[str], scope: Scope, stop: threading.Event) -> None:
+        """Judge in this thread; messages say how far it is, several times a second."""
+        found: list[SessionReport] = []
+        told = 0.0
+        worker = get_current_worker()
+
+        def gone() -> bool:
+            return stop.is_set() or worker.is_cancelled
+
+        try:
+            job = prepare(
+                self._journal.database,
+                files,
+                scope,
+                now=self._clock(),
+                zone=self._zone,
+                redaction=self._journal.redaction,
+            )
+
+            def tell(done: int, total: int | None, *, finished: bool = False) -> None:
+                nonlocal told
+                now = time.monotonic()
+                if finished or now - told >= 1 / TELLS_PER_SECOND:
+                    told = now
+                    totals = job.backtest.totals
+                    self.post_message(
+                        self.Progressed(run, done, total or 0, tuple(found), totals, finished)
+                    )
+                    found.clear()
+
+            for report in job.backtest.run(job.found, total=job.total, progress=tell, cancelled=gone):
+                if report.first is not None:
+                    found.append(report)
+            tell(job.backtest.totals.counts.judged.calls, job.total, finished=True)
+        except Exception as error:
+            self.post_message(self.Failed(run, str(error) or type(error).__name__))
+
+    @on(Progressed)
+    def show_progress(self, message: Progressed) -> None:
+        if message.run != self._run:
+            return
+        self._reports += message.reports
+        self._totals = message.totals
+        self._progress = (message.done, message.total)
+        if message.finished:
+            self._stop = None
+        self._show()
+
+    @on(Failed)
+    def show_failure(self, message: Failed) -> None:
+        if message.run == self._run:
+            self._fail(message.error)
+
+    def _fail(self, error: str) -> None:
+        self._stop = None
+        self._error = error
+        self._show()
+
+    # Painting
+
+    def _show(self) -> None:
+        self.query_one("#state", Static).update(self._state())
+        blocks = [_heading(self._totals)] if self._totals.sessions else []
+        blocks += [self._block(report) for report in self._reports]
+        if self._progress is not None and not self.judging and not self._reports:
+            blocks.append(_none(self._totals))
+        report = self.query_one(BlockList)
+        report.show(blocks)
+        # The cursor would stay on the totals; it goes on where that scrolls none of them away.
+        fits = report.virtual_size.height <= report.size.height
+        if report.current == "" and self._reports and fits:
+            report.select(self._reports[0].session)
+        self.refresh_bindings()
+
+    def _state(self) -> Content:
+        if self._error:
+            rows = [row for row in shown_lines(self._error) if row.strip()]
+            return Content.styled("\n".join(["✗ " + rows[0], *rows[1:]]) if rows else "✗", "$text-error")
+        if self._progress is None:
+            return Content.styled("reading the rules…" if self.judging else HINT, MUTED)
+        done, total = self._progress
+        if self.judging:
+            stopping = self._stop is not None and self._stop.is_set()
+            share = min(1.0, done / total) if total else 0.0
+            full = round(BAR * share)
+            return Content.assemble(
+                ("━" * full, "$text-accent"),
+                ("─" * (BAR - full), MUTED),
+                f"  {done:,} of {total:,} calls",
+                ("  stopping…" if stopping else "  esc cancels", MUTED),
+            )
+        if self._totals.cancelled:
+            return Content.styled(f"◐ cancelled after {done:,} of {total:,} calls", "$text-warning")
+        return Content.styled("✓ done", "$text-success") + Content.styled(
+            "  enter opens a session where it first diverges", MUTED
+        )
+
+    def _block(self, report: SessionReport) -> Block:
+        zone = self._zone
+        return Block(report.session, report.counts, lambda width: report_lines(report, width, zone))
+
+
+def _heading(totals: Totals) -> Block:
+    """All sessions together, and rule by rule."""
+
+    def lines(width: int) -> list[Content]:
+        rows = [*totals_lines(totals, width), Content(" ")]
+        if totals.diverging:
+            rows.append(Content.styled("Sessions that diverge", "bold $text-primary"))
+        return rows
+
+    return Block("", (totals.counts, totals.rules), lines)
+
+
+def _none(totals: Totals) -> Block:
+    text = NONE_DIVERGES if totals.counts.judged.calls else NO_CALLS
+    if totals.cancelled:
+        text = "No session diverges among those judged until it was cancelled."
+    return Block(
+        "none",
+        text,
+        lambda width: [Content.styled(row, "bold $text-success") for row in wrap_all([text], width)],
+        selectable=False,
+    )

@@ -1,0 +1,41 @@
+"""A recorded decision in full, with what the nets said of the call when it was made."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import tzinfo
+from typing import ClassVar
+
+from ...engine.explained import ExplanationView
+from ...engine.explained_then import explained_then
+from ...engine.history.events import CallDecided
+from ...engine.history.replay import Replay
+from ..call_story import decision_at
+from .decision_detail import DecisionDetail
+
+
+class RecordedDecision(DecisionDetail):
+    """Shown over the replay of its session, so there is no way to it from here."""
+
+    HINT: ClassVar[str] = "esc close"
+    BELOW: ClassVar[str] = "as things stood then"
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """The replay is below."""
+        return action != "replay"
+
+
+def recorded_decision(replay: Replay, zone: tzinfo | None = None) -> RecordedDecision | None:
+    """The panel for the decision on the call that the replay's event is about, if there is one."""
+    found = decision_at(replay.events, replay.position) if replay.position else None
+    if found is None:
+        return None
+    decision, event = found
+    body = event.body
+    assert isinstance(body, CallDecided)
+    before = replay.at(decision.seq - 1)
+
+    async def explain() -> ExplanationView:
+        return await asyncio.to_thread(explained_then, before, body)
+
+    return RecordedDecision(decision, event, zone=zone, explain=explain)
