@@ -127,10 +127,10 @@ class TestResumed:
     async def test_only_if_something_is_open(self, tmp_path: Path, shop: Shop) -> None:
         """Who wants it to go on by itself learns, before anything is recorded, that nothing would."""
         async with left(tmp_path, SAID) as hub:
-            before = await hub.recorded("s1")
+            before = list(await hub.recorded("s1"))
             with pytest.raises(ResumeError, match="nothing open to go on with"):
                 await hub.resume_session("s1", bot(shop), registry=registry(ASK), must_go_on=True)
-            assert await hub.recorded("s1") == before
+            assert list(await hub.recorded("s1")) == before
             await hub.resume_session("s1", bot(shop), registry=registry(ASK))
 
 

@@ -18,8 +18,10 @@ from interlock.app.cli import main
 def command(directory: Path, *line: str, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     """Run one command line in `directory`, with nothing in the environment but `env`, and no terminal.
 
-    Modules that it imports from `directory` are forgotten again.
+    Modules that `directory` has are imported from there, and forgotten again.
     """
+    for module in directory.glob("*.py"):
+        sys.modules.pop(module.stem, None)
     out, err = io.StringIO(), io.StringIO()
     with (
         chdir(directory),
