@@ -117,8 +117,7 @@ def _tokens(text: str) -> Iterator[_Token]:
     at = 0
     while text[at:].strip():
         match = _TOKEN.match(text, at)
-        if match is None:  # pragma: no cover - the expression takes anything
-            raise FilterError(at + 1, "nothing that can be read")
+        assert match is not None, "the expression takes anything"
         start = match.start("key") if match["key"] is not None else match.start("bare")
         if match["quoted"] is not None:
             start = match.start("quoted") - 1 if match["key"] is None else start

@@ -17,13 +17,12 @@ from pydantic import JsonValue
 from .canonical import canonical
 from .chain import CONTENT, content_hash, time_text
 from .events import EventBody, event_body
-from .rows import SELECT_LINKED
+from .rows import SELECT_LINKED, LinkedRow, in_pages
 from .schema import reading
 from .verify import LinkedEvent, linked, require_chain
 
 FORMAT = "interlock-session"
 FORMAT_VERSION = 1
-_PAGE = 1000
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """What makes a spreadsheet read a cell as a formula, when it begins with it; the last four are wide."""
 
@@ -53,14 +52,12 @@ COLUMNS = (
 def linked_events(path: Path, session: str) -> Iterator[LinkedEvent]:
     """A session's events with their links, page by page. Raises `JournalError`."""
     require_chain(path)
-    after = 0
-    while True:
+
+    def page(after: float, size: int) -> list[LinkedRow]:
         with reading(path) as connection:
-            rows = connection.execute(SELECT_LINKED, (session, after, _PAGE)).fetchall()
-        yield from map(linked, rows)
-        if len(rows) < _PAGE:
-            return
-        after = rows[-1][2]
+            return connection.execute(SELECT_LINKED, (session, after, size)).fetchall()
+
+    yield from map(linked, in_pages(page))
 
 
 def as_jsonl(session: str, events: Iterable[LinkedEvent], mask: Mask | None) -> Iterator[str]:

@@ -17,6 +17,7 @@ from .errors import JournalError, SessionNotFound
 from .events import JournalEvent, MessageAdded
 from .projection import Projection
 from .rows import (
+    PAGE,
     SELECT_EVENTS,
     SELECT_MESSAGES,
     SELECT_OLDER_SESSION,
@@ -30,7 +31,6 @@ from .times import from_ms
 
 __all__ = ["HistoryReader", "JournalError", "SessionNotFound", "open_reader"]
 
-PAGE = 1000
 _CANDIDATES = 10
 _LATEST_FIRST = "ORDER BY updated DESC, rowid DESC"
 

@@ -13,11 +13,9 @@ from .decided import COLUMNS, rebuild_decisions
 from .errors import JournalError
 from .events import JournalEvent
 from .projection import Projection
-from .rows import REPLACE_SESSION, SELECT_EVENTS, SELECT_SESSION, event_of
+from .rows import REPLACE_SESSION, SELECT_EVENTS, SELECT_SESSION, EventRow, event_of, in_pages
 from .schema import name_of
 from .upkeep import changing
-
-_PAGE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +72,7 @@ def _decisions(connection: sqlite3.Connection) -> bytes:
 
 
 def _events(connection: sqlite3.Connection, session: str, path: Path) -> Iterator[JournalEvent]:
-    after = 0
-    while True:
-        rows = connection.execute(SELECT_EVENTS, (session, after, _PAGE)).fetchall()
-        for row in rows:
-            yield event_of(row, path)
-        if len(rows) < _PAGE:
-            return
-        after = rows[-1][2]
+    def page(after: float, size: int) -> list[EventRow]:
+        return connection.execute(SELECT_EVENTS, (session, after, size)).fetchall()
+
+    return (event_of(row, path) for row in in_pages(page))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from pydantic import ValidationError
 
@@ -12,6 +13,9 @@ from .events import JournalEvent, event_body
 from .quick import made
 from .schema import name_of
 from .times import from_ms
+
+PAGE = 1000
+"""Rows that are read at a time."""
 
 EventRow: TypeAlias = tuple[int, str, int, int, str, str]
 """cursor, session, seq, at, type, body"""
@@ -81,6 +85,22 @@ SELECT_LINKED = (
 LAST_HASH = "SELECT hash FROM event WHERE session = ? ORDER BY seq DESC LIMIT 1"
 LAST_OF_SESSION = "SELECT seq, at FROM event WHERE session = ? ORDER BY seq DESC LIMIT 1"
 LAST_CURSOR = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'event'), 0)"
+
+
+_Row = TypeVar("_Row", EventRow, LinkedRow)
+
+
+def in_pages(page: Callable[[float, int], Sequence[_Row]], after: float = 0) -> Iterator[_Row]:
+    """A session's rows behind its event number `after`, so many at a time that memory stays flat.
+
+    `page` gives those behind a number, at most as many as it is told, in order.
+    """
+    while True:
+        rows = page(after, PAGE)
+        yield from rows
+        if len(rows) < PAGE:
+            return
+        after = rows[-1][2]
 
 
 def event_of(row: EventRow, path: Path) -> JournalEvent:

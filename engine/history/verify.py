@@ -18,10 +18,9 @@ from typing import Literal, TypeAlias
 
 from .chain import Place, event_hash, link
 from .errors import JournalError
-from .rows import SELECT_LINKED, LinkedRow
+from .rows import SELECT_LINKED, LinkedRow, in_pages
 from .schema import UNLINKED, inspect, name_of, reading
 
-_PAGE = 1000
 _BEFORE_ALL = -math.inf
 _LINES = "SELECT id, events, imported FROM session"
 _WINDOW = 2000
@@ -183,13 +182,10 @@ def check_chain(
 
 
 def _stored(connection: sqlite3.Connection, session: str) -> Iterator[LinkedEvent]:
-    after: float = _BEFORE_ALL
-    while True:
-        rows: Sequence[LinkedRow] = connection.execute(SELECT_LINKED, (session, after, _PAGE)).fetchall()
-        yield from map(linked, rows)
-        if len(rows) < _PAGE:
-            return
-        after = rows[-1][2]
+    def page(after: float, size: int) -> list[LinkedRow]:
+        return connection.execute(SELECT_LINKED, (session, after, size)).fetchall()
+
+    return map(linked, in_pages(page, _BEFORE_ALL))
 
 
 def _hash(event: LinkedEvent | None) -> bytes | None:
