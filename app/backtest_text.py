@@ -10,8 +10,8 @@ from datetime import tzinfo
 from textwrap import wrap
 
 from ..engine.backtest import Count, Divergence, NowView, RuleCount, SessionReport, ThenView, Totals
-from ..engine.history.events import RuleRecord
-from ..engine.text import visible
+from ..engine.history.parts import RuleRecord
+from .charset import ours, visible
 from .moments import day_and_time
 
 WIDTH = 80
@@ -59,28 +59,28 @@ def then_words(then: ThenView, *, logged: bool = False) -> str:
     shadow = " (in shadow mode: it ran)" if then.shadow and then.outcome != "allow" else ""
     match then.outcome:
         case "allow" if logged:
-            return "▸ ran" if then.ran else "▸ called, no result"
+            return ours("▸ ran" if then.ran else "▸ called, no result")
         case "allow":
-            return "▸ allowed"
+            return ours("▸ allowed")
         case "ask" if then.denied:
-            return f"◐ asked a person: denied{who}"
+            return f"{ours('◐')} asked a person: denied{who}"
         case "ask":
-            return f"◐ asked a person{': approved' + who if who else ''}{shadow}"
+            return f"{ours('◐')} asked a person{': approved' + who if who else ''}{shadow}"
         case "block":
-            return f"■ blocked: {then.reason or 'no reason recorded'}{shadow}"
+            return f"{ours('■')} blocked: {then.reason or 'no reason recorded'}{shadow}"
 
 
 def now_words(now: NowView) -> str:
     """What the nets say of a call now."""
     match now.outcome:
         case "allow":
-            return "▸ allowed"
+            return ours("▸ allowed")
         case "ask" if now.assumed:
-            return "◐ asks a person; counted as approved"
+            return ours("◐ asks a person; counted as approved")
         case "ask":
-            return "◐ asks a person"
+            return ours("◐ asks a person")
         case "block":
-            return f"■ blocked: {now.reason or 'not available'}"
+            return f"{ours('■')} blocked: {now.reason or 'not available'}"
 
 
 def _rule(rule: RuleRecord | None) -> str:

@@ -15,10 +15,10 @@ from ..engine.history.events import (
     CallResult,
     JournalEvent,
     MessageAdded,
-    RuleRecord,
     SessionOpened,
     SessionResumed,
 )
+from ..engine.history.parts import RuleRecord
 from ..engine.history.times import from_ms
 
 FARTHEST = 5_000

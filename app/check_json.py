@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from ..engine.net import RuleSource
+from ..engine.rule import RuleSource
 from ..engine.verify import Answer, Most, Never, Way
 from ..rules import Problem, RuleSet
 from ..rules.findings import Findings

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .commands import BAD_INPUT, dispatch
+from .history_options import add_parts
+from .identity import login_name, operator_name
 
 DESCRIPTION = "Approval console for AI agents: every tool call passes nets compiled from a rules file."
 EPILOG = (
@@ -104,6 +106,8 @@ def parser() -> argparse.ArgumentParser:
     console = _command(commands, "console", "open the console on the journal, without starting an agent")
     _journal(console)
     _operator(console)
+    _read_only(console)
+    _appearance(console)
 
     check = _command(
         commands, "check", "compile rules, prove them together, print each net with its reachable states"
@@ -146,7 +150,7 @@ def parser() -> argparse.ArgumentParser:
     history = _command(commands, "history", "list recorded sessions; check, export, import, prune them")
     history.add_argument("--limit", metavar="N", type=_positive, help="how many at most (default: 50)")
     _journal(history)
-    _history_parts(history)
+    add_parts(history, _command, _operator)
 
     backtest = _command(
         commands, "backtest", "judge recorded calls again under other rules; nothing is run"
@@ -178,65 +182,19 @@ def parser() -> argparse.ArgumentParser:
     backtest.add_argument("--json", action="store_true", default=None, help="print it as JSON")
     _journal(backtest)
 
+    notify = _command(
+        commands, "notify", "show what is run or sent when nobody decides, see [notify] in interlock.toml"
+    )
+    notify.add_argument(
+        "--test", action="store_true", default=None, help="do it once, for a sample request"
+    )
+
     replay = _command(commands, "replay", "step through a recorded session")
     replay.add_argument("session", help="its id, or the first letters of it")
     replay.add_argument("--plain", action="store_true", default=None, help="print instead of a screen")
     _journal(replay)
+    _appearance(replay)
     return top
-
-
-def _history_parts(history: argparse.ArgumentParser) -> None:
-    parts = history.add_subparsers(dest="part", metavar="PART")
-
-    verify = _part(parts, "verify", "check that nothing recorded was changed since")
-    verify.add_argument(
-        "what", metavar="WHAT", nargs="*", help="sessions, or exported files (default: all sessions)"
-    )
-    verify.add_argument("--json", action="store_true", default=None, help="print the findings as JSON")
-
-    verify.add_argument(
-        "--key", metavar="FILE", type=Path, help="the key that stubs are signed with here"
-    )
-
-    export = _part(parts, "export", "write one session into a file of its own, secrets masked")
-    export.add_argument("session", metavar="SESSION", help="its id, or the first letters of it")
-    export.add_argument(
-        "--format",
-        choices=("jsonl", "csv", "messages"),
-        help="the whole record, a table of it, or the conversation for other programs (default: jsonl)",
-    )
-    export.add_argument("-o", "--out", metavar="FILE", type=Path, help="where to (default: printed)")
-    export.add_argument(
-        "--unmasked", action="store_true", default=None, help="passwords and keys as they are"
-    )
-
-    taken = _part(parts, "import", "take an exported session into this journal")
-    taken.add_argument("file", metavar="FILE", type=Path, help="a .jsonl file that export wrote")
-
-    prune = _part(parts, "prune", "remove old sessions; a signed stub of each stays")
-    prune.add_argument(
-        "--older-than", metavar="AGE", help="those that last changed longer ago: 90d, 12w, 36h"
-    )
-    prune.add_argument(
-        "--key",
-        metavar="FILE",
-        type=Path,
-        help="the signing key (default: in the user's config directory)",
-    )
-    prune.add_argument("--dry-run", action="store_true", default=None, help="only say what would go")
-    _operator(prune)
-
-    _part(parts, "rebuild", "make the lists anew from the recorded events")
-
-
-def _part(
-    parts: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str
-) -> argparse.ArgumentParser:
-    part = _command(parts, name, text)
-    # Given before the part's name, they must not be forgotten again.
-    part.add_argument("--db", metavar="FILE", type=Path, default=argparse.SUPPRESS, help="the journal")
-    part.add_argument("--redact", metavar="A,B", default=argparse.SUPPRESS, help="more fields to mask")
-    return part
 
 
 def _command(
@@ -260,7 +218,17 @@ def _journal(command: argparse.ArgumentParser) -> None:
 
 def _operator(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "--as", dest="operator", metavar="NAME", help="the operator's name (default: the user's)"
+        "--as",
+        dest="operator",
+        metavar="NAME",
+        type=operator_name,
+        help="your name, recorded with what you decide (default: the login name)",
+    )
+
+
+def _read_only(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--read-only", action="store_true", default=None, help="show everything, change nothing"
     )
 
 
@@ -275,6 +243,20 @@ def _hosting(command: argparse.ArgumentParser) -> None:
     )
     _journal(command)
     _operator(command)
+    _read_only(command)
+    _appearance(command)
+
+
+def _appearance(command: argparse.ArgumentParser) -> None:
+    """Options of every command that opens a console."""
+    command.add_argument(
+        "--theme", metavar="NAME", help="colours: interlock, interlock-light, interlock-contrast, …"
+    )
+    command.add_argument(
+        "--ascii",
+        action=argparse.BooleanOptionalAction,
+        help="symbols and lines in ASCII (default: where the locale is not UTF-8)",
+    )
 
 
 def _positive(text: str) -> int:
@@ -305,6 +287,30 @@ def _settle(
         top.error(f"run: {error}")
 
 
+def _settle_operator(args: argparse.Namespace) -> None:
+    """For a command that records who did something: the login name, unless another is given.
+
+    Raises `SettingsError`.
+    """
+    if "operator" in args and args.operator is None:
+        import getpass
+
+        from .settings import SettingsError
+
+        try:
+            args.operator = login_name(getpass.getuser)
+        except argparse.ArgumentTypeError as error:
+            raise SettingsError(str(error)) from error
+
+
+def _settle_appearance(args: argparse.Namespace) -> None:
+    """For a command that opens a console: how it looks, in `args.appearance`. Raises `SettingsError`."""
+    if "theme" in args and not getattr(args, "headless", None) and not getattr(args, "plain", None):
+        from .appearance import appearance_of
+
+        args.appearance = appearance_of(args)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit code: 0 done, 1 the work failed, 2 the input was wrong.
 
@@ -330,6 +336,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     try:
         apply_settings(top, args)
+        _settle_operator(args)
+        _settle_appearance(args)
     except SettingsError as error:
         print(f"interlock: {error}", file=sys.stderr)
         return BAD_INPUT

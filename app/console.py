@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
-from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.screen import ModalScreen, Screen
@@ -17,6 +17,8 @@ from textual.widgets import Input, TextArea
 
 from ..engine.history.events import ApprovalRequested, JournalEvent
 from ..engine.hub import Hub, HubEvent, Outcome, Subscription
+from .appearance import Appearance
+from .attention import Attention, AttentionSettings, Terminal, of_queue, terminal_of
 from .collector import settle_collector
 from .messages import (
     ActionDone,
@@ -28,13 +30,12 @@ from .messages import (
     SessionStarted,
     StartFailed,
 )
-from .palette import binding_commands
+from .read_only import ReadOnlyHub
 from .screens.approval import ApprovalScreen
 from .screens.confirm import Confirm
-from .screens.help import help_for
 from .screens.live import LiveScreen
+from .terminal import TerminalApp
 from .text import count, shown, utc_now
-from .theme import SIGNAL_BOX
 from .visiting import visit
 
 if TYPE_CHECKING:
@@ -47,39 +48,18 @@ PANES_AFTER = 0.05
 """Seconds that the panes wait with a new request, so that its dialog is painted first."""
 
 
-class InterlockConsole(App[None]):
+class InterlockConsole(TerminalApp):
     """The approval console on a hub that whoever made it also closes.
 
-    `start` opens the sessions; `open_session` is the one shown first. `clock` gives the times that ages
-    are counted to, `monotonic` the seconds that keys sleep.
+    `start` opens the sessions; `open_session` is the one shown first. `terminal` stands for the one it
+    runs in. `clock` gives the times that ages are counted to, `monotonic` the seconds that keys sleep.
     """
 
     TITLE = "Interlock"
     # The default screen is made before its own style sheet would be read.
     CSS_PATH: ClassVar[list[str]] = ["console.tcss", "screens/live.tcss"]
-    COMMAND_PALETTE_BINDING = "ctrl+p"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "question_mark",
-            "show_help",
-            "help",
-            key_display="?",
-            id="app.help",
-            tooltip="The keys that work here",
-        ),
-        Binding(
-            "f1", "show_help", "help", show=False, id="app.help-f1", tooltip="The keys that work here"
-        ),
         Binding("q", "quit", "quit", id="app.quit", tooltip="Leave the console"),
-        Binding(
-            "ctrl+q",
-            "quit",
-            "quit",
-            show=False,
-            priority=True,
-            id="app.quit-anywhere",
-            tooltip="Leave the console",
-        ),
     ]
 
     class Arrived(Message, bubble=False):
@@ -92,11 +72,17 @@ class InterlockConsole(App[None]):
         operator: str,
         start: Start | None = None,
         open_session: str | None = None,
-        theme: str | None = None,
+        appearance: Appearance | None = None,
+        attention: AttentionSettings | None = None,
+        terminal: Terminal | None = None,
         clock: Callable[[], datetime] = utc_now,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__()
+        super().__init__(appearance, read_only=isinstance(hub, ReadOnlyHub))
+        self._attention_settings = attention
+        self._terminal = terminal
+        self._attention: Attention | None = None
+        self._programs: set[asyncio.Task[None]] = set()
         self.hub = hub
         self.operator = operator
         self._start = start
@@ -110,8 +96,6 @@ class InterlockConsole(App[None]):
         self._dialog = ApprovalScreen(hub, operator=operator, clock=clock, monotonic=monotonic)
         # Installed, so that closing it keeps its widgets.
         self.install_screen(self._dialog, "approval")
-        self.register_theme(SIGNAL_BOX)
-        self.theme = theme or SIGNAL_BOX.name
 
     def get_default_screen(self) -> Screen[None]:
         return LiveScreen(
@@ -132,6 +116,14 @@ class InterlockConsole(App[None]):
             )
         if not self.is_headless:
             self.call_after_refresh(settle_collector)
+        terminal = self._terminal or terminal_of(self, self._programs)
+        if terminal is not None:
+            self._attention = Attention(terminal, self._attention_settings)
+            self._attention.begin()
+
+    def on_unmount(self) -> None:
+        if self._attention is not None:
+            self._attention.end()
 
     def _spawn(self, coroutine: Coroutine[object, object, None], name: str) -> object:
         """Run an agent in a worker: its crash ends its session, never the console.
@@ -174,6 +166,9 @@ class InterlockConsole(App[None]):
         for event in events:
             if isinstance(event, JournalEvent) and isinstance(event.body, ApprovalRequested):
                 shown |= await self._present(event.body)
+        if self._attention is not None and any(map(of_queue, events)):
+            with suppress(Exception):  # What a hub does not answer the screens say.
+                self._attention.follow(events, await self.hub.approvals())
         if shown:
             self.set_timer(PANES_AFTER, self._hand_out)
         elif asleep:
@@ -359,13 +354,12 @@ class InterlockConsole(App[None]):
 
         self.push_screen(BacktestScreen(self.hub, event.session_id, event.rules, clock=self._clock))
 
-    def action_show_help(self) -> None:
-        """The keys that work where the operator is."""
-        self.push_screen(help_for(self.screen))
-
     async def action_quit(self) -> None:
         """Leave; asks first while something runs or waits."""
         if isinstance(self.screen, Confirm):
+            return
+        if self.read_only:
+            self.exit()  # Nothing ends with it.
             return
         try:
             running = sum(s.status in ("running", "waiting") for s in await self.hub.sessions())
@@ -387,7 +381,3 @@ class InterlockConsole(App[None]):
             ),
             lambda yes: self.exit() if yes else None,
         )
-
-    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Every binding that does something here, by name."""
-        return binding_commands(self, screen)

@@ -2,20 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from ..engine.explained import ExplanationView, NetView, WayView
+from .charset import ours
 
 Tone = Literal["plain", "good", "ask", "bad", "quiet"]
 
-_NOW = {"allow": ("▸", "allowed", "good"), "ask": ("◐", "asks a person", "ask")}
-_NET = {
-    "free": ("▸", "always allows it", "good"),
-    "gated": ("▸", "lets it pass", "good"),
-    "blocked": ("■", "blocks it", "bad"),
+Moment = Literal["now", "then"]
+"""When things stand as they are explained: as the nets are, or as they were at a recorded call."""
+
+ABOVE: dict[Moment, str] = {"now": "as things stand now", "then": "as things stood then"}
+"""What stands above an explanation."""
+
+_LOOKS: dict[str, tuple[str, Tone]] = {
+    "allow": ("▸", "good"),
+    "free": ("▸", "good"),
+    "gated": ("▸", "good"),
+    "ask": ("◐", "ask"),
+    "blocked": ("■", "bad"),
 }
+_SAYS: dict[Moment, dict[str, str]] = {
+    "now": {
+        "allow": "allowed",
+        "ask": "asks a person",
+        "free": "always allows it",
+        "gated": "lets it pass",
+        "blocked": "blocks it",
+        "is": "is",
+        "forbids": "forbids",
+        "forbid": "forbid",
+        "does": "does",
+        "do": "do",
+    },
+    "then": {
+        "allow": "allowed",
+        "ask": "asked a person",
+        "free": "always allowed it",
+        "gated": "let it pass",
+        "blocked": "blocked it",
+        "is": "was",
+        "forbids": "forbade",
+        "forbid": "forbade",
+        "does": "did",
+        "do": "did",
+    },
+}
+"""What is said of a call and its nets, at each moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,57 +62,61 @@ class Line:
     tone: Tone = "plain"
 
 
-def explained(view: ExplanationView) -> Iterator[Line]:
-    """What becomes of the call now, the way to it, and what each net says.
+def explained(view: ExplanationView, moment: Moment = "now") -> Iterator[Line]:
+    """What becomes of the call at that moment, the way to it, and what each net says.
 
     Texts are as agents and rules files wrote them: whoever shows them makes them safe.
     """
     blocked = next((net for net in view.nets if net.verdict == "blocked"), None)
     asking = next((net for net in view.nets if net.asks), None)
     if blocked is not None:
-        yield Line("now", f"■ blocked: {blocked.reason or 'not available'}", "bad")
+        yield Line(moment, f"{ours('■')} blocked: {blocked.reason or 'not available'}", "bad")
     else:
-        symbol, word, tone = _NOW[view.outcome]
-        yield Line("now", f"{symbol} {word}", tone)
+        symbol, tone = _LOOKS[view.outcome]
+        yield Line(moment, ours(f"{symbol} {_SAYS[moment][view.outcome]}"), tone)
     speaker = blocked or asking
     if speaker is not None and speaker.rule is not None:
         yield Line("rule", f"{speaker.rule.where}  {speaker.rule.text}")
     if view.way is not None:
-        yield from _way(view.way, blocked is None)
+        yield from _way(view.way, blocked is None, _SAYS[moment])
     if len(view.names) > 1:
         yield Line("names", ", ".join(view.names))
-    label = "nets"
+    label, says = "nets", _SAYS[moment]
     concerned = [net for net in view.nets if net.verdict != "abstain"]
     for net in concerned:
-        yield from _net(net, label)
+        yield from _net(net, label, _SAYS[moment])
         label = ""
     others = len(view.nets) - len(concerned)
     if others:
-        word = "net does" if others == 1 else "nets do"
+        word = f"net {says['does']}" if others == 1 else f"nets {says['do']}"
         more = "other " if concerned else ""
         yield Line(label, f"{others} {more}{word} not know it", "quiet")
     elif not concerned:
-        yield Line(label, "no net is active", "quiet")
+        yield Line(label, f"no net {says['is']} active", "quiet")
 
 
-def _way(way: WayView, only_asks: bool) -> Iterator[Line]:
+def _way(way: WayView, only_asks: bool, says: Mapping[str, str]) -> Iterator[Line]:
+    calls = ours(" → ").join(map(str, way.calls))
     match way.reachable:
         case "yes" if only_asks:
-            yield Line("way", f"{way}: nothing is missing but a person's answer")
+            yield Line("way", f"{calls}: nothing {says['is']} missing but a person's answer")
         case "yes":
-            yield Line("way", str(way) if way.shortest else f"{way}; perhaps there is a shorter one")
+            yield Line(
+                "way", calls if way.shortest else f"{calls}; perhaps there {says['is']} a shorter one"
+            )
         case "never" if way.against:
-            verb = "forbids" if len(way.against) == 1 else "forbid"
+            verb = says["forbids" if len(way.against) == 1 else "forbid"]
             yield Line("way", f"none: {', '.join(way.against)} {verb} it for good", "bad")
         case "never":
-            yield Line("way", "none: there is no such call", "bad")
+            yield Line("way", f"none: there {says['is']} no such call", "bad")
         case "unknown":
             yield Line("way", "unknown: too many possibilities to try", "quiet")
 
 
-def _net(net: NetView, label: str) -> Iterator[Line]:
-    symbol, word, tone = ("◐", "asks a person", "ask") if net.asks else _NET[net.verdict]
-    yield Line(label, f"{symbol} {net.net}  {word}", tone)
+def _net(net: NetView, label: str, says: Mapping[str, str]) -> Iterator[Line]:
+    kind = "ask" if net.asks else net.verdict
+    symbol, tone = _LOOKS[kind]
+    yield Line(label, f"{ours(symbol)} {net.net}  {says[kind]}", tone)
     marking = ", ".join(f"{place}:{tokens}" for place, tokens in net.marking.items() if tokens)
     rule = "" if net.rule is None else f"   {net.rule.where}"
     yield Line("", f"  {marking or 'no tokens'}{rule}", "quiet")

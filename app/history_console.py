@@ -2,45 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, tzinfo
 from typing import ClassVar
 
 from textual import on
-from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from ..engine.history.decision_source import DecisionSource
 from ..engine.history.events import JournalEvent
+from .appearance import Appearance
 from .collector import settle_collector
 from .history_source import HistorySource
 from .messages import BacktestChosen, ReplayChosen
-from .palette import binding_commands
 from .playable import Playable, open_recorded
 from .screens.decisions import DecisionsScreen
-from .screens.help import help_for
 from .screens.history import HistoryScreen
-from .screens.panel import Panel
 from .screens.replay import ReplayScreen
+from .terminal import TerminalApp
 from .text import shown, utc_now
-from .theme import SIGNAL_BOX
 from .visiting import visit
 
 
-class HistoryConsole(App[None]):
+class HistoryConsole(TerminalApp):
     """Shows the sessions of `source`, or straight away the replay of `recorded`.
 
     Closes when the screen it started with is left.
     """
 
     TITLE = "Interlock"
-    COMMAND_PALETTE_BINDING = "ctrl+p"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "question_mark,f1", "show_help", "help", id="app.help", tooltip="The keys that work here"
-        ),
-        Binding("q,ctrl+q", "quit", "quit", show=False, id="app.quit", tooltip="Leave the console"),
+        Binding("q", "quit", "quit", show=False, id="app.quit", tooltip="Leave the console"),
     ]
 
     def __init__(
@@ -50,14 +43,13 @@ class HistoryConsole(App[None]):
         recorded: Playable | Sequence[JournalEvent] | None = None,
         zone: tzinfo | None = None,
         clock: Callable[[], datetime] = utc_now,
+        appearance: Appearance | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(appearance)
         self._source = source
         self._clock = clock
         self._recorded = recorded
         self._zone = zone
-        self.register_theme(SIGNAL_BOX)
-        self.theme = SIGNAL_BOX.name
 
     def on_mount(self) -> None:
         first: Screen[None] = (
@@ -68,9 +60,6 @@ class HistoryConsole(App[None]):
         self.push_screen(first, lambda _: self.exit())
         if not self.is_headless:
             self.call_after_refresh(settle_collector)
-
-    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        return binding_commands(self, screen)
 
     @property
     def _journal(self) -> DecisionSource | None:
@@ -121,8 +110,3 @@ class HistoryConsole(App[None]):
                 DecisionsScreen,
                 lambda: DecisionsScreen(source, clock=self._clock, zone=self._zone),
             )
-
-    def action_show_help(self) -> None:
-        """The keys that work where the operator is."""
-        if not isinstance(self.screen, Panel):
-            self.push_screen(help_for(self.screen))

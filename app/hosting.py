@@ -10,8 +10,11 @@ from pathlib import Path
 
 from ..engine.history.journal import JournalError
 from ..engine.history.redaction import Redaction
-from ..engine.hub import Hub
+from ..engine.hub import Hub, Outcome
+from .appearance import Appearance
 from .commands import BAD_INPUT, redaction
+from .notify import notify_settings, notifying
+from .settings import SettingsError
 
 
 def host(
@@ -32,14 +35,16 @@ def host(
     async def without_screen() -> int:
         from .headless import follow
 
+        hook = notify_settings()
         hub = Hub.open(database, redaction=hidden)
-        return await follow(hub, start, answer=args.answer or "approve", out=sys.stdout)
+        async with notifying(hub, hook, lambda problem: print(f"interlock: {problem}", file=sys.stderr)):
+            return await follow(hub, start, answer=args.answer or "approve", out=sys.stdout)
 
     try:
         if headless:
             return asyncio.run(without_screen())
-        return show(database, operator, start, hidden)
-    except JournalError as error:
+        return show(database, operator, start, hidden, getattr(args, "appearance", None))
+    except (JournalError, SettingsError) as error:
         print(f"interlock: {error}", file=sys.stderr)
         return BAD_INPUT
 
@@ -49,17 +54,62 @@ def show(
     operator: str,
     start: Callable[[Hub], Awaitable[str]] | None,
     redaction: Redaction,
+    appearance: Appearance | None = None,
 ) -> int:
-    """The console on a hub of its own. Raises `JournalError` before or after it was shown."""
+    """The console on a hub of its own.
+
+    Raises `SettingsError` before it is shown, and `JournalError` before or after.
+    """
+    from .attention import attention_settings
     from .console import InterlockConsole
+    from .messages import ActionDone
+
+    attention, hook = attention_settings(), notify_settings()
 
     async def session() -> int:
         hub = Hub.open(database, redaction=redaction)
         try:
-            app = InterlockConsole(hub, operator=operator, start=start)
-            await app.run_async()
+            app = InterlockConsole(
+                hub, operator=operator, start=start, appearance=appearance, attention=attention
+            )
+
+            def tell(problem: str) -> None:
+                app.post_message(ActionDone(Outcome(ok=False, message=problem)))
+
+            async with notifying(hub, hook, tell):
+                await app.run_async()
         finally:
             await hub.close()
+        return app.return_code or 0
+
+    return asyncio.run(session())
+
+
+def watch(
+    database: Path, operator: str, redaction: Redaction, appearance: Appearance | None = None
+) -> int:
+    """The console on a journal that another process writes, or nobody any more; it changes nothing.
+
+    Raises `SettingsError`, `JournalError` and `FoldError` before it is shown.
+    """
+    from .attention import attention_settings
+    from .console import InterlockConsole
+    from .read_only import read_only
+    from .watching import WatchedJournal
+
+    attention = attention_settings()
+
+    async def session() -> int:
+        journal = WatchedJournal(database, redaction)
+        await journal.look()
+        journal.follow()
+        try:
+            app = InterlockConsole(
+                read_only(journal), operator=operator, appearance=appearance, attention=attention
+            )
+            await app.run_async()
+        finally:
+            await journal.close()
         return app.return_code or 0
 
     return asyncio.run(session())

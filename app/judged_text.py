@@ -22,7 +22,7 @@ from ..engine.backtest import (
     divergence,
 )
 from ..engine.gate.types import Outcome
-from ..engine.history.events import RuleRecord
+from ..engine.history.parts import RuleRecord
 from ..engine.history.redaction import Redaction
 from .backtest_text import count, now_words, then_words
 from .moments import clock, day_and_time
@@ -85,7 +85,7 @@ def judged_lines(judged: Judgement, width: int, *, first: bool, zone: tzinfo | N
     else:
         below = Content.assemble("          ", verdicts, (f"  {where}", MUTED))
         lines = [head.truncate(width, ellipsis=True), spread(below, Content.styled(said, MUTED), width)]
-    return [line.stylize("dim") for line in lines] if dim else lines
+    return [line.stylize(MUTED) for line in lines] if dim else lines
 
 
 def _verdicts(called: Divergence, dim: bool) -> Content:

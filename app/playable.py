@@ -15,7 +15,7 @@ from .collector import bulk_load
 from .history_source import HistorySource
 from .widgets.scrubber import Mark, marks_of
 
-NOTHING = "This session has no events, so there is nothing to replay. Press escape to go back."
+NOTHING = "This session has no events, so there is nothing to replay."
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,10 @@ from ..engine.gate import (
     GateManager,
     ToolResult,
 )
+from ..engine.lasting import lasting
 from ..engine.net import ToolCall, format_marking
 from ..rules import Problem, RuleSet
-from ..rules.scenarios import Answer, Call, Expect, Scenario, SetMode, Spot, Step, Switch
+from ..rules.scenarios import Answer, Call, Expect, Scenario, SetMode, Spot, Step, Switch, Wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,9 @@ class _Ongoing:
         self._call = ToolCall(f"call-{number}", step.tool, step.input)
         self._asked = asyncio.Event()
         self._answer: asyncio.Future[ApprovalAnswer] | None = None
+        self._request: ApprovalRequest | None = None
+        self._people: tuple[str, ...] = ()
+        self._waited = 0.0
         self._task = asyncio.create_task(self._decide())
 
     async def _decide(self) -> GateDecision:
@@ -74,6 +78,7 @@ class _Ongoing:
 
     async def _confirm(self, request: ApprovalRequest) -> ApprovalAnswer:
         self._answer = asyncio.get_running_loop().create_future()
+        self._request, self._people, self._waited = request, (), 0.0
         self._asked.set()
         return await self._answer
 
@@ -84,13 +89,35 @@ class _Ongoing:
         asked.cancel()
         return self._task.result() if self._task.done() else None
 
-    def answer(self, answer: ApprovalAnswer) -> None:
-        """Answer the question that waits."""
+    def answer(self, approved: bool, reason: str | None) -> None:
+        """Answer the question that waits, each time as somebody else.
+
+        It goes on waiting while fewer people have approved than the rule wants.
+        """
+        assert self._request is not None
+        # After a refusal the scenario need not say again that the call is blocked.
+        self.expected = not approved
+        others, by = self._people, f"operator {len(self._people) + 1}"
+        self._people = (*others, by)
+        if not approved or len(self._people) >= self._request.people:
+            self._give(ApprovalAnswer(approved, reason, by=by, others=others if approved else ()))
+
+    def wait(self, seconds: float) -> None:
+        """Let a question that waits grow older; one that its rule gave less time is refused."""
+        if self._answer is None or self._answer.done() or self._request is None:
+            return
+        self._waited += seconds
+        within, rule = self._request.within, self._request.rule
+        if within is not None and self._waited >= within:
+            source = rule.source if rule is not None else None
+            where = f" ({source.where})" if source is not None else ""
+            self.expected = False
+            self._give(ApprovalAnswer(False, f"nobody decided within {lasting(within)}{where}"))
+
+    def _give(self, answer: ApprovalAnswer) -> None:
         assert self._answer is not None
         self._asked.clear()
         self._answer.set_result(answer)
-        # After a refusal the scenario need not say again that the call is blocked.
-        self.expected = not answer.approved
 
     async def withdraw(self) -> None:
         """Give the call up if it still waits."""
@@ -103,7 +130,8 @@ class _Run:
     """One scenario under way."""
 
     def __init__(self, rules: RuleSet) -> None:
-        self._manager = GateManager(rules.registry)
+        self._now = 0.0
+        self._manager = GateManager(rules.registry, clock=lambda: self._now)
         self._calls = 0
         self._ongoing: _Ongoing | None = None
 
@@ -140,6 +168,11 @@ class _Run:
                     )
             case SetMode():
                 self._manager.mode = step.mode
+            case Wait():
+                self._now += step.seconds
+                if self._ongoing is not None:
+                    self._ongoing.wait(step.seconds)
+                    await self._ongoing.rest()
 
     def _last_call(self) -> _Ongoing:
         assert self._ongoing is not None, "the parser lets no such step come before a call"
@@ -160,7 +193,7 @@ class _Run:
         decision = await ongoing.rest()
         if decision is not None:
             raise _DivergedError(step.spot, f"expected a question to answer, got {_got(decision)}")
-        ongoing.answer(ApprovalAnswer(step.approved, step.reason))
+        ongoing.answer(step.approved, step.reason)
         await ongoing.rest()
 
     async def _conclude(self) -> None:

@@ -14,7 +14,7 @@ from datetime import tzinfo
 from rich.cells import cell_len, set_cell_size
 
 from ..engine.history.state import SessionSummary
-from ..engine.text import visible
+from .charset import visible
 from .moments import day_and_time, length, short_day_and_time
 from .symbols import SESSION, SHADOW, Look
 

@@ -2,19 +2,25 @@
 
 Order: option, `INTERLOCK_<OPTION>`, `interlock.toml` in the working directory, `interlock.toml` in the
 user's config directory. In a file an option is a key, at the top or in a table of its command's name;
-dashes become underscores.
+dashes become underscores. The tables `keys`, `attention` and `notify` are no options: they say what keys
+do, and how an operator who looks elsewhere is told that somebody waits.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 FILE_NAME = "interlock.toml"
+KEYS = "keys"
+"""The table of a file that says which keys do what."""
+TABLES = (KEYS, "attention", "notify")
+"""The tables that hold no options of a command. Whoever uses one reads it."""
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off", ""}
 
@@ -29,6 +35,15 @@ class _Found:
     where: str
 
 
+@dataclass(frozen=True, slots=True)
+class KeySetting:
+    """The keys that a file gives to an action of the console, by its binding's id, and where it does."""
+
+    binding: str
+    keys: tuple[str, ...]
+    where: str
+
+
 def apply_settings(
     top: argparse.ArgumentParser,
     args: argparse.Namespace,
@@ -40,15 +55,86 @@ def apply_settings(
     environ = os.environ if environ is None else environ
     command = _subparser(top, args.command)
     files = list(_files(directory or Path.cwd(), environ))
-    known = {a.dest for p in _subparsers(top).values() for a in _all_options(p)}
+    known = {n for p in _subparsers(top).values() for a in _all_options(p) for n in _names(a)}
     for path, table in files:
         _reject_unknown(path, table, known, set(_subparsers(top)))
     for action in _chosen_options(command, args):
         if getattr(args, action.dest, None) is not None:
             continue
-        found = _find(action.dest, args.command, environ, files)
+        found = next(filter(None, (_find(n, args.command, environ, files) for n in _names(action))), None)
         if found is not None:
             setattr(args, action.dest, _convert(action, found))
+
+
+def key_settings(
+    *, environ: Mapping[str, str] | None = None, directory: Path | None = None
+) -> list[KeySetting]:
+    """The `[keys]` of the files; the working directory's line counts where both have one.
+
+    Raises `SettingsError` for a table that is none, or keys that are not text. Whether there are such
+    actions and keys is `keymap_check`'s to say.
+    """
+    found: dict[str, KeySetting] = {}
+    for path, table in _files(directory or Path.cwd(), os.environ if environ is None else environ):
+        chosen = table.get(KEYS, {})
+        if not isinstance(chosen, dict):
+            raise SettingsError(
+                f'{path}: [keys] is a table, with lines like "approval.approve" = "y"; found {chosen!r}'
+            )
+        for binding, value in _flat(chosen):
+            where = f"{path}{_line_of(path, binding)}"
+            if binding not in found:
+                found[binding] = KeySetting(binding, _key_list(binding, value, where), where)
+    return list(found.values())
+
+
+def table_setting(
+    name: str, *, environ: Mapping[str, str] | None = None, directory: Path | None = None
+) -> tuple[Mapping[str, object], str] | None:
+    """One of `TABLES` as the nearest file has it, and where that is; `None` where no file has it.
+
+    It counts as a whole: a project's table and the user's are not mixed. Raises `SettingsError` for what
+    is no table.
+    """
+    for path, found in _files(directory or Path.cwd(), os.environ if environ is None else environ):
+        if name in found:
+            table, where = found[name], f"{path}: [{name}]"
+            if not isinstance(table, dict):
+                raise SettingsError(f"{where}: expected a table of settings, found {table!r}")
+            return table, where
+    return None
+
+
+def _flat(table: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:
+    """`approval.approve`, whether its dot was written in quotes or made a table."""
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value
+
+
+def _key_list(binding: str, value: object, where: str) -> tuple[str, ...]:
+    values = value if isinstance(value, list) else [value]
+    if not all(isinstance(each, str) for each in values):
+        raise SettingsError(
+            f"{where}: [keys] '{binding}': expected a key like \"y\" or a list of keys, found {value!r}"
+        )
+    parts = [part for each in values for part in ([each] if each == "," else each.split(","))]
+    return tuple("comma" if part == "," else part.strip() for part in parts if part.strip())
+
+
+def _line_of(path: Path, binding: str) -> str:
+    """`:12`, where `binding` is set in a file; empty when it cannot be told."""
+    table = ""
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if header := re.match(r"\s*\[([^\[\]]+)\]", line):
+            table = re.sub(r"[\s\"']", "", header[1])
+        elif setting := re.match(r"\s*([\w.\-\"' ]+?)\s*=", line):
+            name = re.sub(r"[\s\"']", "", setting[1])
+            if f"{table}.{name}".lstrip(".") == f"{KEYS}.{binding}":
+                return f":{number}"
+    return ""
 
 
 def _subparsers(top: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
@@ -77,6 +163,12 @@ def _chosen_options(command: argparse.ArgumentParser, args: argparse.Namespace) 
     return _options(command) + (_options(part) if part is not None else [])
 
 
+def _names(action: argparse.Action) -> tuple[str, ...]:
+    """What an option is called in the environment and in files: as on the line, then as programs do."""
+    on_line = next((o for o in action.option_strings if o.startswith("--")), action.dest)
+    return tuple(dict.fromkeys([on_line.lstrip("-").replace("-", "_"), action.dest]))
+
+
 def _files(directory: Path, environ: Mapping[str, str]) -> Iterator[tuple[Path, Mapping[str, object]]]:
     from platformdirs import user_config_path
 
@@ -103,6 +195,8 @@ def _reject_unknown(
     path: Path, table: Mapping[str, object], options: set[str], commands: set[str]
 ) -> None:
     for key, value in table.items():
+        if key in TABLES and commands:
+            continue
         if key in commands and isinstance(value, dict):
             _reject_unknown(path, value, options, set())
         elif key not in options:

@@ -15,8 +15,8 @@ from pydantic import JsonValue
 from rich.cells import cell_len, chop_cells, set_cell_size
 from textual.content import Content
 
-from ..engine.history.events import RuleRecord
-from ..engine.text import visible
+from ..engine.history.parts import RuleRecord
+from .charset import visible
 
 LABEL = 32
 """Cells that a tool's label takes at most."""

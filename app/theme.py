@@ -1,4 +1,8 @@
-"""The console's own theme: a dark signal box, colours kept for states."""
+"""The console's own themes: a dark signal box, a light one, and one of high contrast.
+
+Colours are kept for states. Text is told from its ground by a ratio of at least 4.5 (WCAG 2, AA) in all
+three, muted text too, and of at least 7 in the one of high contrast.
+"""
 
 from __future__ import annotations
 
@@ -25,3 +29,51 @@ SIGNAL_BOX = Theme(
         "border-blurred": "#2b3440",
     },
 )
+DAYLIGHT = Theme(
+    name="interlock-light",
+    primary="#0b57a4",
+    secondary="#6a36b0",
+    accent="#7a4f00",
+    warning="#8a4b00",
+    error="#b3141d",
+    success="#14632f",
+    foreground="#0a0d11",
+    background="#f7f8fa",
+    surface="#ffffff",
+    panel="#e6eaef",
+    dark=False,
+    variables={
+        "text-muted": "#565d66",
+        "scrollbar": "#a9b2bd",
+        "scrollbar-background": "#e6eaef",
+        "border-blurred": "#b9c1cb",
+    },
+)
+HIGH_CONTRAST = Theme(
+    name="interlock-contrast",
+    primary="#8cc8ff",
+    secondary="#dcb8ff",
+    accent="#ffe08a",
+    warning="#ffc14d",
+    error="#ff9c9c",
+    success="#7df0a8",
+    foreground="#ffffff",
+    background="#000000",
+    surface="#000000",
+    panel="#000000",
+    dark=True,
+    variables={
+        "text-muted": "#b8b8b8",
+        "scrollbar": "#9a9a9a",
+        "scrollbar-background": "#000000",
+        "border-blurred": "#8a8a8a",
+    },
+)
+OWN_THEMES = (SIGNAL_BOX, DAYLIGHT, HIGH_CONTRAST)
+
+
+def theme_names() -> list[str]:
+    """Every theme there is: ours first, then Textual's own."""
+    from textual.theme import BUILTIN_THEMES
+
+    return [theme.name for theme in OWN_THEMES] + sorted(BUILTIN_THEMES)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..engine.backtest import Trial
-from ..engine.history.events import NetRecord
+from ..engine.history.parts import NetRecord
 from ..engine.history.state import SessionState
 from ..engine.records import net_record
 from ..rules import RuleSet

@@ -73,14 +73,9 @@ if TYPE_CHECKING:
     from .hub import BranchError, Hub, ResumeError
     from .journal_store import JournalStore
     from .net import (
-        ApprovalRule,
-        BlockRule,
         GateState,
-        LimitRule,
         NetError,
         Rejection,
-        RuleSource,
-        SequenceRule,
         SkillNet,
         ToolCall,
         Transition,
@@ -92,9 +87,10 @@ if TYPE_CHECKING:
         format_marking,
         is_enabled,
     )
+    from .rule import ApprovalRule, BlockRule, LimitRule, RuleSource, SequenceRule
 
 # Where a name is looked for, lightest first; a name is searched no further than where it is found.
-_HOMES = (".net", ".gate", ".agents", ".hub", ".journal_store")
+_HOMES = (".net", ".rule", ".gate", ".agents", ".hub", ".journal_store")
 
 __all__ = [
     "Agent",

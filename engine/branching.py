@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from .history.events import CallRecord, CallResult, EventBody, JournalEvent, MessageAdded
+from .history.events import (
+    CallResult,
+    EventBody,
+    JournalEvent,
+    MessageAdded,
+)
+from .history.parts import CallRecord
 from .history.state import SessionState
 from .resuming import ENDS, BranchError, status_of
 from .text import visible

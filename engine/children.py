@@ -17,6 +17,7 @@ from pydantic import JsonValue
 
 from .agents import Agent, Session, StepEvent, ToolError
 from .agents.subagents import ChildGate, check_depth
+from .condition import NOWHERE
 from .explained import ExplanationView
 from .gate.types import GateDecision, Mode, ResultRecord, ToggleResult, ToolResult
 from .history.events import SessionOpened
@@ -24,6 +25,7 @@ from .history.journal import JournalError
 from .hosted import HostedSession
 from .left import Left
 from .net import ToolCall
+from .questions import ApprovalPolicy
 from .records import decision_record, result_record
 
 Host = Callable[
@@ -55,6 +57,8 @@ class HostedChild(HostedSession):
             active=None,
             mode=parent.manager.mode,
             redaction=parent.redaction,
+            policy=ApprovalPolicy(),
+            surroundings=NOWHERE,
         )
         self.parent = parent
         self._call_id = call_id

@@ -12,7 +12,8 @@ from .agents import (
     ToolMessage,
     UserMessage,
 )
-from .history.events import CallRecord, CallResult, JournalEvent, MessageAdded
+from .history.events import CallResult, JournalEvent, MessageAdded
+from .history.parts import CallRecord
 from .records import json_input
 
 
@@ -22,8 +23,8 @@ def message_record(
     """A message as the journal keeps it.
 
     With `in_result` a tool message leaves its text to the `call.result` that was recorded before it. One
-    of a call that was not `gated` says itself how the call ended. `message_id` is a user's message's that
-    was queued.
+    of a call that was not `gated` says itself how the call ended, and what it ran with. `message_id` is a
+    user's message's that was queued.
     """
     match message:
         case UserMessage():
@@ -49,6 +50,7 @@ def message_record(
                 tool=message.name,
                 is_error=message.is_error,
                 ended=None if gated else "failed" if message.is_error else "done",
+                input=None if gated or message.ran is None else json_input(message.ran),
             )
 
 
@@ -83,4 +85,10 @@ def message_of(body: MessageAdded, outputs: Mapping[str, str]) -> Message:
         case "tool":
             call_id = body.call_id or ""
             text = outputs.get(call_id, "") if body.text is None else body.text
-            return ToolMessage(call_id=call_id, name=body.tool or "", text=text, is_error=body.is_error)
+            return ToolMessage(
+                call_id=call_id,
+                name=body.tool or "",
+                text=text,
+                is_error=body.is_error,
+                ran=body.input,
+            )

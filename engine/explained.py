@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from .gate.explain import Explanation, NetExplanation
-from .history.events import RuleRecord
+from .history.parts import RuleRecord
 from .records import json_input, rule_record
 from .verify import Answer, Never, PlannedCall, Way
 

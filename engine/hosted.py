@@ -7,8 +7,7 @@ that consoles see and releases whoever waits. The hub owns many of these.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
-from uuid import uuid4
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence
 
 from pydantic import JsonValue
 
@@ -31,6 +30,7 @@ from .agents import (
 )
 from .agents.store import Messages
 from .agents.tool import labels_of
+from .condition import Surroundings
 from .conversation import conversation, message_record
 from .explained import ExplanationView
 from .gate import GateContext, GateManager, create_gate_manager
@@ -43,11 +43,11 @@ from .gate.types import (
     ToggleResult,
     ToolResult,
 )
+from .granting import Grants, grant_record
 from .history.events import (
-    ApprovalDecided,
-    ApprovalRequested,
-    ApprovalWithdrawn,
     EventBody,
+    GrantGiven,
+    GrantRevoked,
     JournalEvent,
     ModeChanged,
     NetToggled,
@@ -62,7 +62,8 @@ from .history.redaction import Redaction
 from .history.state import SessionState
 from .history.unmasked import unmasked
 from .net import SkillNet, ToolCall
-from .records import decision_record, json_input, net_record, result_record, rule_record, uninspectable
+from .questions import ApprovalPolicy, Questions
+from .records import decision_record, json_input, net_record, result_record
 from .resuming import Standing
 from .sending import Sending, stopped
 from .told import Told
@@ -86,6 +87,8 @@ class HostedSession:
         mode: Mode,
         explain_blocks: bool = False,
         redaction: Redaction,
+        policy: ApprovalPolicy,
+        surroundings: Surroundings,
     ) -> None:
         self.id = session_id
         self.redaction = redaction
@@ -96,6 +99,8 @@ class HostedSession:
             mode=mode,
             record=self._record_decision,
             explain_blocks=explain_blocks,
+            surroundings=surroundings,
+            clock=lambda: journal.clock().timestamp(),
         )
         self.session: Session | None = None
         self.preview: Preview | None = None
@@ -104,7 +109,7 @@ class HostedSession:
         self.publish = publish
         self.children: dict[str, HostedSession] = {}
         self.sending = Sending(self)
-        self._waiting: dict[str, asyncio.Future[ApprovalAnswer]] = {}
+        self.questions = Questions(self, policy, journal.clock)
         self._originals: dict[str, Mapping[str, object]] = {}
         self._settled: dict[str, str] = {}
         self._ahead = False
@@ -157,7 +162,7 @@ class HostedSession:
     async def settle(self, result: ToolResult, output: str, seconds: float) -> ResultRecord:
         """Tell the nets how a call ended and record it before the model sees the result."""
         outcome = self.manager.handle_tool_result(result)
-        await self._record_change(lambda: result_record(result, output, seconds, outcome))
+        await self._record_change(lambda: [result_record(result, output, seconds, outcome)])
         self.note_settled(result.tool_call_id, output)
         return outcome
 
@@ -169,8 +174,25 @@ class HostedSession:
         original = self._originals.get(call.tool_call_id, call.input)
         via = self._made_by(call.tool_call_id)
         await self._record_change(
-            lambda: decision_record(decision, original, via=None if via is self else via.id)
+            lambda: [
+                *self._given(decision),
+                decision_record(decision, original, via=None if via is self else via.id),
+            ]
         )
+
+    def _given(self, decision: GateDecision) -> Iterator[GrantGiven]:
+        """The grants that came about with a decision: in the record before anything they let pass."""
+        now = self.journal.clock().timestamp()
+        grants, states = self.manager.grants, self.manager.grant_states
+        by = next((a.answer.by for a in reversed(decision.approvals) if a.answer.grant), None)
+        for key in decision.gave:
+            grant = grants[key]
+            yield GrantGiven(
+                grant=grant_record(grant, states[key], now),
+                by=by or "unnamed",
+                call_id=decision.call.tool_call_id,
+                input=None if grant.input is None else json_input(grant.input),
+            )
 
     def _made_by(self, call_id: str) -> HostedSession:
         """The session that made a call: this one, or a subagent's somewhere below it."""
@@ -178,14 +200,14 @@ class HostedSession:
         child = self.children.get(name) if below else None
         return self if child is None else child._made_by(rest)
 
-    async def _record_change(self, body: Callable[[], EventBody]) -> None:
+    async def _record_change(self, bodies: Callable[[], Iterable[EventBody]]) -> None:
         """Record what the gate has already done in memory.
 
         When that fails, whatever the reason, the gate is ahead of the journal; it is set back before it
         decides again.
         """
         try:
-            await self.record(body())
+            await self.record(*bodies())
         except Exception:
             self._ahead = True
             raise
@@ -203,13 +225,17 @@ class HostedSession:
     def _set_back(self) -> None:
         """Put the gate where the journal is."""
         state = self.state
+        grants = Grants.of(state.grants, self.manager.nets)
         self.manager.restore(
-            markings={key: net.marking for key, net in state.nets.items()},
+            markings={key: net.marking for key, net in state.nets.items()} | grants.markings,
             pending=[
                 (p.step.net, p.step.transition, p.step.tool, self._call(p.call_id)) for p in state.pending
             ],
             active=state.active,
             mode=state.mode,
+            since={key: net.since for key, net in state.nets.items()} | grants.since,
+            grants=grants.every,
+            revoked=grants.over,
         )
         self._ahead = False
 
@@ -218,76 +244,11 @@ class HostedSession:
         return ToolCall(call_id, call.tool, call.input)
 
     async def _confirm(self, request: ApprovalRequest) -> ApprovalAnswer:
-        approval_id = uuid4().hex[:12]
-        answered: asyncio.Future[ApprovalAnswer] = asyncio.get_running_loop().create_future()
-        self._waiting[approval_id] = answered
-        call_id = request.call.tool_call_id
-        maker = self._made_by(call_id)
-        asked = False
-        try:
-            preview = None if maker.preview is None else await maker.preview(request.call)
-            asked = True
-            await self.record(
-                ApprovalRequested(
-                    approval_id=approval_id,
-                    call_id=call_id,
-                    tool=request.tool,
-                    called=request.call.tool_name,
-                    input=json_input(request.call.input),
-                    names=request.names,
-                    net=request.net,
-                    transition=request.transition.name,
-                    title=request.title,
-                    message=request.message,
-                    marking=dict(request.marking),
-                    rule=rule_record(request.rule),
-                    uninspectable=uninspectable(request),
-                    preview=preview,
-                    via=None if maker is self else maker.id,
-                )
-            )
-            return await answered
-        except asyncio.CancelledError:
-            # Gone from here means that an answer is being recorded: it ends the request by itself. And
-            # from here on nobody can answer: an answer must not follow the withdrawal.
-            if self._waiting.pop(approval_id, None) is not None and asked:
-                withdrawn = ApprovalWithdrawn(
-                    approval_id=approval_id, call_id=call_id, reason="the agent was interrupted"
-                )
-                await self.record(withdrawn)
-            raise
-        finally:
-            self._waiting.pop(approval_id, None)
+        maker = self._made_by(request.call.tool_call_id)
+        preview = None if maker.preview is None else await maker.preview(request.call)
+        return await self.questions.ask(request, preview=preview, via=None if maker is self else maker.id)
 
     # What operators do
-
-    async def answer(self, approval_id: str, answer: ApprovalAnswer, by: str) -> bool:
-        """Record a person's answer, then release the call. False when nobody waits for it any more.
-
-        Whoever comes first decides. Raises `JournalError` when the answer could not be recorded: the
-        request then stays open.
-        """
-        waiting = self._waiting.pop(approval_id, None)
-        if waiting is None or waiting.done():
-            return False
-        body = ApprovalDecided(
-            approval_id=approval_id,
-            call_id=self.state.approvals[approval_id].call_id,
-            approved=answer.approved,
-            by=by,
-            reason=answer.reason,
-            input=None if answer.input is None else json_input(answer.input),
-        )
-        try:
-            await self.record(body)
-        except JournalError:
-            if not waiting.done():
-                self._waiting[approval_id] = waiting
-            raise
-        if waiting.done():
-            return False
-        waiting.set_result(answer)
-        return True
 
     def unmasked(self, approval_id: str, edited: dict[str, JsonValue]) -> dict[str, JsonValue]:
         """An input that was edited as it was shown, with what was masked. Raises `StillMaskedError`."""
@@ -300,9 +261,19 @@ class HostedSession:
             self._set_back()
         outcome = self.manager.add_net(net) if active else self.manager.remove_net(net)
         if outcome.ok:
-            message = outcome.message
-            await self._record_change(lambda: NetToggled(net=net, active=active, by=by, message=message))
+            toggled = NetToggled(net=net, active=active, by=by, message=outcome.message)
+            await self._record_change(lambda: [toggled])
+            await self.questions.ask_again()
         return outcome
+
+    async def revoke(self, key: str, by: str) -> bool:
+        """End a grant. False when there is none of this name in force."""
+        if self._ahead:
+            self._set_back()
+        if not self.manager.revoke_grant(key).ok:
+            return False
+        await self._record_change(lambda: [GrantRevoked(key=key, by=by)])
+        return True
 
     def explain(self, call_id: str) -> ExplanationView:
         """What the nets say of a call as things stand now; may be called from another thread.
@@ -324,7 +295,8 @@ class HostedSession:
         if self.manager.mode == mode:
             return
         self.manager.mode = mode
-        await self._record_change(lambda: ModeChanged(mode=mode, by=by))
+        await self._record_change(lambda: [ModeChanged(mode=mode, by=by)])
+        await self.questions.ask_again()
 
     # The store, as the loop sees it
 

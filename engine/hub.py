@@ -15,17 +15,27 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from .agents import KEEP_LAST, Agent, AgentError, ErrorEvent, TextDelta, ToolProgress
 from .explained import ExplanationView
-from .gate.types import ApprovalAnswer, Mode
+from .gate.types import GrantTerms, Mode
 from .hints import hinted, with_hints
 from .history.decision_source import DecisionSource
-from .history.events import CallResult, JournalEvent, MessageAdded
+from .history.events import (
+    ApprovalDecided,
+    ApprovalExpired,
+    ApprovalWithdrawn,
+    CallResult,
+    EventBody,
+    JournalEvent,
+    MessageAdded,
+)
 from .history.journal import Journal, JournalError
 from .history.masked import MaskedEvents
 from .history.redaction import Redaction
 from .history.state import ApprovalState, SessionState, SessionSummary
 from .history.unmasked import StillMaskedError
+from .hosted import HostedSession
 from .live import DIED, LiveSessions, Spawn, Terms, UnknownSessionError, end_left_open
 from .net import SkillNet
+from .questions import ApprovalPolicy, Reply
 from .resuming import BranchError, Nets, ResumeError
 from .sending import stopped
 from .subscription import HubEvent, Streaming, Subscription
@@ -33,6 +43,7 @@ from .told import Streams
 
 __all__ = [
     "DIED",
+    "ApprovalPolicy",
     "BranchError",
     "Hub",
     "HubEvent",
@@ -44,6 +55,12 @@ __all__ = [
     "Subscription",
     "UnknownSessionError",
 ]
+
+
+LONGEST = 365 * 86_400.0
+"""Seconds that a request can be extended by."""
+ENDS_KEPT = 10_000
+"""Requests whose end is remembered for those who answer too late."""
 
 
 class Outcome(BaseModel):
@@ -63,28 +80,42 @@ class Hub(DecisionSource):
     """See the module. `spawn` starts a session's run; a console puts it in a worker of its own."""
 
     def __init__(
-        self, journal: Journal, *, spawn: Spawn = _as_task, redaction: Redaction | None = None
+        self,
+        journal: Journal,
+        *,
+        spawn: Spawn = _as_task,
+        redaction: Redaction | None = None,
+        policy: ApprovalPolicy | None = None,
     ) -> None:
         self.spawn = spawn
         self.redaction = redaction or Redaction()
         self._journal = journal
-        self._live = LiveSessions(journal, self._publish, self._spawn, self.redaction)
+        self.policy = policy or ApprovalPolicy()
+        self._live = LiveSessions(journal, self._publish, self._spawn, self.redaction, self.policy)
         self._streams = Streams(self.redaction)
         self._subscriptions: list[Subscription] = []
-        self._deciders: dict[str, str] = {}
+        self._ended: dict[str, str] = {}
 
     def _spawn(self, run: Coroutine[None, None, None], session_id: str) -> object:
         return self.spawn(run, session_id)
 
     @classmethod
-    def open(cls, database: Path, *, spawn: Spawn = _as_task, redaction: Redaction | None = None) -> Hub:
+    def open(
+        cls,
+        database: Path,
+        *,
+        spawn: Spawn = _as_task,
+        redaction: Redaction | None = None,
+        policy: ApprovalPolicy | None = None,
+    ) -> Hub:
         """A hub on the journal at `database`. Raises `JournalError` when it cannot be written.
 
         This process is the only one that writes there, so sessions that are still open belonged to one
         that died: their questions are withdrawn and they are ended as failed, and calls of theirs without
         a result become unknown. They can be resumed.
 
-        What it shows is masked by `redaction`; agents and the journal have everything.
+        What it shows is masked by `redaction`; agents and the journal have everything. `policy` is what
+        holds for approvals where rules do not say.
         """
         journal = Journal.open(database)
         try:
@@ -92,7 +123,7 @@ class Hub(DecisionSource):
         except BaseException:
             journal.close()
             raise
-        return cls(journal, spawn=spawn, redaction=redaction)
+        return cls(journal, spawn=spawn, redaction=redaction, policy=policy)
 
     @property
     def database(self) -> Path:
@@ -274,27 +305,84 @@ class Hub(DecisionSource):
         by: str,
         reason: str | None = None,
         input: dict[str, JsonValue] | None = None,  # noqa: A002 - the field's name on the wire
+        digest: str | None = None,
+        grant: GrantTerms | None = None,
+        stop: bool = False,
     ) -> Outcome:
-        """Answer a request. The first answer counts; a later one learns who came first."""
-        for hosted in self._live:
-            request = hosted.state.approvals.get(approval_id)
-            if request is None:
-                continue
-            try:
-                given = None if input is None else hosted.unmasked(approval_id, input)
-                answer = ApprovalAnswer(approved=approved, reason=reason or None, input=given, by=by)
-                if await hosted.answer(approval_id, answer, by):
-                    self._deciders[approval_id] = by
-                    return Outcome(ok=True, message=_decided(request, approved, by))
-            except JournalError as error:
-                return Outcome(ok=False, message=f"Not decided, the journal refused it: {error}")
-            except StillMaskedError as error:
-                return Outcome(ok=False, message=f"Not decided: {error}")
-            break
-        decider = self._deciders.get(approval_id)
-        if decider is not None:
-            return Outcome(ok=False, message=f"Already decided by {decider}")
-        return Outcome(ok=False, message="This request is no longer open")
+        """Answer a request. The first answer counts; a later one learns what it was.
+
+        `digest` is that of the request as it was shown: an answer to another counts for nothing. An
+        approval with a `grant` also lets later calls pass; a denial with `stop` also stops the agent.
+        Where several people must approve, an approval says how many are missing.
+        """
+        hosted = self._asker(approval_id)
+        if hosted is None:
+            return self._no_longer(approval_id)
+        try:
+            edited = None if input is None else hosted.unmasked(approval_id, input)
+            reply = await hosted.questions.answer(
+                approval_id,
+                approved=approved,
+                by=by,
+                reason=reason or None,
+                edited=edited,
+                digest=digest,
+                grant=grant,
+            )
+        except JournalError as error:
+            return Outcome(ok=False, message=f"Not decided, the journal refused it: {error}")
+        except StillMaskedError as error:
+            return Outcome(ok=False, message=f"Not decided: {error}")
+        if reply is None:
+            return self._no_longer(approval_id)
+        if reply.ok and stop and not approved:
+            return await self._stop_too(hosted.id, reply, by, reason)
+        return Outcome(ok=reply.ok, message=reply.message)
+
+    def _note_end(self, body: EventBody) -> None:
+        how = _end_of(body)
+        if how is not None and isinstance(body, ApprovalDecided | ApprovalExpired | ApprovalWithdrawn):
+            self._ended[body.approval_id] = how
+            while len(self._ended) > ENDS_KEPT:
+                del self._ended[next(iter(self._ended))]
+
+    def _asker(self, approval_id: str) -> HostedSession | None:
+        return next((h for h in self._live if approval_id in h.state.approvals), None)
+
+    def _no_longer(self, approval_id: str) -> Outcome:
+        return Outcome(ok=False, message=self._ended.get(approval_id, "This request is no longer open"))
+
+    async def _stop_too(self, session_id: str, reply: Reply, by: str, reason: str | None) -> Outcome:
+        why = f"by {by}" if reason is None else f"by {by}: {reason}"
+        try:
+            await self.abort(session_id, why)
+        except (JournalError, UnknownSessionError) as error:
+            return Outcome(ok=False, message=f"{reply.message}, but the agent was not stopped: {error}")
+        return Outcome(ok=True, message=f"{reply.message}; {session_id} stopped")
+
+    async def extend(self, approval_id: str, *, seconds: float | None, by: str) -> Outcome:
+        """Give a request `seconds` from now on before it is denied by itself; `None` lets it wait."""
+        if seconds is not None and not 0 < seconds <= LONGEST:
+            return Outcome(ok=False, message=f"Not extended: {seconds} is no length of time to wait")
+        hosted = self._asker(approval_id)
+        try:
+            reply = None if hosted is None else await hosted.questions.extend(approval_id, seconds, by)
+        except JournalError as error:
+            return Outcome(ok=False, message=f"Not extended, the journal refused it: {error}")
+        if reply is None:
+            return self._no_longer(approval_id)
+        return Outcome(ok=reply.ok, message=reply.message)
+
+    async def revoke_grant(self, session_id: str, key: str, *, by: str) -> Outcome:
+        """End a grant: calls it would have let pass are asked about again."""
+        hosted, _ = self._live.get(session_id)
+        try:
+            revoked = await hosted.revoke(key, by)
+        except JournalError as error:
+            return Outcome(ok=False, message=f"Not revoked, the journal refused it: {error}")
+        if not revoked:
+            return Outcome(ok=False, message=f"{session_id} has no grant '{key}' in force")
+        return Outcome(ok=True, message=f"{key} revoked by {by}")
 
     async def explain(self, session_id: str, call_id: str) -> ExplanationView:
         """What a live session's nets say of one of its calls as things stand now.
@@ -363,6 +451,7 @@ class Hub(DecisionSource):
             case JournalEvent(body=body):
                 if isinstance(body, MessageAdded | CallResult):
                     self._streams.ended(session_id, body.call_id)
+                self._note_end(body)
                 shown = event
         for subscription in self._subscriptions:
             subscription.put(shown)
@@ -384,5 +473,15 @@ def _terms(
     return Terms(every, chosen, mode, by, explain_blocks, source, nets)
 
 
-def _decided(request: ApprovalState, approved: bool, by: str) -> str:
-    return f"{request.tool} {'approved' if approved else 'denied'} by {by}"
+def _end_of(body: EventBody) -> str | None:
+    """How a request ended, for whoever answers it too late; `None` for any other event."""
+    match body:
+        case ApprovalDecided(approved=approved, by=by, reason=reason):
+            why = f": {reason}" if reason else ""
+            return f"Already {'approved' if approved else 'denied'} by {by}{why}"
+        case ApprovalExpired(reason=reason):
+            return f"Too late: {reason}"
+        case ApprovalWithdrawn(reason=reason):
+            return f"Withdrawn: {reason}"
+        case _:
+            return None

@@ -224,13 +224,14 @@ class _Family:
                     case CallDecided():
                         yield body.model_copy(update={**named, "via": None, "steps": ()})
                     case CallResult():
-                        yield body.model_copy(update={**named, "fired": (), "dropped": ()})
+                        yield body.model_copy(update={**named, **_NO_NETS})
                     case ApprovalRequested():
                         yield body.model_copy(update={**named, "via": None})
                     case _:
                         yield body.model_copy(update=named)
 
 
+_NO_NETS = {"fired": (), "dropped": (), "undone": ()}
 _OfCall = CallDecided | CallResult | ApprovalRequested | ApprovalDecided | ApprovalWithdrawn
 _OF_CALLS = (CallDecided, CallResult, ApprovalRequested, ApprovalDecided, ApprovalWithdrawn)
 

@@ -25,6 +25,7 @@ from .agents import Agent, Session, preview_of
 from .branching import check_branch_point, copied
 from .children import HostedChild, HostedChildren
 from .gate.types import Mode
+from .granting import Grants
 from .history.errors import FoldError
 from .history.events import EventBody, JournalEvent, SessionResumed, SessionStatus
 from .history.fold import fold
@@ -34,6 +35,7 @@ from .history.state import SessionState
 from .hosted import HostedSession, Preview, Publish
 from .left import Left, look
 from .net import SkillNet, ToolCall
+from .questions import ApprovalPolicy
 from .records import json_input
 from .resuming import (
     DIED,
@@ -44,6 +46,7 @@ from .resuming import (
     standing,
     withdrawals,
 )
+from .surroundings import surroundings_of
 
 Spawn: TypeAlias = Callable[[Coroutine[None, None, None], str], object]
 
@@ -81,8 +84,16 @@ class Terms:
 class LiveSessions:
     """Live sessions by id, in the order they were opened. One at a time changes whether an id is live."""
 
-    def __init__(self, journal: Journal, publish: Publish, spawn: Spawn, redaction: Redaction) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        publish: Publish,
+        spawn: Spawn,
+        redaction: Redaction,
+        policy: ApprovalPolicy,
+    ) -> None:
         self._redaction = redaction
+        self._policy = policy
         self._journal = journal
         self._publish = publish
         self._spawn = spawn
@@ -103,7 +114,7 @@ class LiveSessions:
         """Begin a session; its id."""
         session_id = session_id or _new_id(agent)
         with self._change(session_id, _taken(session_id)):
-            hosted = self._prepare(session_id, terms)
+            hosted = self._prepare(session_id, agent, terms)
             opened = hosted.opened(agent, terms.by, terms.source)
             return await self._start(hosted, agent, opened)
 
@@ -120,7 +131,14 @@ class LiveSessions:
             state = await asyncio.to_thread(folded, events)
             _check_own_nets(state)
             fit = _fit(state, terms)
-            hosted = self._prepare(session_id, terms, fit, recorded=state)
+            hosted = self._prepare(session_id, agent, terms, fit, recorded=state)
+            grants = Grants.of(state.grants, {key: terms.registry[key] for key in fit.markings})
+            hosted.manager.restore(
+                since=fit.since | grants.since,
+                markings=grants.markings,
+                grants=grants.every,
+                revoked=grants.over,
+            )
             hosted.go_on_from(state)
             reader = self._journal.reader()
             left = await asyncio.to_thread(look, reader, events, state, agent, fit.markings)
@@ -146,7 +164,7 @@ class LiveSessions:
         fit = _fit(state, terms)
         branch_id = branch_id or _new_id(agent)
         with self._change(branch_id, _taken(branch_id)):
-            hosted = self._prepare(branch_id, terms, fit, recorded=state)
+            hosted = self._prepare(branch_id, agent, terms, fit, recorded=state)
             origin = {
                 "kind": "branch",
                 "parent": parent,
@@ -212,6 +230,7 @@ class LiveSessions:
     def _prepare(
         self,
         session_id: str,
+        agent: Agent,
         terms: Terms,
         fit: Standing | None = None,
         *,
@@ -228,6 +247,8 @@ class LiveSessions:
             mode=mode,
             explain_blocks=terms.explain_blocks,
             redaction=self._redaction,
+            policy=self._policy,
+            surroundings=surroundings_of(agent.runtime),
         )
         if fit is not None:
             hosted.manager.restore(markings=fit.markings)

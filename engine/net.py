@@ -1,8 +1,8 @@
 """Petri nets: places, transitions, markings, enabling, firing, auto-advance.
 
-Pure functions over plain data: no clock, no I/O, nothing of ours imported but `frozen`. A marking maps
-every place of a net to its tokens; functions that move tokens return a new marking and leave the one
-they were given alone. The behaviour follows G-1 … G-5 and G-61.
+Pure functions over plain data: no clock, no I/O, nothing of ours imported that is not as plain. A
+marking maps every place of a net to its tokens; functions that move tokens return a new marking and
+leave the one they were given alone. The behaviour follows G-1 … G-5 and G-61.
 """
 
 from __future__ import annotations
@@ -10,13 +10,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Literal, TypeAlias, TypeVar
 
+from .condition import Condition, Input
 from .frozen import frozen
+from .rule import Rule
 
 Marking: TypeAlias = dict[str, int]
-Input: TypeAlias = Mapping[str, object]
 Meta: TypeAlias = dict[str, object]
+Since: TypeAlias = dict[str, tuple[float, ...]]
 T = TypeVar("T")
 
 MAX_STRUCTURAL_ROUNDS = 10_000
@@ -36,59 +39,6 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
-class RuleSource:
-    """Where a rule was written: file (or `<rules>`), line and column from 1, and the line's own text."""
-
-    file: str
-    line: int
-    column: int
-    text: str
-
-    @property
-    def where(self) -> str:
-        """`deploy.rules:4`, the form people are shown."""
-        return f"{self.file}:{self.line}"
-
-
-@dataclass(frozen=True, slots=True)
-class SequenceRule:
-    """`require A before B`."""
-
-    prerequisite: str
-    dependent: str
-    source: RuleSource | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalRule:
-    """`require human-approval before B`."""
-
-    tool: str
-    source: RuleSource | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class BlockRule:
-    """`block A`."""
-
-    tool: str
-    source: RuleSource | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LimitRule:
-    """`limit A to N per session`, or per another tool's success: then `scope` is that tool's name."""
-
-    tool: str
-    limit: int
-    scope: str
-    source: RuleSource | None = None
-
-
-Rule: TypeAlias = SequenceRule | ApprovalRule | BlockRule | LimitRule
-
-
-@dataclass(frozen=True, slots=True)
 class Transition:
     """One transition of a net.
 
@@ -96,7 +46,9 @@ class Transition:
     calls fire it; without any it is structural and fires by itself. `manual` asks a person, `deferred`
     fires when the call succeeded. Each pair in `transfers` moves all tokens of its first place to its
     second when the transition fires (G-2). Lists are taken for tuples; a bare string raises `NetError`.
-    `needs` is derived: each input place once, with the tokens it must hold.
+    With `after`, in seconds, it fires by itself as soon as the oldest token of its one input place is
+    that old. A `partial` one does not let a call pass alone: the call fires the next that is then
+    enabled for it as well. `needs` is derived: each input place once, with the tokens it must hold.
     """
 
     name: str
@@ -106,6 +58,8 @@ class Transition:
     type: Literal["auto", "manual"] = "auto"
     deferred: bool = False
     transfers: tuple[tuple[str, str], ...] = ()
+    after: float | None = None
+    partial: bool = False
     needs: tuple[tuple[str, int], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -121,8 +75,8 @@ class Transition:
 
     @property
     def structural(self) -> bool:
-        """Whether it fires without any call."""
-        return self.type == "auto" and not self.tools
+        """Whether it fires without any call, at once."""
+        return self.type == "auto" and not self.tools and self.after is None
 
 
 def _listed(what: str, value: Iterable[T]) -> tuple[T, ...]:
@@ -157,12 +111,14 @@ class GateState:
     """What one net knows of one session.
 
     `pending` holds, by call id, the deferred transitions that wait for that call's result, oldest first.
-    `meta` belongs to the net's own callbacks.
+    `meta` belongs to the net's own callbacks. `since` is when the tokens of places that a timed
+    transition empties came there, oldest first, in seconds since 1970.
     """
 
     marking: Marking
     meta: Meta = field(default_factory=dict[str, object])
     pending: dict[str, list[PendingCall]] = field(default_factory=dict[str, list[PendingCall]])
+    since: Since = field(default_factory=dict[str, tuple[float, ...]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +140,10 @@ class SkillNet:
 
     `call_names` gives every name a call goes by, the most specific first (G-50); compiled rules share
     one such function per file. A hand-written `tool_mapper` gives exactly one name and then only that
-    one counts. With neither, a call has its tool's own name. Derived are `structural`, the transitions
-    that fire by themselves, and `wakes`, the first need of each: while none is met, all are at rest.
+    one counts. With neither, a call has its tool's own name. Of calls by the names in `governs` the net
+    has a say only where `condition` holds, or it cannot be told whether it does. Derived are
+    `structural`, the transitions that fire by themselves at once, `wakes`, the first need of each (while
+    none is met, all are at rest), and `timed`, those that fire by themselves after a time.
     """
 
     name: str
@@ -199,12 +157,16 @@ class SkillNet:
     validate_tool_call: Validator | None = None
     on_deferred_result: DeferredHook | None = None
     rule: Rule | None = None
+    condition: Condition | None = None
+    governs: tuple[str, ...] = ()
     structural: tuple[Transition, ...] = field(init=False, repr=False, compare=False)
+    timed: tuple[Transition, ...] = field(init=False, repr=False, compare=False)
     wakes: tuple[tuple[str, int], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         structural = tuple(t for t in self.transitions if t.structural)
         object.__setattr__(self, "structural", structural)
+        object.__setattr__(self, "timed", tuple(t for t in self.transitions if t.after is not None))
         # One that needs nothing has a place that no marking has, which sends `fire_and_advance` round.
         first = tuple(t.needs[0] if t.needs else ("", 0) for t in structural)
         object.__setattr__(self, "wakes", first)
@@ -223,13 +185,16 @@ def define_skill_net(
     validate_tool_call: Validator | None = None,
     on_deferred_result: DeferredHook | None = None,
     rule: Rule | None = None,
+    condition: Condition | None = None,
+    governs: Iterable[str] = (),
 ) -> SkillNet:
     """Make a net and check it (G-3).
 
     Lists do as well as tuples. Places that `initial_marking` leaves out hold no tokens. Raises `NetError`
     naming the net and the culprit: an unknown place in an arc or marking, a duplicate place or
     transition, tokens that are negative or no whole number, a manual or deferred transition without
-    tools.
+    tools, a timed one that
+    has tools or more than one input place, a condition on no name.
     """
     here = f"net '{name}':"
     places = _listed(f"{here} places", places)
@@ -245,6 +210,8 @@ def define_skill_net(
         validate_tool_call=validate_tool_call,
         on_deferred_result=on_deferred_result,
         rule=rule,
+        condition=condition,
+        governs=_listed(f"{here} governed names", governs),
     )
     _check(net)
     return net
@@ -277,10 +244,28 @@ def _check(net: SkillNet) -> None:
         for place in (*transition.inputs, *transition.outputs, *transferred):
             if place not in known:
                 fail(f"transition '{transition.name}' names unknown place '{place}'")
+        if transition.after is not None:
+            _check_timed(net, transition, fail)
         if not transition.tools and transition.type == "manual":
             fail(f"manual transition '{transition.name}' names no tools")
         if not transition.tools and transition.deferred:
             fail(f"deferred transition '{transition.name}' names no tools")
+        if transition.partial and (transition.deferred or not transition.tools):
+            fail(f"partial transition '{transition.name}' must name tools and not be deferred")
+    if net.condition is not None and not net.governs:
+        fail("has a condition that is asked of no name; name those it governs")
+
+
+def _check_timed(net: SkillNet, timed: Transition, fail: Callable[[str], None]) -> None:
+    """The age of a token counts only where tokens cannot be taken by something else in between."""
+    named = f"transition '{timed.name}'"
+    assert timed.after is not None
+    if not timed.after > 0 or timed.after == inf:
+        fail(f"{named} fires after {timed.after!r} seconds; a time is a number above 0")
+    if timed.tools or timed.type == "manual" or timed.deferred or timed.transfers:
+        fail(f"{named} fires after a time, so it takes neither tools nor people nor transfers")
+    if len(timed.inputs) != 1 or timed.inputs[0] in timed.outputs:
+        fail(f"{named} fires after a time, so it has one input place, which it does not fill")
 
 
 def is_enabled(marking: Mapping[str, int], transition: Transition) -> bool:
@@ -334,6 +319,21 @@ def fire_and_advance(net: SkillNet, marking: Mapping[str, int], transition: Tran
         # A marking may leave out empty places.
         return auto_advance(net, fire(marking, transition)) if is_enabled(marking, transition) else None
     return after
+
+
+def unfired(net: SkillNet, marking: Mapping[str, int], transition: Transition) -> Marking | None:
+    """The marking before `transition` fired, where nothing but tokens of its own arcs had moved.
+
+    `None` where that cannot be told from `marking`: tokens that it made are spent, it empties places, or
+    what fires by itself looks at a place that it changes.
+    """
+    taken, made = Counter(transition.inputs), Counter(transition.outputs)
+    changed = {place for place in taken | made if taken[place] != made[place]}
+    looks = any(not changed.isdisjoint(t.inputs) for t in (*net.structural, *net.timed))
+    before = {**dict.fromkeys(net.places, 0), **marking}
+    if transition.transfers or looks or any(before[place] < made[place] for place in made):
+        return None
+    return {place: tokens - made[place] + taken[place] for place, tokens in before.items()}
 
 
 def auto_advance(net: SkillNet, marking: Mapping[str, int]) -> Marking:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Protocol, runtime_checkable
 
 from pydantic import JsonValue, TypeAdapter
 
+from .condition import written
 from .gate.types import ApprovalRequest, GateDecision, ResultRecord, Step, ToolResult
-from .history.events import CallDecided, CallResult, NetRecord, RuleRecord, StepRecord, TransitionRecord
-from .net import Input, Rule, SkillNet, ToolCall
+from .history.events import CallDecided, CallResult
+from .history.parts import NetRecord, RuleRecord, StepRecord, TransitionRecord
+from .net import Input, SkillNet, ToolCall
+from .rule import Rule
 
 NO_STEPS = ResultRecord()
 _json_object = TypeAdapter(dict[str, JsonValue])
@@ -42,12 +45,16 @@ def net_record(key: str, net: SkillNet) -> NetRecord:
                 manual=t.type == "manual",
                 deferred=t.deferred,
                 transfers=t.transfers,
+                after=t.after,
+                partial=t.partial,
             )
             for t in net.transitions
         ),
         initial_marking=dict(net.initial_marking),
         free_tools=net.free_tools,
         rule=rule_record(net.rule),
+        when=None if net.condition is None else written(net.condition),
+        governs=net.governs,
     )
 
 
@@ -90,7 +97,15 @@ def result_record(
         fired=step_records(outcome.fired),
         dropped=step_records(outcome.dropped),
         anomaly=outcome.anomaly,
+        undone=step_records(outcome.undone),
+        clock=outcome.clock,
     )
+
+
+def _approvers(decision: GateDecision) -> Iterator[str]:
+    for approval in decision.approvals:
+        if approval.answer.approved:
+            yield from (*approval.answer.others, approval.answer.by or "unnamed")
 
 
 def decision_record(decision: GateDecision, original: Input, *, via: str | None = None) -> CallDecided:
@@ -107,7 +122,9 @@ def decision_record(decision: GateDecision, original: Input, *, via: str | None 
         net=decision.net,
         rule=rule_record(decision.rule),
         steps=step_records(decision.steps),
-        approved_by=tuple(a.answer.by or "unnamed" for a in decision.approvals if a.answer.approved),
+        approved_by=tuple(dict.fromkeys(_approvers(decision))),
         edited=call.input != original,
+        granted=decision.granted,
+        clock=decision.clock,
         via=via,
     )

@@ -7,7 +7,7 @@ nobody goes on under fewer rules than the record says.
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import dropwhile, takewhile
 from typing import Literal, TypeAlias
 
@@ -20,14 +20,13 @@ from .history.events import (
     ApprovalRequested,
     ApprovalWithdrawn,
     CallDecided,
-    CallEnd,
     CallResult,
     EventBody,
     JournalEvent,
     MessageAdded,
-    NetRecord,
 )
 from .history.fold import FoldError, fold
+from .history.parts import CallEnd, NetRecord
 from .history.state import CallState, SessionState
 from .net import SkillNet
 from .records import net_record
@@ -76,7 +75,8 @@ class Standing:
     """Where the nets of a registry stand when a record goes on.
 
     `markings` are of the nets that go on from where they were, `fresh` start anew, `dropped` are no more,
-    `forgot` go on without their own notes. `active` is in order of activation.
+    `forgot` go on without their own notes. `active` is in order of activation. `since` is when tokens
+    that age came to the nets that go on.
     """
 
     markings: dict[str, dict[str, int]]
@@ -84,6 +84,9 @@ class Standing:
     dropped: tuple[str, ...]
     forgot: tuple[str, ...]
     active: tuple[str, ...]
+    since: dict[str, dict[str, tuple[float, ...]]] = field(
+        default_factory=dict[str, dict[str, tuple[float, ...]]]
+    )
 
 
 def folded(events: Sequence[JournalEvent]) -> SessionState:
@@ -128,12 +131,13 @@ def standing(
         dropped=tuple(missing),
         forgot=tuple(forgetful),
         active=tuple(active),
+        since={key: state.nets[key].since for key in kept},
     )
 
 
 def _differences(recorded: NetRecord, given: NetRecord) -> list[str]:
     """What differs in structure. Where the rule was written may change, what it does may not."""
-    parts = ("name", "places", "transitions", "initial_marking", "free_tools")
+    parts = ("name", "places", "transitions", "initial_marking", "free_tools", "when", "governs")
     return [part.replace("_", " ") for part in parts if getattr(recorded, part) != getattr(given, part)]
 
 

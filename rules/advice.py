@@ -6,7 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..engine.net import LimitRule, Rule, RuleSource, SequenceRule
+from ..engine.rule import LimitRule, Rule, RuleSource, SequenceRule
+from .durations import meant
+from .lines import code, head
 from .names import tools_named
 from .problems import Problem, quote
 from .statements import HUMAN, SESSION, Map, Statement
@@ -61,9 +63,11 @@ def _about_rule(rule: Rule, source: RuleSource, seen: dict[Rule, RuleSource]) ->
     match rule:
         case SequenceRule():
             found += _about_sequence(rule, source)
-        case LimitRule() if rule.scope != SESSION and rule.scope.lower().strip("s") == SESSION.strip("s"):
-            message = f"{quote(rule.scope)} is taken as a tool whose success restores the budget"
-            found.append(at_word(source, rule.scope, message, f"did you mean '{SESSION}'?"))
+        case LimitRule(window=None) if rule.scope != SESSION:
+            like = SESSION if rule.scope.lower().strip("s") == SESSION.strip("s") else meant(rule.scope)
+            if like is not None:
+                message = f"{quote(rule.scope)} is taken as a tool whose success restores the budget"
+                found.append(at_word(source, rule.scope, message, f"did you mean '{like}'?"))
         case _:
             pass
     return found
@@ -77,15 +81,16 @@ def _about_sequence(rule: SequenceRule, source: RuleSource) -> list[Problem]:
     if rule.dependent == HUMAN:
         message = f"'{HUMAN}' is taken as a tool's name here"
         found.append(at_word(source, HUMAN, message, f"write it first: require {HUMAN} before <tool>"))
-    if rule.prerequisite.lower().replace("_", "-") in {HUMAN, "approval", "human"}:
+    if rule.prerequisite.lower().replace("_", "-").rstrip("s") in {HUMAN, "approval", "human"}:
         message = f"{quote(rule.prerequisite)} is taken as a tool's name here"
         found.append(at_word(source, rule.prerequisite, message, f"did you mean '{HUMAN}'?"))
     return found
 
 
 def at_word(source: RuleSource, word: str | None, message: str, remedy: str) -> Problem:
-    """A warning at `word`, at its last place in the line, or at all of the rule."""
-    code = source.text.partition("#")[0].rstrip()
-    start = source.column - 1 if word is None else max(code.rfind(word), source.column - 1)
-    length = len(code) - start if word is None else len(word)
+    """A warning at `word`, at its last place before a condition, or at all of the rule."""
+    start = source.column - 1
+    if word is not None:
+        start = max(head(source.text).rfind(word), start)
+    length = len(code(source.text)) - start if word is None else len(word)
     return Problem(source.file, source.line, start + 1, length, source.text, message, remedy)

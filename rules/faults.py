@@ -5,13 +5,14 @@ The grammar says what was expected and where; here is how a person is told, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 
 from lark import Token
 
+from .fault import Fault, closest, either, start
 from .grammar import Grammar, Reading, Unexpected
-from .patterns import PatternError, no_pattern
+from .option_faults import misfit, misplaced, people
+from .patterns import no_pattern
 from .problems import cut, quote
 from .statements import MAX_LIMIT
 
@@ -34,27 +35,7 @@ _MEANT = {
     "scenario": "scenarios stand in a file of their own",
 }
 
-_PLACES = {"FIELD": "<tool>.<field>", "COUNT": "<N>"}
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """What is wrong in a line, where, and the remedy; `start` counts characters from 0."""
-
-    start: int
-    length: int
-    message: str
-    remedy: str
-
-    @classmethod
-    def at(cls, word: Token, message: str, remedy: str) -> Fault:
-        """A fault of all of `word`."""
-        return cls(start(word), len(word), message, remedy)
-
-    @classmethod
-    def within(cls, word: Token, error: PatternError) -> Fault:
-        """A fault of the part of `word` that `error` names."""
-        return cls(start(word) + error.offset, error.length, error.message, error.remedy)
+_PLACES = {"FIELD": "<tool>.<field>", "COUNT": "<N>", "NUMBER": "<N>"}
 
 
 def faults(line: str, reading: Reading, grammar: Grammar) -> list[Fault]:
@@ -66,9 +47,13 @@ def faults(line: str, reading: Reading, grammar: Grammar) -> list[Fault]:
     if reading.statement is None:
         return [_unknown(unexpected, grammar) for unexpected in reading.unexpected]
     shape = _shape(reading.statement.data, grammar)
-    if not reading.fits:
-        return [_wrong_count(line, reading.words, shape, grammar)]
-    return [_misplaced(unexpected, shape, grammar) for unexpected in reading.unexpected]
+    other = people(line, reading.words)
+    if other is None and not reading.fits:
+        other = _option(line, reading, grammar) or misfit(line, reading, shape, grammar)
+        other = other or _wrong_count(line, reading.words, shape, grammar)
+    if other is not None:
+        return [other]
+    return [_misplaced(line, unexpected, shape, grammar) for unexpected in reading.unexpected]
 
 
 def _unknown(unexpected: Unexpected, grammar: Grammar) -> Fault:
@@ -108,12 +93,24 @@ def _almost(words: Sequence[Token], grammar: Grammar) -> list[str] | None:
     return shell if misspelt else None
 
 
-def _misplaced(unexpected: Unexpected, shape: Sequence[str], grammar: Grammar) -> Fault:
+def _option(line: str, reading: Reading, grammar: Grammar) -> Fault | None:
+    """What is wrong with an option, where the line goes on to be wrong because of it."""
+    for wrong in reading.unexpected:
+        fault = misplaced(line, wrong.word, wrong.accepted, _fixed(wrong, grammar))
+        if fault is not None:
+            return fault
+    return None
+
+
+def _misplaced(line: str, unexpected: Unexpected, shape: Sequence[str], grammar: Grammar) -> Fault:
     word = unexpected.word
     for terminal in unexpected.accepted:
         if terminal in _INSTEAD_OF:
             return _INSTEAD_OF[terminal](word, shape)
     fixed = _fixed(unexpected, grammar)
+    fault = misplaced(line, word, unexpected.accepted, fixed)
+    if fault is not None:
+        return fault
     message = f"expected {either(fixed)} at position {unexpected.position}, got {quote(word)}"
     close = closest(word, fixed)
     return Fault.at(word, message, f"did you mean '{close}'?" if close else _write(shape))
@@ -155,23 +152,3 @@ def _write(shape: Sequence[str]) -> str:
 def _fixed(unexpected: Unexpected, grammar: Grammar) -> list[str]:
     """The words of which one would have been right."""
     return [word for terminal in unexpected.accepted if (word := grammar.fixed(terminal))]
-
-
-def either(words: Sequence[str]) -> str:
-    """`'a', 'b', or 'c'`."""
-    *others, last = map(quote, words)
-    if len(others) > 1:
-        return f"{', '.join(others)}, or {last}"
-    return f"{others[0]} or {last}" if others else last
-
-
-def closest(word: str, candidates: Iterable[str]) -> str | None:
-    """The candidate that `word` is a misspelling of."""
-    from difflib import get_close_matches
-
-    return next(iter(get_close_matches(word[:40].lower(), list(candidates), n=1)), None)
-
-
-def start(word: Token) -> int:
-    """How many characters stand before `word` in its line."""
-    return word.start_pos or 0

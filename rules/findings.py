@@ -10,11 +10,14 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
-from ..engine.net import BlockRule, LimitRule, Rule, RuleSource, SequenceRule
+from ..engine.rule import BlockRule, LimitRule, Rule, SequenceRule
 from ..engine.verify import Answer, Effort, Most, Never, Together, vocabulary
 from .advice import at_word
+from .logic import covers
 from .mentions import mentions
 from .names import SHELL_FIELDS, tools_named
+from .overlaps import overlaps
+from .placed import Placed
 from .problems import Problem, quote
 from .ruleset import RuleSet
 from .statements import SESSION, Map
@@ -29,7 +32,7 @@ _SHOWN_RULES = 6
 class ToolFinding:
     """One gated tool: the shortest way to it, and the most calls a session can make.
 
-    `blocked` is the `block` rule about it, if there is one.
+    `blocked` is the `block` rule about all of its calls, if there is one.
     """
 
     name: str
@@ -47,26 +50,19 @@ class Findings:
     tools: tuple[ToolFinding, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Placed:
-    """A rule with where it stands and the key of its net."""
-
-    key: str
-    rule: Rule
-    source: RuleSource
-
-
 def examine(rules: RuleSet, tools: Collection[str] | None = None) -> Findings:
     """Judge all rules together. `tools` are the tools that exist; without it any may."""
     maps = _maps(rules)
     together = Together(rules.registry, words=vocabulary(rules.nets, tools))
     placed = [
-        _Placed(key, net.rule, net.rule.source)
+        Placed(key, net.rule, net.rule.source)
         for key, net in rules.registry.items()
         if net.rule is not None and net.rule.source is not None
     ]
-    blocks = {p.rule.tool: p for p in reversed(placed) if isinstance(p.rule, BlockRule)}
-    names = list(dict.fromkeys(name for p in placed for name in _gated(p.rule)))
+    blocks = {
+        p.rule.tool: p for p in reversed(placed) if isinstance(p.rule, BlockRule) and p.rule.when is None
+    }
+    names = list(dict.fromkeys(p.gated for p in placed))
     found = {
         name: ToolFinding(
             name,
@@ -82,13 +78,14 @@ def examine(rules: RuleSet, tools: Collection[str] | None = None) -> Findings:
         *_hidden(maps),
         *mentions((p.rule for p in placed), maps),
         *_unknown(placed, maps, tools),
+        *overlaps(placed),
     ]
     effort = Effort(REDUNDANCY_EFFORT)
     duplicates = _repeated(placed)
     for one in placed:
         if one.key in duplicates:
             continue
-        against = blocks.get(_gated(one.rule)[0])
+        against = blocks.get(one.gated)
         if isinstance(one.rule, BlockRule):
             continue
         if against is not None:
@@ -118,11 +115,6 @@ def examine(rules: RuleSet, tools: Collection[str] | None = None) -> Findings:
     )
 
 
-def _gated(rule: Rule) -> tuple[str, ...]:
-    """The tools a rule restricts."""
-    return (rule.dependent,) if isinstance(rule, SequenceRule) else (rule.tool,)
-
-
 def _maps(rules: RuleSet) -> list[Map]:
     from .syntax import parse
 
@@ -134,7 +126,7 @@ def _maps(rules: RuleSet) -> list[Map]:
     ]
 
 
-def _unreachable(found: dict[str, ToolFinding], placed: Sequence[_Placed]) -> Iterable[Problem]:
+def _unreachable(found: dict[str, ToolFinding], placed: Sequence[Placed]) -> Iterable[Problem]:
     """One error for all tools that the same rules make impossible, though none blocks them."""
     by_key = {p.key: p for p in placed}
     groups: dict[tuple[str, ...], list[str]] = {}
@@ -143,7 +135,7 @@ def _unreachable(found: dict[str, ToolFinding], placed: Sequence[_Placed]) -> It
             groups.setdefault(tool.way.nets, []).append(name)
     for keys, names in groups.items():
         against = [by_key[key] for key in keys]
-        first = next((p for p in against if names[0] in _gated(p.rule)), against[0])
+        first = next((p for p in against if names[0] == p.gated), against[0])
         shown = " and ".join(map(quote, names))
         message = (
             f"{shown} can never be called, though no rule blocks {'it' if not names[1:] else 'them'}"
@@ -154,53 +146,52 @@ def _unreachable(found: dict[str, ToolFinding], placed: Sequence[_Placed]) -> It
             remedy = remedy or "no call meets this rule"
         else:
             rest = [p for p in against if p is not first]
-            listed = ", ".join(_brief(p, first) for p in rest[:_SHOWN_RULES])
+            listed = ", ".join(p.brief(first) for p in rest[:_SHOWN_RULES])
             more = f" and {len(rest) - _SHOWN_RULES} more" if len(rest) > _SHOWN_RULES else ""
             remedy = f"forbidden together with {listed}{more}: change one of them"
         yield at_word(first.source, None, message, remedy)
 
 
-def _brief(rule: _Placed, beside: _Placed) -> str:
-    source = rule.source
-    where = f"line {source.line}" if source.file == beside.source.file else source.where
-    return f"{where} ({source.text.partition('#')[0].strip()})"
-
-
-def _unmet(rule: _Placed, block: _Placed) -> Problem:
-    tool = _gated(rule.rule)[0]
+def _unmet(rule: Placed, block: Placed) -> Problem:
+    tool = rule.gated
     message = f"no call can ever meet this rule: {quote(tool)} is blocked"
     apart = block.source.file != rule.source.file
     remedy = "right if they are not active together" if apart else "remove one of the two"
-    return at_word(rule.source, None, message, f"by {_brief(block, rule)}: {remedy}")
+    return at_word(rule.source, None, message, f"by {block.brief(rule)}: {remedy}")
 
 
 def _about_limit(
-    limit: _Placed,
+    limit: Placed,
     rule: LimitRule,
     together: Together,
-    placed: Sequence[_Placed],
+    placed: Sequence[Placed],
     found: dict[str, ToolFinding],
-    blocks: dict[str, _Placed],
+    blocks: dict[str, Placed],
 ) -> tuple[bool, Problem] | None:
     """A limit that never counts or is never refilled; the first says whether that is an error."""
     tool = found[rule.tool]
     if isinstance(tool.way, Never):
         return None
-    if rule.scope != SESSION:
+    if rule.scope != SESSION and rule.window is None:
         refill = found[rule.scope].way if rule.scope in found else together.way(rule.scope)
         if isinstance(refill, Never):
             block = blocks.get(rule.scope)
             message = f"this limit is never refilled: {quote(rule.scope)} can never be called"
             problem = at_word(limit.source, rule.scope, message, f"name a tool, or '{SESSION}'")
             return block is None or block.source.file == limit.source.file, problem
+    for other in placed if rule.window is not None else ():
+        if other.key != limit.key and _tighter(other.rule, rule):
+            message = "this limit is redundant beside a tighter one"
+            return False, at_word(limit.source, None, message, f"that is in {other.brief(limit)}")
     bound = together.bound(rule.tool, without=limit.key)
-    if bound == inf or bound > rule.limit:
+    # Where none is left, a block covers all that the limit is about, which is said of it already.
+    if bound == inf or bound > rule.limit or bound == 0:
         return None
     for other in placed:
         match other.rule:
-            case LimitRule(rule.tool, smaller, "session") if smaller < rule.limit:
+            case LimitRule(rule.tool, smaller, "session", when=None) if smaller < rule.limit:
                 message = "this limit is redundant beside a smaller one"
-                remedy = f"that is in {_brief(other, limit)}: remove the larger"
+                remedy = f"that is in {other.brief(limit)}: remove the larger"
                 return False, at_word(limit.source, None, message, remedy)
             case _:
                 pass
@@ -212,7 +203,17 @@ def _about_limit(
     return True, at_word(limit.source, str(rule.limit), message, "lower it, or remove it")
 
 
-def _repeated(placed: Sequence[_Placed]) -> set[str]:
+def _tighter(other: Rule, rule: LimitRule) -> bool:
+    """Whether a limit allows no more calls in no less time, wherever `rule` applies."""
+    match other, rule.window:
+        case LimitRule(rule.tool, fewer, window=float() | int() as longer), float() | int() as window:
+            same = (fewer, longer) == (rule.limit, window)
+            return not same and fewer <= rule.limit and longer >= window and covers(other.when, rule.when)
+        case _:
+            return False
+
+
+def _repeated(placed: Sequence[Placed]) -> set[str]:
     """Keys of rules that stand more than once; `advise` has warned of them."""
     keys: dict[Rule, list[str]] = {}
     for one in placed:
@@ -251,7 +252,7 @@ def _forestalls(first: Map, later: Map) -> bool:
 
 
 def _unknown(
-    placed: Iterable[_Placed], maps: Sequence[Map], tools: Collection[str] | None
+    placed: Iterable[Placed], maps: Sequence[Map], tools: Collection[str] | None
 ) -> Iterable[Problem]:
     """Names in rules that are neither tools nor mapped."""
     if tools is None:

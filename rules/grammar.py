@@ -57,11 +57,28 @@ class Reading:
         return self.fits and not self.unexpected
 
 
-class Grammar:
-    """A grammar of lines: its start is `line`, `WORD` is any word, and `STRING` one in quotes, if any."""
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """What a text says, or the first word that is out of place, which at its end is an empty one.
 
-    def __init__(self, text: str) -> None:
-        lark = Lark(text, start="line", parser="lalr", lexer="contextual", postlex=_WholeWords())
+    `words` are those before it.
+    """
+
+    words: tuple[Token, ...]
+    tree: Tree[Token] | None
+    unexpected: Unexpected | None = None
+
+
+class Grammar:
+    """A grammar of lines: its start is `line`, `WORD` is any word, and `STRING` one in quotes, if any.
+
+    Where words are `told_apart` by themselves, one is of the same type wherever it stands; elsewhere the
+    grammar's place for it says what it is.
+    """
+
+    def __init__(self, text: str, *, told_apart: bool = False) -> None:
+        lexer = "basic" if told_apart else "contextual"
+        lark = Lark(text, start="line", parser="lalr", lexer=lexer, postlex=_WholeWords())
         self._lark = cast(_Lark, lark)
         patterns = {terminal.name: terminal.pattern for terminal in self._lark.terminals}
         self._fixed = {name: p.value for name, p in patterns.items() if isinstance(p, PatternStr)}
@@ -73,9 +90,24 @@ class Grammar:
         return self._fixed.get(symbol)
 
     def symbols(self, statement: str) -> tuple[str, ...]:
-        """What the grammar makes `statement` of, in order."""
-        rule = next(rule for rule in self._lark.rules if rule.origin.name == statement)
-        return tuple(symbol.name for symbol in rule.expansion)
+        """What the grammar makes `statement` of at least, in order."""
+        made = [rule.expansion for rule in self._lark.rules if rule.origin.name == statement]
+        return tuple(symbol.name for symbol in min(made, key=len))
+
+    def parse(self, text: str) -> Parsed:
+        """Read a text up to the first word that is out of place."""
+        parser = self._lark.parse_interactive(text)
+        words: list[Token] = []
+        try:
+            for word in parser.lexer_thread.lex(parser.parser_state):
+                words.append(word)
+                parser.feed_token(word)
+            words.append(Token(_END, ""))
+            return Parsed(tuple(words[:-1]), parser.feed_eof())
+        except UnexpectedToken:
+            position = len(words)
+            unexpected = Unexpected(words[-1], position, self._accepted(parser))
+            return Parsed(tuple(words[:-1]), None, unexpected)
 
     def read(self, line: str) -> Reading:
         """Read a line to its end, whatever stands in it."""
@@ -165,6 +197,6 @@ class _WholeWords(PostLex):
 
 
 @cache
-def grammar(file: str) -> Grammar:
+def grammar(file: str, *, told_apart: bool = False) -> Grammar:
     """The grammar in `file` of this folder; building one takes tens of milliseconds."""
-    return Grammar(Path(__file__).with_name(file).read_text("utf-8"))
+    return Grammar(Path(__file__).with_name(file).read_text("utf-8"), told_apart=told_apart)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from ..engine.net import LimitRule, Rule, SequenceRule
+from ..engine.rule import LimitRule, Rule, SequenceRule
 from .advice import at_word
 from .names import SHELL_FIELDS
 from .problems import Problem, quote
@@ -26,7 +26,7 @@ def mentions(rules: Iterable[Rule], maps: Sequence[Map]) -> Iterable[Problem]:
         match rule:
             case SequenceRule(prerequisite, dependent) if prerequisite != dependent:
                 unlocks.setdefault(prerequisite, dependent)
-            case LimitRule(tool, _, scope) if scope != SESSION:
+            case LimitRule(tool, _, scope, window=None) if scope != SESSION:
                 unlocks.setdefault(scope, tool)
             case _:
                 pass

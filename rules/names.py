@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..engine.net import ApprovalRule, BlockRule, LimitRule, Rule, RuleSource, SequenceRule, ToolCall
+from ..engine.net import ToolCall
+from ..engine.rule import ApprovalRule, BlockRule, LimitRule, Rule, RuleSource, SequenceRule
 from .pattern_set import PatternSet
 from .shell import Reading, read, views
 from .statements import SESSION, Map
@@ -53,7 +54,8 @@ def tools_named(rule: Rule) -> tuple[str, ...]:
         case ApprovalRule() | BlockRule():
             return (rule.tool,)
         case LimitRule():
-            return (rule.tool,) if rule.scope == SESSION else (rule.tool, rule.scope)
+            alone = rule.scope == SESSION or rule.window is not None
+            return (rule.tool,) if alone else (rule.tool, rule.scope)
 
 
 class CallNamer:

@@ -7,17 +7,8 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from ..engine.net import (
-    ApprovalRule,
-    BlockRule,
-    CallNames,
-    LimitRule,
-    Rule,
-    SequenceRule,
-    SkillNet,
-    Transition,
-    define_skill_net,
-)
+from ..engine.net import CallNames, SkillNet, Transition, define_skill_net
+from ..engine.rule import ApprovalRule, BlockRule, LimitRule, Rule, SequenceRule
 from .statements import SESSION
 
 _START = Transition("start", ("idle",), ("ready",))
@@ -29,8 +20,7 @@ def build_net(rule: Rule, call_names: CallNames | None = None) -> SkillNet:
         case SequenceRule():
             return _sequence(rule, call_names)
         case ApprovalRule():
-            approve = Transition("approve", ("ready",), ("ready",), (rule.tool,), type="manual")
-            return _net(f"approve-before-{rule.tool}", {}, (approve,), rule, call_names)
+            return _approval(rule, call_names)
         case BlockRule():
             never = Transition(f"do-{rule.tool}", ("locked",), ("locked",), (rule.tool,))
             return _net(f"block-{rule.tool}", {"locked": 0}, (never,), rule, call_names)
@@ -55,9 +45,26 @@ def _sequence(rule: SequenceRule, call_names: CallNames | None) -> SkillNet:
             initial_marking={"idle": 1, "ready": 0, "gate": 0},
             call_names=call_names,
             rule=rule,
+            condition=rule.when,
+            governs=_governed(rule),
         )
     again = Transition(f"again-{first}", ("gate",), ("gate",), (first,))
     return _net(name, {"gate": 0}, (unlock, again, use), rule, call_names)
+
+
+def _approval(rule: ApprovalRule, call_names: CallNames | None) -> SkillNet:
+    """One person's approval, or one token for each of several, which `approve` then takes.
+
+    `approve` stands first, so that a call asks for no more people than it needs.
+    """
+    name, tools = f"approve-before-{rule.tool}", (rule.tool,)
+    if rule.people == 1:
+        approve = Transition("approve", ("ready",), ("ready",), tools, type="manual")
+        return _net(name, {}, (approve,), rule, call_names)
+    given = ("approval",) * rule.people
+    approve = Transition("approve", ("ready", *given), ("ready",), tools)
+    person = Transition("person", ("ready",), ("ready", "approval"), tools, type="manual", partial=True)
+    return _net(name, {"approval": 0}, (approve, person), rule, call_names)
 
 
 def _limit(rule: LimitRule, call_names: CallNames | None) -> SkillNet:
@@ -66,6 +73,10 @@ def _limit(rule: LimitRule, call_names: CallNames | None) -> SkillNet:
         use = Transition(f"do-{rule.tool}", ("ready", "budget"), ("ready",), (rule.tool,))
         return _net(name, {"budget": rule.limit}, (use,), rule, call_names)
     use = Transition(f"do-{rule.tool}", ("ready", "budget"), ("ready", "spent"), (rule.tool,))
+    if rule.window is not None:
+        recover = Transition("recover", ("spent",), ("budget",), after=rule.window)
+        places = {"budget": rule.limit, "spent": 0}
+        return _net(f"{name}-per-{rule.scope}", places, (use, recover), rule, call_names)
     refill = Transition(
         "refill",
         ("ready",),
@@ -93,4 +104,13 @@ def _net(
         initial_marking=marking,
         call_names=call_names,
         rule=rule,
+        condition=rule.when,
+        governs=_governed(rule),
     )
+
+
+def _governed(rule: Rule) -> tuple[str, ...]:
+    """The names whose calls the rule's condition is asked of; none without one."""
+    if rule.when is None:
+        return ()
+    return (rule.dependent,) if isinstance(rule, SequenceRule) else (rule.tool,)

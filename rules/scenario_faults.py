@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .faults import Fault, closest, either, start
+from .durations import meant
+from .fault import Fault, closest, either, start
 from .grammar import Grammar, Reading, Unexpected
+from .option_faults import TIME
 from .problems import quote
 
 _END = "$END"
@@ -19,6 +21,7 @@ USAGE = {
     "deny": 'deny ["<reason>"]',
     "switch": "switch <net> on, or switch <net> off",
     "mode": "mode enforce, or mode shadow",
+    "wait": "wait <time>",
 }
 
 _MEANT = {
@@ -33,9 +36,15 @@ _MEANT = {
     "map": "rules stand in a file of their own: use <file>",
     "test": "did you mean 'scenario'?",
     "reject": "did you mean 'deny'?",
+    "sleep": "did you mean 'wait'?",
 }
 
-_KINDS = {"WORD": "a word", "STRING": "a text in double quotes", _END: "the end of the line"}
+_KINDS = {
+    "WORD": "a word",
+    "STRING": "a text in double quotes",
+    "DURATION": TIME,
+    _END: "the end of the line",
+}
 
 
 def scenario_faults(reading: Reading, grammar: Grammar) -> list[Fault]:
@@ -70,6 +79,8 @@ def _misplaced(unexpected: Unexpected, usage: str, reading: Reading, grammar: Gr
     if word.type == _END:
         last = reading.words[-1]
         return Fault(start(last) + len(last), 1, f"{expected}, got the end of the line", usage)
+    if "DURATION" in accepted and (time := meant(str(word))) is not None:
+        return Fault.at(word, f"{expected}, got {quote(word)}", f"write: wait {time}")
     fixed = [keyword for terminal in accepted if (keyword := grammar.fixed(terminal))]
     close = closest(word, fixed)
     return Fault.at(

@@ -20,8 +20,10 @@ from lark import Token, Tree
 
 from ..engine.net import Input
 from .compiler import read_text
-from .faults import Fault, start
+from .durations import seconds
+from .fault import Fault, start
 from .grammar import Reading, grammar
+from .option_faults import no_time
 from .problems import Problem, RuleError, quote
 from .scenario_faults import scenario_faults
 
@@ -104,7 +106,15 @@ class SetMode:
     spot: Spot
 
 
-Step: TypeAlias = Call | Expect | Answer | Switch | SetMode
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """`wait TIME`: so many seconds pass, for limits that slide and questions that expire."""
+
+    seconds: int
+    spot: Spot
+
+
+Step: TypeAlias = Call | Expect | Answer | Switch | SetMode | Wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,6 +294,11 @@ def _step(statement: str, words: Sequence[Token], spot: Spot, wrong: list[Fault]
             return Switch(_text(net, wrong), state.type == "ON", spot)
         case "mode", [mode]:
             return SetMode("shadow" if mode.type == "SHADOW" else "enforce", spot)
+        case "wait", [time]:
+            length = seconds(time)
+            if length is None:
+                wrong.append(no_time(time))
+            return Wait(length or 0, spot)
         case other:
             raise AssertionError(f"{GRAMMAR} has a statement that nothing here makes: {other}")
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ..engine.net import Rule, RuleSource
+from ..engine.rule import Rule, RuleSource
 from .patterns import Pattern
 
 MAX_LIMIT = 1_000_000
 SESSION = "session"
 HUMAN = "human-approval"
+MAX_PEOPLE = 10
 
 
 @dataclass(frozen=True, slots=True)

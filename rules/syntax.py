@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from lark import Token, Tree
 
-from ..engine.net import ApprovalRule, BlockRule, LimitRule, RuleSource, SequenceRule
-from .faults import WHOLE_NUMBER, Fault, faults, start
+from ..engine.rule import BlockRule, LimitRule, RuleSource, SequenceRule
+from .clauses import Clauses, time
+from .fault import Fault, start
+from .faults import WHOLE_NUMBER, faults
 from .grammar import grammar
 from .patterns import Pattern, PatternError, compile_regex, compile_word
 from .problems import Problem, quote
@@ -28,7 +30,7 @@ def parse(text: str, file: str) -> tuple[list[Statement], list[Problem]]:
         wrong = [] if reading.clean else faults(shown, reading, rules)
         if reading.statement is not None and reading.fits:
             source = RuleSource(file, number, start(reading.words[0]) + 1, shown)
-            statement = _statement(reading.statement, source, wrong)
+            statement = _statement(reading.statement, shown, source, wrong)
             if statement is not None and not wrong:
                 statements.append(statement)
         for fault in sorted(wrong, key=lambda fault: fault.start):
@@ -37,32 +39,50 @@ def parse(text: str, file: str) -> tuple[list[Statement], list[Problem]]:
     return statements, problems
 
 
-def _statement(tree: Tree[Token], source: RuleSource, wrong: list[Fault]) -> Statement | None:
+def _statement(tree: Tree[Token], line: str, source: RuleSource, wrong: list[Fault]) -> Statement | None:
     """What a line says. What the grammar cannot know to be wrong is added to `wrong`.
 
     A word that is not what the grammar expected has been complained of, and is not looked at again.
     """
+    words = [child for child in tree.children if isinstance(child, Token)]
+    clauses = Clauses(line, [child for child in tree.children if isinstance(child, Tree)], wrong)
     # A plain `str` compares at once; lark's tokens compare in Python.
-    match str(tree.data), tree.children:
-        case "map" | "shell_map", [Token() as field, Token() as word, Token() as name]:
+    match str(tree.data), words:
+        case "map" | "shell_map", [field, word, name]:
             pattern = _pattern(word, wrong)
             tool, _, key = field.partition(".")
             return pattern and Map(tool, key, pattern, str(name), source, str(tree.data) == "shell_map")
-        case "sequence", [Token() as first, Token() as then]:
-            return SequenceRule(str(first), str(then), source)
-        case "approval", [Token() as tool]:
-            return ApprovalRule(str(tool), source)
-        case "block", [Token() as tool]:
-            return BlockRule(str(tool), source)
-        case "limit", [Token() as tool, Token() as count, Token() as scope]:
-            limit = _limit(count, wrong)
-            if scope.type != "SESSION" and scope == tool:
-                message = f"{quote(tool)} cannot restore its own budget: it would never be limited"
-                remedy = f"name another tool after 'per', or write 'per {SESSION}'"
-                wrong.append(Fault.at(scope, message, remedy))
-            return LimitRule(str(tool), limit, str(scope), source)
+        case "sequence", [first, then]:
+            return SequenceRule(str(first), str(then), source, clauses.when)
+        case "approval", [tool]:
+            return clauses.approval(str(tool), source)
+        case "people", [number, tool]:
+            return clauses.approval(str(tool), source, number)
+        case "block", [tool]:
+            return BlockRule(str(tool), source, clauses.when)
+        case "limit", [tool, count, scope]:
+            return _limit(tool, count, scope, source, clauses, wrong)
         case other:
             raise AssertionError(f"{GRAMMAR} has a statement that nothing here makes: {other}")
+
+
+def _limit(
+    tool: Token,
+    count: Token,
+    scope: Token,
+    source: RuleSource,
+    clauses: Clauses,
+    wrong: list[Fault],
+) -> LimitRule:
+    limit = _count(count, wrong)
+    window = None
+    if scope.type == "DURATION":
+        window = time(scope, wrong)
+    elif scope.type != "SESSION" and scope == tool:
+        message = f"{quote(tool)} cannot restore its own budget: it would never be limited"
+        remedy = f"name another tool after 'per', or write 'per {SESSION}'"
+        wrong.append(Fault.at(scope, message, remedy))
+    return LimitRule(str(tool), limit, str(scope), source, clauses.when, window)
 
 
 def _pattern(word: Token, wrong: list[Fault]) -> Pattern | None:
@@ -76,7 +96,7 @@ def _pattern(word: Token, wrong: list[Fault]) -> Pattern | None:
     return None
 
 
-def _limit(count: Token, wrong: list[Fault]) -> int:
+def _count(count: Token, wrong: list[Fault]) -> int:
     digits = count.lstrip("0")
     if count.type != "COUNT":
         return 0

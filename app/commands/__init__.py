@@ -41,6 +41,17 @@ def dispatch(args: argparse.Namespace) -> int:
             from .draw import run as draw
 
             return draw(args.file, net=args.net, out_file=args.out, out=sys.stdout, err=sys.stderr)
+        case "history" if args.part == "approvals":
+            from .approvals import approvals
+
+            return approvals(
+                database(args),
+                since=args.since,
+                json=bool(args.json),
+                out=sys.stdout,
+                err=sys.stderr,
+                redaction=redaction(args),
+            )
         case "history" if args.part:
             from .journal import run as part
 
@@ -76,13 +87,16 @@ def dispatch(args: argparse.Namespace) -> int:
                 out=sys.stdout,
                 err=sys.stderr,
                 redaction=redaction(args),
+                appearance=getattr(args, "appearance", None),
             )
         case "console":
             if not in_terminal():
                 return needs_terminal("console", "start it in a terminal")
             from .console import console
 
-            return console(database(args), operator(args), redaction(args))
+            return console(args, database(args), redaction(args))
+        case "demo" | "run" | "resume" if args.read_only:
+            return starts_nothing(args.command)
         case "demo":
             from .demo import demo
 
@@ -95,6 +109,10 @@ def dispatch(args: argparse.Namespace) -> int:
             from .resume import resume
 
             return resume(args, database(args), operator(args))
+        case "notify":
+            from .notify import notify
+
+            return notify(test=bool(args.test), out=sys.stdout, err=sys.stderr)
         case other:
             raise AssertionError(f"command {other!r} has no code")
 
@@ -116,15 +134,19 @@ def redaction(args: argparse.Namespace):
 
 
 def operator(args: argparse.Namespace) -> str:
-    """Who decides: `--as`, or the name of the user who is logged in."""
-    if args.operator:
-        return args.operator
-    import getpass
+    """Who decides: `--as` or the login name, as `cli` settled it."""
+    return args.operator
 
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "operator"
+
+def starts_nothing(command: str) -> int:
+    """Say that a read-only console hosts nothing. Returns the exit code."""
+    print(
+        f"interlock {command}: --read-only changes nothing, so no agent can be started under it. Leave "
+        "it out (also read_only in interlock.toml and INTERLOCK_READ_ONLY), or watch what another "
+        "process runs with: interlock console --read-only",
+        file=sys.stderr,
+    )
+    return BAD_INPUT
 
 
 def in_terminal() -> bool:

@@ -1,20 +1,24 @@
-"""`interlock console`: the console on a journal, without starting an agent."""
+"""`interlock console`: the console on a journal; sessions are started, resumed and replayed from it."""
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
 
-from ...engine.history.journal import JournalError
+from ...engine.history.errors import FoldError, JournalError
 from ...engine.history.redaction import Redaction
-from ..hosting import show
-from . import BAD_INPUT
+from ..hosting import show, watch
+from ..settings import SettingsError
+from . import BAD_INPUT, operator
 
 
-def console(database: Path, operator: str, redaction: Redaction) -> int:
-    """Open the console. Returns the exit code."""
+def console(args: argparse.Namespace, database: Path, redaction: Redaction) -> int:
+    """Open the console, with `--read-only` on a journal that others write. Returns the exit code."""
     try:
-        return show(database, operator, None, redaction)
-    except JournalError as error:
+        if args.read_only:
+            return watch(database, operator(args), redaction, args.appearance)
+        return show(database, operator(args), None, redaction, args.appearance)
+    except (JournalError, FoldError, SettingsError) as error:
         print(f"interlock: {error}", file=sys.stderr)
         return BAD_INPUT

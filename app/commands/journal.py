@@ -8,7 +8,7 @@ import io
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TextIO
@@ -19,7 +19,7 @@ from ...engine.history.importing import ExportError, import_session, read_export
 from ...engine.history.prune import StubCheck, prune, stubs
 from ...engine.history.queries import open_reader
 from ...engine.history.rebuild import rebuild
-from ...engine.history.signing import fingerprint, public_key
+from ...engine.history.signing import fingerprint, public_key, trusted_key
 from ...engine.history.times import from_ms, to_ms
 from ...engine.history.verify import ChainCheck, check_file, verify_journal, verify_session
 from ...engine.text import visible
@@ -32,7 +32,10 @@ KEY_NAME = "journal-key.pem"
 
 
 def run(args: argparse.Namespace, database: Path, *, out: TextIO, err: TextIO) -> int:
-    """Do the part of `history` that `args` names. Returns the exit code: 1 for a broken chain."""
+    """Do the part of `history` that `args` names. Returns the exit code.
+
+    It is 1 for what is broken, and for what is signed by somebody unknown.
+    """
     try:
         match args.part:
             case "verify":
@@ -58,11 +61,25 @@ def run(args: argparse.Namespace, database: Path, *, out: TextIO, err: TextIO) -
 
 @dataclass(frozen=True, slots=True)
 class _Findings:
-    """What a verification found: chains in their order, and what concerns the whole file."""
+    """What a verification found: chains in their order, and what concerns the whole file.
+
+    `own` is the public key of this machine, `trusted` are those of others that were named.
+    """
 
     checks: tuple[ChainCheck, ...]
     stubs: tuple[StubCheck, ...] = ()
     missing: int = 0
+    own: bytes | None = None
+    trusted: frozenset[bytes] = frozenset()
+
+    def knows(self, stub: StubCheck) -> bool:
+        """Whether a stub is signed by somebody known: anybody can make a key and sign with it."""
+        return stub.good and (stub.key == self.own or stub.key in self.trusted)
+
+    @property
+    def unknown(self) -> int:
+        """Stubs with a good signature of which nobody knows whose it is."""
+        return sum(stub.good and not self.knows(stub) for stub in self.stubs)
 
     @property
     def broken(self) -> bool:
@@ -80,13 +97,15 @@ def _verify(args: argparse.Namespace, database: Path, out: TextIO) -> int:
         found = _Findings(
             tuple(verify_journal(database)), tuple(stubs(database)), check_file(database).missing
         )
-    known = public_key(_key(args)) if found.stubs else None
+    trusted = frozenset(trusted_key(path.expanduser()) for path in args.trust or ())
+    if found.stubs:
+        found = replace(found, own=public_key(_key(args)), trusted=trusted)
     if args.json:
-        print(json.dumps(_as_json(found, known), indent=2), file=out)
+        print(json.dumps(_as_json(found), indent=2), file=out)
     else:
-        for line in _lines(found, known):
+        for line in _lines(found):
             print(line, file=out)
-    return BROKEN if found.broken else 0
+    return BROKEN if found.broken or found.unknown else 0
 
 
 def _named(names: list[str], database: Path) -> Iterator[ChainCheck]:
@@ -97,7 +116,7 @@ def _named(names: list[str], database: Path) -> Iterator[ChainCheck]:
             yield verify_session(database, open_reader(database).session(name).id)
 
 
-def _lines(found: _Findings, known: bytes | None) -> Iterator[str]:
+def _lines(found: _Findings) -> Iterator[str]:
     width = max((len(visible(check.session)) for check in found.checks), default=0)
     for check in found.checks:
         name = visible(check.session).ljust(width)
@@ -113,13 +132,18 @@ def _lines(found: _Findings, known: bytes | None) -> Iterator[str]:
         if not stub.good:
             yield f"✗ {visible(what.session)}  the stub that pruning left was changed"
             continue
-        own = ", signed here" if stub.key == known else ""
+        known = found.knows(stub)
+        here = ", signed here" if stub.key == found.own else ""
         yield (
-            f"- {visible(what.session)}  {_count(what.events, 'event')}, pruned {_day(what.at)} "
-            f"by {visible(what.by)}{own}"
+            f"{'-' if known else '?'} {visible(what.session)}  {_count(what.events, 'event')}, "
+            f"pruned {_day(what.at)} by {visible(what.by)}{here}"
         )
-        if not own:
-            yield f"    signed with another key: {fingerprint(stub.key)}"
+        if not here:
+            whose = "the trusted key" if known else "a key this machine does not know:"
+            yield f"    signed by {whose} {fingerprint(stub.key)}"
+    if found.unknown:
+        yield "? Whoever signed by an unknown key can tell you its number. Where it is the"
+        yield "    same, trust the key's public half: interlock history verify --trust FILE"
     if found.missing > 0:
         were = "is" if found.missing == 1 else "are"
         yield f"✗ {_count(found.missing, 'event')} of sessions that are not in the file {were} missing"
@@ -128,12 +152,15 @@ def _lines(found: _Findings, known: bytes | None) -> Iterator[str]:
     broken = sum(check.fault is not None for check in found.checks)
     total = sum(check.events for check in found.checks)
     verdict = f"{broken} broken" if broken else "the file is not whole" if found.broken else "all whole"
+    if found.unknown:
+        verdict += f", {_count(found.unknown, 'stub')} by unknown keys"
     yield f"{_count(len(found.checks), 'session')}, {_count(total, 'event')}: {verdict}."
 
 
-def _as_json(found: _Findings, known: bytes | None) -> dict[str, object]:
+def _as_json(found: _Findings) -> dict[str, object]:
     return {
         "whole": not found.broken,
+        "unknown_keys": found.unknown,
         "missing_events": found.missing,
         "sessions": [
             {
@@ -161,7 +188,8 @@ def _as_json(found: _Findings, known: bytes | None) -> dict[str, object]:
                 "at": stub.stub.at,
                 "good": stub.good,
                 "key": fingerprint(stub.key),
-                "own_key": stub.key == known,
+                "own_key": stub.key == found.own,
+                "known_key": found.knows(stub),
             }
             for stub in found.stubs
         ],

@@ -17,6 +17,7 @@ from ...engine.history.redaction import Redaction
 from ...engine.history.state import SessionState
 from ...engine.net import format_marking
 from ...engine.text import visible
+from ..appearance import Appearance
 from ..collector import bulk_load
 from ..moments import clock
 from . import BAD_INPUT
@@ -31,6 +32,7 @@ def replay(
     err: TextIO,
     zone: tzinfo | None = None,
     redaction: Redaction | None = None,
+    appearance: Appearance | None = None,
 ) -> int:
     """Replay the session whose id is `session` or begins with it. Returns the exit code.
 
@@ -46,7 +48,7 @@ def replay(
         if plain:
             print_replay(recorded, out, zone)
         else:
-            show_replay(database, recorded, zone, redaction)
+            show_replay(database, recorded, zone, redaction, appearance)
     except (JournalError, SessionNotFound, FoldError) as error:
         print(f"interlock replay: {error}", file=err)
         return BAD_INPUT
@@ -58,13 +60,15 @@ def show_replay(
     recorded: Sequence[JournalEvent],
     zone: tzinfo | None = None,
     redaction: Redaction | None = None,
+    appearance: Appearance | None = None,
 ) -> None:
     """Open the replay screen in this terminal and return when it is closed."""
     from ..history_console import HistoryConsole
     from ..history_source import RecordedFile
     from ..playable import begun
 
-    HistoryConsole(RecordedFile(database, redaction), recorded=begun(recorded, 1), zone=zone).run()
+    source = RecordedFile(database, redaction)
+    HistoryConsole(source, recorded=begun(recorded, 1), zone=zone, appearance=appearance).run()
 
 
 def print_replay(recorded: Sequence[JournalEvent], out: TextIO, zone: tzinfo | None = None) -> None:

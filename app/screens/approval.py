@@ -27,12 +27,14 @@ from ...engine.history.events import (
 )
 from ...engine.history.state import ApprovalState, SessionState
 from ...engine.hub import Hub, Outcome
+from ..keymap import clickable, hints, key_of
 from ..messages import HubMoved
 from ..text import age, clip, seconds_between, shown
 from ..widgets.bars import KeyBar
 from ..widgets.blocks import GUTTER, Block, BlockList
 from ..widgets.request import request_text
 from .detail import Detail
+from .keys import FOLD_KEY
 from .panel import Panel
 
 ASLEEP = 0.4
@@ -60,7 +62,7 @@ class ApprovalScreen(Panel[Outcome | None]):
             id="approval.explain",
             tooltip="What every net says of this call, and what leads to it",
         ),
-        Binding("space", "fold", "show all", id="approval.fold", tooltip="Show or fold the long lines"),
+        FOLD_KEY,
         Binding(
             "escape", "close", "decide later", id="approval.close", tooltip="Close; it stays in the queue"
         ),
@@ -213,9 +215,10 @@ class ApprovalScreen(Panel[Outcome | None]):
     def _note(self) -> Content:
         left = self.sleeps_for()
         if self._reason_line.display and not self.deciding:
-            return Content.styled(" enter denies · esc goes back ", "bold $text-warning")
+            ways = (clickable("enter denies", "submit"), hints(self, ("approval.close", "goes back")))
+            return Content.assemble(" ", ways[0], " · ", ways[1], " ").stylize("bold $text-warning")
         if self._over:
-            return Content("nothing to decide any more · esc closes")
+            return Content("nothing to decide any more · ") + hints(self, ("approval.close", "closes"))
         if self.deciding:
             return Content("deciding…")
         if left > 0:
@@ -228,7 +231,7 @@ class ApprovalScreen(Panel[Outcome | None]):
         height, total = self._body.scrollable_content_region.height, self._body.virtual_size.height
         if total > height > 0:
             top = self._body.scroll_offset.y
-            more = " · end ↓" if top + height < total else ""
+            more = f" · {key_of(BlockList, 'list.last')} ↓" if top + height < total else ""
             return Content(f"line {top + 1}–{min(total, top + height)} of {total}{more}")
         return Content("")
 
@@ -310,6 +313,11 @@ class ApprovalScreen(Panel[Outcome | None]):
             # At once: what is typed next is the reason, and must not reach the keys.
             self.set_focus(self._reason)
             self._arrange()
+
+    async def action_submit(self) -> None:
+        """Deny with the reason typed; what enter does in its line, for a click."""
+        if self._reason_line.display:
+            await self._reason.action_submit()
 
     @on(Input.Submitted, "#reason")
     def deny_with_reason(self, event: Input.Submitted) -> None:

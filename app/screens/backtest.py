@@ -23,6 +23,7 @@ from ...engine.backtest import SessionReport, Totals
 from ...engine.history.decision_source import DecisionSource
 from ..backtest_job import Scope, prepare, rules_files
 from ..judged_text import report_lines, totals_lines
+from ..keymap import key_of
 from ..messages import ReplayChosen
 from ..text import shown, shown_lines, utc_now, wrap_all
 from ..widgets.bars import KeyBar
@@ -289,16 +290,17 @@ class BacktestScreen(Screen[None], inherit_bindings=False):
             stopping = self._stop is not None and self._stop.is_set()
             share = min(1.0, done / total) if total else 0.0
             full = round(BAR * share)
+            leave = key_of(BacktestScreen, "backtest.leave")
             return Content.assemble(
                 ("━" * full, "$text-accent"),
                 ("─" * (BAR - full), MUTED),
                 f"  {done:,} of {total:,} calls",
-                ("  stopping…" if stopping else "  esc cancels", MUTED),
+                (f"  {'stopping…' if stopping else f'{leave} cancels'}", MUTED),
             )
         if self._totals.cancelled:
             return Content.styled(f"◐ cancelled after {done:,} of {total:,} calls", "$text-warning")
         return Content.styled("✓ done", "$text-success") + Content.styled(
-            "  enter opens a session where it first diverges", MUTED
+            f"  {key_of(BlockList, 'list.open')} opens a session where it first diverges", MUTED
         )
 
     def _block(self, report: SessionReport) -> Block:

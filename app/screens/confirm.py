@@ -11,6 +11,7 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
 
+from ..keymap import hints
 from ..text import shown
 from .panel import Panel
 
@@ -37,7 +38,9 @@ class Confirm(Panel[bool]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="frame") as frame:
             frame.border_title = Content(shown(self._title))
-            frame.border_subtitle = "y yes · n no · esc no"
+            frame.border_subtitle = hints(
+                self, ("confirm.yes", "yes"), ("confirm.no", "no"), ("panel.close", "no")
+            )
             yield Static(Content.styled(shown(self._question), "bold"))
             for detail in self._details:
                 yield Static(Content.styled(shown(detail), "$foreground 60%"))

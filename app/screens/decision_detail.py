@@ -13,6 +13,7 @@ from ...engine.history.decision_source import DecisionSource
 from ...engine.history.decisions import Decision
 from ...engine.history.events import CallDecided, JournalEvent
 from ...engine.hub import Hub
+from ..charset import ours
 from ..decision_text import RESULT, VERDICT, verdict_words
 from ..messages import ReplayChosen
 from ..moments import clock, day
@@ -27,7 +28,10 @@ MUTED = "$foreground 60%"
 class DecisionDetail(Detail):
     """A decision, to be read; `r` goes to its place in the replay of its session."""
 
-    HINT: ClassVar[str] = "r replay · esc close"
+    HINTS: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("decision.replay", "replay"),
+        ("panel.close", "close"),
+    )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
             "r",
@@ -84,7 +88,7 @@ def decision_blocks(decision: Decision, event: JournalEvent, zone: tzinfo | None
     body = event.body
     look = VERDICT[decision.verdict]
     facts: list[tuple[str, str, str]] = [
-        ("verdict", verdict_words(decision), f"bold {look.style}"),
+        ("verdict", ours(verdict_words(decision)), f"bold {look.style}"),
         ("mode", decision.mode, ""),
     ]
     if isinstance(body, CallDecided):
@@ -108,14 +112,14 @@ def decision_blocks(decision: Decision, event: JournalEvent, zone: tzinfo | None
         facts.append(("decided by", decision.by, ""))
     ended = RESULT[decision.result] if decision.result else None
     if ended is not None:
-        facts.append(("ended", f"{ended.symbol} {ended.word}", ended.style))
+        facts.append(("ended", ours(f"{ended.symbol} {ended.word}"), ended.style))
     elif decision.verdict not in ("block", "denied"):
         facts.append(("ended", "no result yet", MUTED))
     facts += [
-        ("session", f"{decision.session} · event {decision.seq}", ""),
+        ("session", f"{decision.session} {ours('·')} event {decision.seq}", ""),
         ("agent", f"{decision.via} for {decision.agent}" if decision.via else decision.agent, ""),
         ("at", f"{day(decision.at, zone)} {clock(decision.at, zone)}", ""),
-        ("call", f"{decision.call_id} · {decision.called}", MUTED),
+        ("call", f"{decision.call_id} {ours('·')} {decision.called}", MUTED),
     ]
     blocks = [section("decision", first=True)]
     blocks += [fact(label, value, style) for label, value, style in facts]

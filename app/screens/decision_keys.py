@@ -13,7 +13,8 @@ DECISION_KEYS: tuple[BindingType, ...] = (
         "filter",
         key_display="/",
         id="decisions.filter",
-        tooltip="Filter: words, tool:, rule:, verdict:, session:, agent:, result:, since:, until:",
+        tooltip="Filter: words (of an input its first 200 characters), input: (all of it), tool:, "
+        "rule:, verdict:, session:, agent:, result:, since:, until:",
     ),
     Binding(
         "g", "group", "group", id="decisions.group", tooltip="Count by rule, then by tool, then list"
@@ -38,6 +39,13 @@ DECISION_KEYS: tuple[BindingType, ...] = (
         "enforce",
         id="decisions.enforce",
         tooltip="Switch this decision's session from shadow to enforce",
+    ),
+    Binding(
+        "f",
+        "fatigue",
+        "approvals",
+        id="decisions.fatigue",
+        tooltip="How approvals are decided, how fast, and which rules could ask less",
     ),
     Binding("h", "app.history", "history", id="decisions.history", tooltip="The recorded sessions"),
     Binding("f5", "reload", "reload", id="decisions.reload", tooltip="Read the decisions again"),

@@ -33,15 +33,9 @@ from ...engine.history.decisions import Decision
 from ...engine.history.events import CallDecided, CallResult, JournalEvent
 from ...engine.hub import Hub
 from ..decision_feed import Counted, DecisionFeed, Failed, Found, Loaded, Newer
-from ..decision_text import (
-    course_line,
-    facts,
-    heading,
-    line,
-    session_words,
-    shadow_lines,
-    title_line,
-)
+from ..decision_notes import choose_shadow, nothing_found
+from ..decision_text import course_line, facts, heading, line, session_words, shadow_lines, title_line
+from ..keymap import key_of
 from ..messages import HubMoved, ReplayChosen
 from ..text import shown, utc_now
 from ..widgets.bars import KeyBar
@@ -51,6 +45,7 @@ from ..widgets.decision_table import DecisionTable
 from .decision_detail import show_decision
 from .decision_keys import DECISION_KEYS
 from .enforcing import enforce
+from .fatigue import FatigueScreen
 from .shadow import ShadowPanel
 
 TYPING_PAUSE = 0.15
@@ -58,7 +53,6 @@ NEWER_PAUSE = 0.3
 """Seconds: after a key in the filter, and between looks for newer decisions."""
 
 GROUPS: tuple[GroupBy | None, ...] = (None, "rule", "tool")
-EMPTY = "No decisions are recorded yet.\n\nEvery call that an agent makes under rules is listed here."
 
 
 class DecisionsScreen(Screen[None], inherit_bindings=False):
@@ -100,7 +94,7 @@ class DecisionsScreen(Screen[None], inherit_bindings=False):
         with Vertical(id="decisions"):
             yield Static("", id="title")
             yield Input(
-                placeholder="words, tool: rule: verdict: session: agent: result: since:24h until:",
+                placeholder="words, input: tool: rule: verdict: session: agent: result: since:24h until:",
                 id="filter",
                 max_length=LONGEST,
             )
@@ -222,8 +216,7 @@ class DecisionsScreen(Screen[None], inherit_bindings=False):
         if self._problem:
             text = Content.styled(f"✗ {shown(self._problem)}", "$text-error")
         elif not self._searching and not self._table.total:
-            nothing = self._feed.wanted == EVERYTHING
-            text = Content(EMPTY if nothing else "No decision matches. Press escape to see all of them.")
+            text = Content(nothing_found(self._feed.wanted, key_of(DecisionsScreen, "decisions.back")))
         else:
             text = Content("")
         note.update(text)
@@ -360,11 +353,15 @@ class DecisionsScreen(Screen[None], inherit_bindings=False):
         panel = ShadowPanel(self._shadow, switches=self._hub is not None)
         self.app.push_screen(panel, lambda session: self._enforce(session) if session else None)
 
+    def action_fatigue(self) -> None:
+        """What the approvals among them cost people."""
+        self.app.push_screen(FatigueScreen(self._source, clock=self._clock, zone=self._zone))
+
     def action_enforce(self) -> None:
         """Switch the session of the chosen decision to enforce."""
         chosen = self._table.current
         if chosen is None or chosen.mode != "shadow":
-            self.notify("Choose a decision that was made in shadow mode, or press s for the sessions.")
+            self.notify(choose_shadow(key_of(DecisionsScreen, "decisions.shadow")))
         else:
             self._enforce(chosen.session)
 

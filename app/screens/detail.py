@@ -14,6 +14,9 @@ from textual.message import Message
 
 from ...engine.explained import ExplanationView
 from ...engine.history.state import CallState, TranscriptEntry
+from ..charset import ours
+from ..explain_text import ABOVE, Moment
+from ..keymap import hints
 from ..symbols import call_look
 from ..text import duration, shown, shown_lines, wrap
 from ..widgets.blocks import Block, BlockList, StyledRows
@@ -31,9 +34,10 @@ Explain: TypeAlias = Callable[[], Awaitable[ExplanationView]]
 class Detail(Panel[None]):
     """Shows blocks to read and scroll; below them, once it is there, what `explain` has to say."""
 
-    HINT: ClassVar[str] = "esc close"
-    BELOW: ClassVar[str] = "as things stand now"
-    """What stands above the explanation."""
+    HINTS: ClassVar[tuple[tuple[str, str], ...]] = (("panel.close", "close"),)
+    """What its keys do, by binding."""
+    MOMENT: ClassVar[Moment] = "now"
+    """As of when the explanation is."""
 
     @dataclass
     class Explained(Message):
@@ -50,7 +54,7 @@ class Detail(Panel[None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="frame") as frame:
             frame.border_title = Content(shown(self._title))
-            frame.border_subtitle = self.HINT
+            frame.border_subtitle = hints(self, *self.HINTS)
             yield BlockList(cursor=False)
 
     def on_mount(self) -> None:
@@ -74,13 +78,13 @@ class Detail(Panel[None]):
         """Put the explanation under what is shown."""
         match message.answer:
             case ExplanationView() as view:
-                found = explanation_blocks(view)
+                found = explanation_blocks(view, self.MOMENT)
             case problem:
                 found = [fact("", f"cannot be explained: {problem}", "$text-error")]
         self.query_one(BlockList).show([*self._blocks, *self._below(found)])
 
     def _below(self, blocks: Sequence[Block]) -> list[Block]:
-        return [section(self.BELOW, first=not self._blocks), *blocks]
+        return [section(ABOVE[self.MOMENT], first=not self._blocks), *blocks]
 
 
 def text_blocks(key: str, text: str, *, bar: str = "", style: str = "") -> list[Block]:
@@ -108,14 +112,14 @@ def entry_detail(entry: TranscriptEntry, agent: str, *, explain: Explain | None 
         who = f"summary, wanted by {entry.by}" if entry.by else "summary"
     else:
         who = entry.by or ("user" if entry.kind == "user" else agent or entry.kind)
-    return Detail(f"{who} · {entry.at:%H:%M:%S}", text_blocks("text", entry.text or ""))
+    return Detail(f"{who} {ours('·')} {entry.at:%H:%M:%S}", text_blocks("text", entry.text or ""))
 
 
 def call_detail(call: CallState, explain: Explain | None = None) -> Detail:
     """The panel for a call."""
     look = call_look(call)
     name = call.names[0] if call.names else call.tool
-    facts = [("state", f"{look.symbol} {look.word}", look.style)]
+    facts = [("state", ours(f"{look.symbol} {look.word}"), look.style)]
     if call.seconds is not None:
         facts.append(("took", duration(call.seconds), ""))
     if len(call.names) > 1:
@@ -132,7 +136,7 @@ def call_detail(call: CallState, explain: Explain | None = None) -> Detail:
         facts.append(("approved by", ", ".join(call.approved_by), ""))
     if call.via:
         facts.append(("made by", call.via, ""))
-    facts.append(("call", f"{call.call_id} · proposed {call.at:%H:%M:%S}", "$foreground 60%"))
+    facts.append(("call", f"{call.call_id} {ours('·')} proposed {call.at:%H:%M:%S}", "$foreground 60%"))
     blocks = [section("call", first=True)]
     blocks += [fact(label, value, style) for label, value, style in facts]
     blocks.append(section("input"))

@@ -14,7 +14,8 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from ...engine.history.events import JournalEvent
-from ...engine.text import visible
+from ..charset import visible
+from ..keymap import hints
 from ..moments import clock
 from .panel import Panel
 
@@ -94,7 +95,7 @@ class GoToScreen(Panel[int | None]):
         first, last = (clock(self._recorded[at].at, self._zone) for at in (0, -1))
         with Vertical(classes="frame") as frame:
             frame.border_title = "Go to"
-            frame.border_subtitle = "enter goes · esc stays"
+            frame.border_subtitle = hints(self, "enter goes", ("panel.close", "stays"))
             yield Input(placeholder="event number or time", id="moment")
             yield Static(
                 Content(f"1 to {len(self._recorded)}, {first} to {last}, or +90s after the start"),

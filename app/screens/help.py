@@ -3,64 +3,99 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from textual.binding import ActiveBinding
 from textual.content import Content
-from textual.screen import ActiveBinding, Screen
+from textual.screen import Screen
 
-from ..text import clip, pad, wrap_all
+from ..read_only import REFUSED
+from ..text import pad, wrap_all
 from ..widgets.blocks import Block
 from .detail import Detail
 
 MUTED = "$foreground 60%"
+KEYS, NAME, ID = 12, 18, 27
+"""Cells of the columns; what a key does stands beside them, or below where there is little room."""
+BESIDE = 36
 
 
-def help_for(screen: Screen[object]) -> Detail:
+class Help(Detail):
+    """Every key that does something where it was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    keys: str
+    name: str
+    binding: str
+    tooltip: str
+
+
+def help_for(screen: Screen[object]) -> Help:
     """The help for `screen` as it is now: what has the focus first, then the screen, then everywhere."""
     groups: dict[str, list[ActiveBinding]] = {"Here": [], "This screen": [], "Everywhere": []}
     for active in screen.active_bindings.values():
-        if active.binding.system or not active.binding.description:
+        binding = active.binding
+        if binding.system or not binding.description:
             continue
-        if active.node is screen:
-            groups["This screen"].append(active)
-        elif active.node is screen.app:
+        if active.node is screen.app or (binding.id or "").startswith("app."):
             groups["Everywhere"].append(active)
+        elif active.node is screen:
+            groups["This screen"].append(active)
         else:
             groups["Here"].append(active)
-    blocks: list[Block] = []
-    for title, found in groups.items():
-        if found:
-            blocks.append(_group(title, _rows(screen, found)))
-    return Detail("Keys", blocks)
+    blocks = [_group(title, _rows(screen, found)) for title, found in groups.items() if found]
+    return Help("Keys", [*blocks, Block("how", 0, _how)])
 
 
-def _rows(screen: Screen[object], found: Sequence[ActiveBinding]) -> list[tuple[str, str, str]]:
-    rows: dict[str, tuple[list[str], str, str]] = {}
+def _rows(screen: Screen[object], found: Sequence[ActiveBinding]) -> list[_Row]:
+    """A row for each binding, with all of its keys."""
+    rows: dict[str, tuple[list[str], ActiveBinding]] = {}
     for active in found:
-        keys, _, _ = rows.setdefault(
-            active.binding.action,
-            ([], active.binding.description, active.tooltip or active.binding.tooltip),
-        )
+        keys, _ = rows.setdefault(active.binding.id or active.binding.action, ([], active))
         keys.append(screen.app.get_key_display(active.binding))
-    return [(" ".join(dict.fromkeys(keys)), name, tooltip) for keys, name, tooltip in rows.values()]
+    return [
+        _Row(
+            " ".join(dict.fromkeys(keys)),
+            active.binding.description,
+            active.binding.id or "",
+            active.tooltip or active.binding.tooltip if active.enabled else f"{REFUSED}.",
+        )
+        for keys, active in rows.values()
+    ]
 
 
-def _group(title: str, rows: Sequence[tuple[str, str, str]]) -> Block:
+def _group(title: str, rows: Sequence[_Row]) -> Block:
     def lines(width: int) -> list[Content]:
         made = [Content.styled(title.upper(), "bold $text-primary")]
-        for keys, name, tooltip in rows:
-            head = Content.assemble((pad(keys, 14), "bold $text-accent"), " ", (pad(name, 16), "bold"))
-            room = width - head.cell_length - 1
-            if room < 24:
-                made.append(
-                    Content.assemble(
-                        (pad(keys, 12), "bold $text-accent"), " ", (clip(name, width - 13), "bold")
-                    )
-                )
-                made += [Content.styled(f"  {row}", MUTED) for row in wrap_all([tooltip], width - 2)]
-                continue
-            first, *rest = wrap_all([tooltip], room)
-            made.append(Content.assemble(head, " ", (first, MUTED)))
-            made += [Content.styled(" " * (width - room) + row, MUTED) for row in rest]
+        for row in rows:
+            made += _lines(row, width)
         return [*made, Content("")]
 
     return Block(title, len(rows), lines)
+
+
+def _lines(row: _Row, width: int) -> list[Content]:
+    keys, name = (pad(row.keys, KEYS), "bold $text-accent"), (pad(row.name, NAME), "bold")
+    room = width - KEYS - NAME - ID - 3
+    if room >= BESIDE:
+        head = Content.assemble(keys, " ", name, " ", (pad(row.binding, ID), MUTED), " ")
+        first, *rest = wrap_all([row.tooltip], room)
+        return [
+            head + Content.styled(first, MUTED),
+            *(Content.styled(" " * (width - room) + line, MUTED) for line in rest),
+        ]
+    left = width - KEYS - NAME - 2
+    beside = row.binding if len(row.binding) <= left else ""
+    below = [row.tooltip] if beside or not row.binding else [row.tooltip, row.binding]
+    short = (pad(row.name, min(NAME, width - KEYS - 1)), "bold")
+    return [
+        Content.assemble(keys, " ", short, " ", (beside, MUTED)),
+        *(Content.styled(f"  {line}", MUTED) for line in wrap_all(below, width - 2)),
+    ]
+
+
+def _how(width: int) -> list[Content]:
+    text = 'Other keys: in interlock.toml, the table [keys], a line like "live.interrupt" = "ctrl+t".'
+    return [Content.styled(row, MUTED) for row in wrap_all([text], width)]

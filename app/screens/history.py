@@ -19,20 +19,20 @@ from textual.widgets import Input, Static
 
 from ...engine.history.decision_source import DecisionSource
 from ...engine.history.state import SessionSummary
-from ...engine.text import visible
+from ..charset import visible
 from ..history_source import HistorySource
+from ..keymap import key_of
 from ..messages import BacktestChosen, ContinueChosen, HubMoved
 from ..moments import day_and_time, length
 from ..playable import Playable, open_recorded
 from ..session_table import Column, columns, heading, look, origin, row
 from ..widgets.bars import KeyBar
 from ..widgets.blocks import GUTTER, Block, BlockList
+from .keys import COPY_KEY, FOCUS_KEYS
 from .replay import ReplayScreen
 
 SECONDS_BETWEEN_READS = 1.0
-EMPTY = (
-    "No sessions are recorded yet.\n\nStart one with `interlock demo` or `interlock run`, then press F5."
-)
+EMPTY = "No sessions are recorded yet.\n\nStart one with `interlock demo` or `interlock run`, then press"
 
 
 def matches(session: SessionSummary, words: str) -> bool:
@@ -42,7 +42,7 @@ def matches(session: SessionSummary, words: str) -> bool:
     return all(word in text for word in words.casefold().split())
 
 
-class HistoryScreen(Screen[None]):
+class HistoryScreen(Screen[None], inherit_bindings=False):
     """Recorded sessions of `source`. `zone` is the operator's; `None` is the machine's.
 
     With `goes_on` they can be continued, as something hosts them; with a `journal` judged by other rules.
@@ -83,6 +83,8 @@ class HistoryScreen(Screen[None]):
         ),
         Binding("f5", "reload", "reload", id="history.reload", tooltip="Read the sessions again"),
         Binding("escape", "leave", "back", id="history.back", tooltip="Clear the filter, or go back"),
+        *FOCUS_KEYS,
+        COPY_KEY,
     ]
 
     @dataclass
@@ -209,9 +211,10 @@ class HistoryScreen(Screen[None]):
         if self._error:
             self._note(self._error, "$text-error")
         elif self._all == []:
-            self._note(EMPTY)
+            self._note(f"{EMPTY} {key_of(HistoryScreen, 'history.reload')}.")
         elif self._all and not self._shown:
-            self._note(f"No session matches '{visible(words)}'. Press escape to see all of them.")
+            key = key_of(HistoryScreen, "history.back")
+            self._note(f"No session matches '{visible(words)}'. Press {key} to see all of them.")
         else:
             self._note("")
         self._fill()

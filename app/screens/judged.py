@@ -25,6 +25,7 @@ from ...engine.history.events import CallDecided, JournalEvent
 from ...engine.history.queries import open_reader
 from ...engine.history.state import SessionState
 from ..judged_text import NOW, judged_facts, judged_height, judged_lines, masked
+from ..keymap import key_of
 from ..text import count, shown, wrap_all
 from ..what_if import WhatIf
 from ..widgets.bars import KeyBar
@@ -219,7 +220,8 @@ class JudgedScreen(Screen[int], inherit_bindings=False):
                     (f"   {look.symbol} {number:,} newly {kind}", look.style if number else MUTED)
                 )
         if not self._finished:
-            parts.append((f"   judging, {judged:,} of {self._total:,}   esc cancels", "$text-accent"))
+            key = key_of(JudgedScreen, "judged.leave")
+            parts.append((f"   judging, {judged:,} of {self._total:,}   {key} cancels", "$text-accent"))
         elif self._stop.is_set():
             parts.append((f"   cancelled, {judged:,} of {self._total:,} judged", "$text-warning"))
         self.query_one("#sums", Static).update(Content.assemble(*parts))

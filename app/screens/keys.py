@@ -25,3 +25,25 @@ COPY_KEY = Binding(
     id="screen.copy",
     tooltip="Copy the text selected with the mouse",
 )
+FOLD_KEY = Binding("space", "fold", "show all", id="approval.fold", tooltip="Show or fold the long lines")
+HELP_KEY = Binding(
+    "question_mark,f1", "app.show_help", "help", id="app.help", tooltip="The keys that work here"
+)
+COMMANDS_KEY = Binding(
+    "ctrl+p",
+    "app.command_palette",
+    "commands",
+    show=False,
+    priority=True,
+    id="app.commands",
+    tooltip="Every action by name",
+)
+LEAVE_KEY = Binding(
+    "ctrl+q",
+    "app.quit",
+    "quit",
+    show=False,
+    priority=True,
+    id="app.quit-anywhere",
+    tooltip="Leave the console",
+)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar, TypeVar
 
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 from textual.visual import Visual
 
+from ..ascii import AsWritten
 from ..widgets.behind import Behind
-from .keys import COPY_KEY, FOCUS_KEYS
+from .keys import COPY_KEY, FOCUS_KEYS, HELP_KEY, LEAVE_KEY
 
 Answer = TypeVar("Answer")
 
 
-class Panel(ModalScreen[Answer], inherit_bindings=False):
+class Panel(AsWritten, ModalScreen[Answer], inherit_bindings=False):
     """A modal with a frame; `escape` closes it with nothing decided."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -22,15 +24,8 @@ class Panel(ModalScreen[Answer], inherit_bindings=False):
         COPY_KEY,
         Binding("escape", "close", "close", id="panel.close", tooltip="Close without doing anything"),
         # Under a modal the app's own bindings are out of reach.
-        Binding(
-            "question_mark,f1",
-            "app.show_help",
-            "help",
-            show=False,
-            id="panel.help",
-            tooltip="The keys that work here",
-        ),
-        Binding("ctrl+q", "app.quit", "quit", show=False, id="panel.quit", tooltip="Leave the console"),
+        replace(HELP_KEY, show=False),
+        replace(LEAVE_KEY, priority=False),
     ]
 
     DEFAULT_CSS = """

@@ -11,14 +11,15 @@ from ...engine.explained_then import explained_then
 from ...engine.history.events import CallDecided
 from ...engine.history.replay import Replay
 from ..call_story import decision_at
+from ..explain_text import Moment
 from .decision_detail import DecisionDetail
 
 
 class RecordedDecision(DecisionDetail):
     """Shown over the replay of its session, so there is no way to it from here."""
 
-    HINT: ClassVar[str] = "esc close"
-    BELOW: ClassVar[str] = "as things stood then"
+    HINTS: ClassVar[tuple[tuple[str, str], ...]] = (("panel.close", "close"),)
+    MOMENT: ClassVar[Moment] = "then"
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """The replay is below."""

@@ -56,7 +56,7 @@ TITLES = {
 WIDE = 100
 
 
-class ReplayScreen(Screen[None]):
+class ReplayScreen(Screen[None], inherit_bindings=False):
     """The events of one recorded session, from the first to the last; `zone` is the operator's.
 
     With `goes_on` a new session can begin at any event of it, with its `journal` other sessions
@@ -223,7 +223,7 @@ class ReplayScreen(Screen[None]):
             dot,
             (f"{day(event.at, self._zone)} · {replay.state.mode}", "$text-muted"),
         )
-        self.query_one("#where", Static).update(where)
+        self.query_one("#where", Static).update(where, layout=False)
         mark = self._marks.get(self.position)
         kind, *words = headline(event).split("  ", 1)
         what = Content.assemble(
@@ -231,7 +231,7 @@ class ReplayScreen(Screen[None]):
             (kind, "$text-muted"),
             ("  ".join(["", *(shown(word) for word in words)]), "bold"),
         )
-        self.query_one("#what", Static).update(what)
+        self.query_one("#what", Static).update(what, layout=False)
 
     # Moving
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from textual.binding import Binding, BindingType
 
+from .keys import COPY_KEY, FOCUS_KEYS
+
 PANES = (
     ("transcript", "Transcript"),
     ("details", "Event"),
@@ -48,8 +50,17 @@ REPLAY_KEYS: tuple[BindingType, ...] = (
     _key("p", "picture", "picture", "picture", "Show the chosen net as a picture, or the event again"),
     _key("c", "continue", "continue", "continue", "Go on from here in a new session"),
     *(
-        _key(str(number), f"pane('{pane}')", title, f"pane-{pane}", f"Show {title}", show=False)
+        _key(
+            str(number),
+            f"pane('{pane}')",
+            f"go to {title.lower()}",
+            f"pane-{pane}",
+            f"Show {title}",
+            show=False,
+        )
         for number, (pane, title) in enumerate(PANES, 1)
     ),
     Binding("escape", "leave", "close", id="replay.leave", tooltip="Leave the replay"),
+    *FOCUS_KEYS,
+    COPY_KEY,
 )

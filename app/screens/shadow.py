@@ -12,6 +12,7 @@ from textual.widgets import Static
 
 from ...engine.history.decision_counts import RuleShare, ShadowSession, ShadowSummary
 from ..decision_text import MUTED, shadow_words
+from ..keymap import hints
 from ..text import pad, shown
 from ..widgets.blocks import Block, BlockList
 from .panel import Panel
@@ -32,9 +33,8 @@ class ShadowPanel(Panel[str]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="frame") as frame:
             frame.border_title = "Shadow mode: what enforce would have done"
-            frame.border_subtitle = (
-                "e enforce this session · esc close" if self._switches else "esc close"
-            )
+            switches = [("shadow.enforce", "enforce this session")] if self._switches else []
+            frame.border_subtitle = hints(self, *switches, ("panel.close", "close"))
             yield Static(shadow_words(self._summary))
             yield BlockList()
 

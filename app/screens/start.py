@@ -16,6 +16,7 @@ from textual.widgets import Checkbox, Input, Static
 
 from ..agent_build import Prepared
 from ..agent_spec import AgentSpecError
+from ..keymap import hints
 from ..starting import StartForm, prepare_form
 from ..text import shown_lines
 from .panel import Panel
@@ -76,7 +77,9 @@ class StartScreen(Panel[Prepared | None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="frame") as frame:
             frame.border_title = "Start a session"
-            frame.border_subtitle = "enter next · ctrl+s starts · esc cancels"
+            frame.border_subtitle = hints(
+                self, "enter next", ("start.start", "starts"), ("panel.close", "cancels")
+            )
             for name, label, hint in FIELDS:
                 with Horizontal(classes="field"):
                     yield Static(label, classes="label")

@@ -13,6 +13,7 @@ from textual.widgets import Static
 
 from ...engine.history.state import NetState, SessionState
 from ...engine.hub import Hub, Outcome
+from ..keymap import hints
 from ..messages import ActionDone, HubMoved
 from ..text import clip, place, shown
 from ..widgets.blocks import Block, BlockList
@@ -40,7 +41,7 @@ class SwitchNets(Panel[None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="frame") as frame:
             frame.border_title = Content(f"Nets of {shown(self._session.agent or self._session.id)}")
-            frame.border_subtitle = "space switches · esc closes"
+            frame.border_subtitle = hints(self, ("nets.switch", "switches"), ("panel.close", "closes"))
             yield BlockList(id="boxes", empty="This session has no nets.")
             yield Static(
                 Content.styled(

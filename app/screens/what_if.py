@@ -14,10 +14,12 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input, Static
 
-from ...engine.history.events import NetRecord
+from ...engine.history.parts import NetRecord
 from ...engine.history.state import SessionState
 from ...rules import RuleSet, load_rules
 from ..backtest_job import rules_files
+from ..charset import ours
+from ..keymap import hints
 from ..text import clip, place, shown, shown_lines
 from ..what_if import ALWAYS, OTHER, OWN, WhatIf, active_at, nets_of
 from ..widgets.blocks import Block, BlockList
@@ -69,7 +71,12 @@ class WhatIfDialog(Panel[WhatIf]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="frame") as frame:
             frame.border_title = Content(f"What if, after event {self._at} of {shown(self._state.id)}")
-            frame.border_subtitle = "space switches · ctrl+s judges · esc closes"
+            frame.border_subtitle = hints(
+                self,
+                ("what-if.switch", "switches"),
+                ("what-if.judge", "judges"),
+                ("panel.close", "closes"),
+            )
             with Horizontal(classes="field"):
                 yield Static("Rules", classes="label")
                 yield Input(placeholder="its own nets; or name rules files, enter reads them", id="rules")
@@ -134,7 +141,9 @@ class WhatIfDialog(Panel[WhatIf]):
     def show_compiled(self, message: Compiled) -> None:
         """Offer the nets that were read; what is wrong with the files stays to be read."""
         if isinstance(message.rules, str):
-            self._say("\n".join(row for row in f"✗ {message.rules}".split("\n") if row), "$text-error")
+            self._say(
+                "\n".join(row for row in f"{ours('✗')} {message.rules}".split("\n") if row), "$text-error"
+            )
             self.query_one(Input).focus()
         elif self.query_one(Input).value.strip() == message.text:
             self._take(message.text, message.rules, message.judge)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypeAlias
 
 from textual import events
 from textual.content import Content
@@ -17,10 +18,18 @@ from textual.reactive import reactive
 from textual.screen import ActiveBinding, Screen
 from textual.widget import Widget
 
+from ..keymap import bindings_of
 from ..text import shown
 
 MUTED = "$foreground 60%"
+MORE = "app.command_palette"
+"""What a click on the ellipsis of the keys does: every action is in the palette."""
+OFF = "$foreground 35% strike"
+"""A key that does nothing here, as elsewhere it would."""
 SCREENS = ("live", "decisions", "history")
+
+Key: TypeAlias = tuple[str, str, str, bool]
+"""A key, its name, its action, whether that does something now."""
 
 
 class TitleBar(Widget):
@@ -53,6 +62,8 @@ class TitleBar(Widget):
             else Content.styled("0 waiting", MUTED)
         )
         who = Content.styled(f" · as {self._operator}" if self._operator else "", "$foreground")
+        if getattr(self.app, "read_only", False):
+            badge += Content.styled(" · read-only", "bold $text-warning")
         where = Content.styled(f" · {self._database}" if self._database else "", MUTED)
         name = Content.styled("Interlock", "bold $text-primary")
         links = Content.styled(" · ", MUTED).join(
@@ -147,8 +158,11 @@ class KeyBar(Widget):
     def __init__(self) -> None:
         super().__init__()
         self._edges: list[tuple[int, int, str]] = []
+        self._places: dict[str | None, int] = {}
 
     def on_mount(self) -> None:
+        listed = [binding.id for binding in bindings_of(type(self.screen))]
+        self._places = {name: listed.index(name) for name in listed}
         self.screen.bindings_updated_signal.subscribe(self, self._changed)
 
     def _changed(self, _screen: Screen[object]) -> None:
@@ -156,38 +170,39 @@ class KeyBar(Widget):
 
     def render(self) -> Content:
         width = self.content_size.width
-        keys: list[tuple[str, str, str]] = []
-        last: tuple[str, str, str] | None = None
+        keys: list[Key] = []
+        last: Key | None = None
         active = self.screen.active_bindings.values()
         for _, binding, usable, _ in sorted(active, key=self._rank):
-            if not binding.show or not usable or any(binding.action == k[2] for k in keys):
+            if not binding.show or any(binding.action == k[2] for k in keys):
                 continue
-            item = (self.app.get_key_display(binding), binding.description, binding.action)
+            item = (self.app.get_key_display(binding), binding.description, binding.action, usable)
             if binding.action.endswith("show_help"):
-                last = item
+                last = last or item
             else:
                 keys.append(item)
         return self._fit(keys, last, width)
 
-    def _rank(self, active: ActiveBinding) -> tuple[bool, bool]:
-        """The screen's own keys first, and among them the one that leaves it last."""
-        return active.node is not self.screen, active.binding.action == "close"
+    def _rank(self, active: ActiveBinding) -> tuple[bool, bool, int]:
+        """The screen's own keys first, as they are listed, and among them the one that leaves it last."""
+        own = active.node is self.screen
+        place = self._places.get(active.binding.id, 0) if own else 0
+        return not own, active.binding.action == "close", place
 
-    def _fit(
-        self, keys: list[tuple[str, str, str]], last: tuple[str, str, str] | None, width: int
-    ) -> Content:
+    def _fit(self, keys: list[Key], last: Key | None, width: int) -> Content:
         self._edges = []
         parts: list[Content] = []
         used = 0
         reserve = len(last[0]) + len(last[1]) + 5 if last else 0
-        for index, (key, name, action) in enumerate(keys):
+        for index, (key, name, action, usable) in enumerate(keys):
             size = len(key) + 1 + len(name)
             more = index < len(keys) - 1
             if used + size + (3 if more else 0) + reserve > width:
                 parts.append(Content.styled("…", MUTED))
+                self._edges.append((used, used + 1, MORE))
                 used += 3
                 break
-            parts.append(_key(key, name))
+            parts.append(_key(key, name) if usable else Content.styled(f"{key} {name}", OFF))
             self._edges.append((used, used + size, action))
             used += size + 2
         if last:
@@ -202,6 +217,8 @@ class KeyBar(Widget):
                     if binding.action == action and usable:
                         await self.app.run_action(action, default_namespace=node)
                         return
+                if action == MORE:
+                    await self.app.run_action(action)
 
 
 def _key(key: str, name: str) -> Content:

@@ -84,7 +84,7 @@ class BlockList(ScrollView, can_focus=True, inherit_bindings=False):
         scrollbar-gutter: stable;
         scrollbar-size-vertical: 1;
         & > .blocks--cursor { background: $boost; }
-        & > .blocks--cursor-focused { background: $primary 22%; }
+        & > .blocks--cursor-focused { background: $primary 12%; }
     }
     """
 

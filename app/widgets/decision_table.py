@@ -54,7 +54,7 @@ class DecisionTable(ScrollView, can_focus=True, inherit_bindings=False):
         scrollbar-gutter: stable;
         scrollbar-size-vertical: 1;
         & > .table--cursor { background: $boost; }
-        & > .table--cursor-focused { background: $primary 22%; }
+        & > .table--cursor-focused { background: $primary 12%; }
     }
     """
 

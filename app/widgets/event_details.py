@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from pydantic import BaseModel, JsonValue
 from textual.content import Content
 
-from ...engine.history.events import CallRecord, JournalEvent, NetRecord, RuleRecord, StepRecord
+from ...engine.history.events import JournalEvent
+from ...engine.history.parts import CallRecord, NetRecord, RuleRecord, StepRecord
+from ..charset import told
+from ..keymap import key_of
 from ..text import as_json, shown, shown_lines
 from .blocks import Block, BlockList
 
@@ -118,8 +121,9 @@ def _text_lines(text: str, longest: int | None) -> list[str]:
     text = text.rstrip("\n").expandtabs(4)
     if longest is None or len(text) <= longest:
         return shown_lines(text)
+    key = key_of(BlockList, "list.open")
     head, tail = text[: longest // 2], text[-longest // 2 :]
-    hidden = f"… {len(text) - longest:,} characters left out; enter shows all of them …"
+    hidden = f"… {len(text) - longest:,} characters left out; {key} shows all of them …"
     return [*shown_lines(head), hidden, *shown_lines(tail)]
 
 
@@ -129,7 +133,7 @@ def _plain(seq: int, key: str, line: Content) -> Block:
 
 def _change(index: int, seq: int, text: str) -> Block:
     def lines(width: int) -> list[Content]:
-        rows = Content(shown(text)).wrap(max(2, width - 2))
+        rows = Content(told(text)).wrap(max(2, width - 2))
         return [
             Content.assemble(("Δ " if at == 0 else "  ", "bold $accent"), row)
             for at, row in enumerate(rows)

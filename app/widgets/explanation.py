@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.content import Content
 
 from ...engine.explained import ExplanationView
-from ..explain_text import Line, Tone, explained
+from ..explain_text import Line, Moment, Tone, explained
 from ..text import shown, wrap
 from .blocks import Block
 
@@ -19,9 +19,9 @@ STYLES: dict[Tone, str] = {
 }
 
 
-def explanation_blocks(view: ExplanationView) -> list[Block]:
-    """One block a line, folded to the width it is shown at."""
-    return [_block(index, line) for index, line in enumerate(explained(view))]
+def explanation_blocks(view: ExplanationView, moment: Moment = "now") -> list[Block]:
+    """One block a line, folded to the width it is shown at, in the words of that moment."""
+    return [_block(index, line) for index, line in enumerate(explained(view, moment))]
 
 
 def _block(index: int, line: Line) -> Block:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 from textual.content import Content
 
+from ..keymap import name_of
+from ..screens.keys import FOLD_KEY
 from ..text import as_json, clip, shown_lines, width_of, wrap_all
 
 NAME_COLUMN = 14
@@ -128,6 +130,6 @@ def folded(rows: Sequence[Content], cap: int | None, indent: int, width: int) ->
     size = max(cap, LEAST)
     tail = (size - 1) // 2
     head = size - 1 - tail
-    note = f"… {count - head - tail} lines hidden · space shows all {count}"
+    note = f"… {count - head - tail} lines hidden · {name_of(FOLD_KEY)} shows all {count}"
     line = Content.assemble(" " * indent, (clip(note, width - indent), "bold $text-warning"))
     return [*rows[:head], line, *rows[-tail:]]

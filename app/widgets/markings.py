@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from textual.content import Content
 
-from ...engine.history.events import NetRecord, TransitionRecord
+from ...engine.history.parts import NetRecord, TransitionRecord
 from ...engine.history.state import NetState, SessionState
 from ..text import clip, pad, shown, width_of
 from .blocks import Block, BlockList

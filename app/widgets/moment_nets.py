@@ -38,7 +38,10 @@ class MomentNets(BlockList):
         was = {key: _places(before.nets.get(key)) if key in changed else UNCHANGED for key in after.nets}
         sizes = (
             max((width_of(name) for name in names.values()), default=0),
-            max((places_line(net).cell_length for net in after.nets.values()), default=0),
+            max(
+                (max(was[key].cell_length, _places(net).cell_length) for key, net in after.nets.items()),
+                default=0,
+            ),
         )
         blocks = [_heading(sizes)] if names else []
         for key, net in after.nets.items():
@@ -59,8 +62,10 @@ def _stamp(net: NetState | None) -> tuple[bool, tuple[tuple[str, int], ...]] | N
 
 def _columns(width: int, sizes: tuple[int, int]) -> tuple[int, int]:
     """Cells for the names and for the markings before, of lines `width` wide."""
-    name = min(sizes[0], width // 3)
-    return name, min(max(sizes[1], len("before")), (width - 6 - name - 2 * GAP) // 2)
+    rest = width - 6 - 2 * GAP
+    # A name that is cut short is still told from others; a marking is not.
+    name = min(sizes[0], max(width // 5, min(width // 3, rest - 2 * sizes[1])))
+    return name, min(max(sizes[1], len("before")), (rest - name) // 2)
 
 
 def _heading(sizes: tuple[int, int]) -> Block:

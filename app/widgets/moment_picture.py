@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ...engine.history.events import CallDecided, CallResult, JournalEvent, StepRecord
+from ...engine.history.events import CallDecided, CallResult, JournalEvent
+from ...engine.history.parts import StepRecord
 from ...engine.history.state import SessionState
 from .blocks import BlockList
 from .net_drawing import picture_blocks

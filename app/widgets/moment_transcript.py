@@ -10,7 +10,7 @@ from ..flow import Flow
 from .blocks import Block
 from .transcript import Transcript, entry_block, tail_blocks
 
-LONGEST = 500
+LONGEST = 200
 """Entries before a moment that are shown, so that a jump does not depend on the session's length."""
 
 

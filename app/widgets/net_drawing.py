@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from textual.content import Content
 
-from ...engine.history.events import NetRecord, TransitionRecord
+from ...engine.history.parts import NetRecord, TransitionRecord
 from ...engine.history.state import NetState
 from ..text import clip, pad, shown, width_of, wrap_all
 from .blocks import Block

@@ -13,6 +13,8 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input, Static
 
+from ..charset import pointer
+from ..keymap import key_of
 from ..text import clip, shown
 
 MUTED = "$foreground 60%"
@@ -40,7 +42,7 @@ class SayLine(Horizontal):
         padding: 0 1;
         background: $boost;
         & Static { width: auto; }
-        & Input { width: 1fr; height: 1; border: none; padding: 0; background: $boost; }
+        & Input, & Input:focus { width: 1fr; height: 1; border: none; padding: 0; background: $boost; }
     }
     """
 
@@ -65,7 +67,12 @@ class SayLine(Horizontal):
         yield Static("", id="say-to")
         yield Input(placeholder="what it should know or do instead", id="say")
         yield Static(
-            Content.styled(" enter sends · tab now or later · esc cancels", MUTED), id="say-keys"
+            Content.styled(
+                f" enter sends · {key_of(SayLine, 'say.turn')} now or later"
+                f" · {key_of(SayLine, 'say.cancel')} cancels",
+                MUTED,
+            ),
+            id="say-keys",
         )
 
     @property
@@ -84,7 +91,7 @@ class SayLine(Horizontal):
     def _label(self) -> None:
         who = clip(shown(self._name), max(6, self.app.size.width // 3))
         when = "To " if self._mode == "steer" else "After its turn, to "
-        label = Content.assemble((when, MUTED), (who, "bold $text-warning"), " ▸ ")
+        label = Content.assemble((when, MUTED), (who, "bold $text-warning"), f" {pointer()} ")
         self.query_one("#say-to", Static).update(label)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

@@ -12,7 +12,9 @@ from functools import partial
 from textual.content import Content
 
 from ...engine.history.state import CallState, QueuedState, SessionState, TranscriptEntry
+from ..charset import pointer
 from ..flow import Flow
+from ..keymap import key_of
 from ..symbols import call_look
 from ..text import (
     age,
@@ -198,7 +200,9 @@ def _message(who: str, text: str, style: str, width: int, column: int, end: str 
         lines.append(Content.assemble((head, style), row))
     if hidden or over > 0:
         lines.append(
-            Content.styled(" " * (width - room) + "… enter shows all of it", MUTED).truncate(width)
+            Content.styled(
+                f"{' ' * (width - room)}… {key_of(BlockList, 'list.open')} shows all of it", MUTED
+            ).truncate(width)
         )
     return lines
 
@@ -254,7 +258,7 @@ def call_lines(
     weight = "bold " if call.status in ("waiting", "running", "blocked", "failed") else ""
     left = Content.assemble(
         (f"{look.symbol} ", look.style),
-        (f"{shown(call.via)} ▸ " if call.via else "", MUTED),
+        (f"{shown(call.via)} {pointer()} " if call.via else "", MUTED),
         (name, weight + "$foreground"),
         (called, MUTED),
         (f"  {quoted(label)}" if label else "", MUTED),
@@ -337,13 +341,14 @@ def _output_head(output: str, width: int, *, failed: bool) -> list[Content]:
     lines = [
         Content.assemble((bar, style), (row, MUTED)).truncate(width, ellipsis=True) for row in picked
     ]
+    more = f"  … {total - HEAD_LINES} more lines, {key_of(BlockList, 'list.open')} shows them"
     if failed and total > HEAD_LINES:
         last = shown_lines(output[-width * 4 :].rstrip("\n"))[-1]
         lines = [
             *lines[: HEAD_LINES - 1],
-            Content.styled(f"  … {total - HEAD_LINES} more lines, enter shows them", MUTED),
+            Content.styled(more, MUTED),
             Content.assemble((bar, style), last),
         ]
     elif total > HEAD_LINES:
-        lines.append(Content.styled(f"  … {total - HEAD_LINES} more lines, enter shows them", MUTED))
+        lines.append(Content.styled(more, MUTED))
     return [line.truncate(width, ellipsis=True) for line in lines]

@@ -143,7 +143,10 @@ class ToolProgress(Frozen):
 
 
 class ToolResultEvent(Frozen):
-    """How a call ended, already stored. `metadata` is the tool's own, such as an exit code."""
+    """How a call ended, already stored. `metadata` is the tool's own, such as an exit code.
+
+    `ran` is as for a `ToolMessage`.
+    """
 
     type: Literal["tool_result"] = "tool_result"
     call_id: str
@@ -151,11 +154,18 @@ class ToolResultEvent(Frozen):
     result: Text
     is_error: bool
     metadata: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
+    ran: dict[str, JsonValue] | None = None
 
     @property
     def message(self) -> ToolMessage:
         """The result as it stands in the conversation."""
-        return ToolMessage(call_id=self.call_id, name=self.name, text=self.result, is_error=self.is_error)
+        return ToolMessage(
+            call_id=self.call_id,
+            name=self.name,
+            text=self.result,
+            is_error=self.is_error,
+            ran=self.ran,
+        )
 
 
 class StepEvent(Frozen):

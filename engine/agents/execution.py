@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from pydantic import JsonValue
 
+from ..gate.types import Step
 from .abort import AbortSignal, unless_aborted
 from .errors import OPERATION_ABORTED, ToolError, describe
 from .events import ToolProgress, ToolResultEvent
 from .hooks import FinishedCall
-from .messages import Message, ProposedCall
+from .messages import Message, ProposedCall, same_json
 from .runtime.base import Runtime
 from .tool import Tool, ToolContext, ToolOutput, as_output
 from .yielding import outcome
@@ -25,25 +27,37 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ApprovedCall:
-    """A call that may run, with the arguments that were approved."""
+    """A call that may run, with the arguments that were approved.
+
+    `steps` are what the gate moved for it. `started` is false once it is certain that its tool never did
+    and never will. `note` is what the model is told about the arguments.
+    """
 
     call_id: str
     name: str
     args: dict[str, JsonValue]
+    steps: tuple[Step, ...] = field(default=(), compare=False)
+    started: bool = field(default=True, compare=False)
+    note: str | None = field(default=None, compare=False)
 
 
-Settle: TypeAlias = Callable[[ApprovedCall, ToolOutput, float], Awaitable[None]]
+Settle: TypeAlias = Callable[[ApprovedCall, ToolOutput, float], Awaitable[str | None]]
+"""Takes how a call ended; gives what the model is told before the output."""
 AfterCall: TypeAlias = Callable[[FinishedCall], Coroutine[object, object, ToolOutput]]
 
 
 @dataclass(slots=True)
 class Slot:
-    """One call of a step on its way to a result; refused calls have `output` from the start."""
+    """One call of a step on its way to a result; refused calls have `output` from the start.
+
+    `ran` is as for a `ToolMessage`.
+    """
 
     call: ProposedCall
     tool: Tool | None = None
     approved: ApprovedCall | None = None
     output: ToolOutput | None = None
+    ran: dict[str, JsonValue] | None = None
 
     def refuse(self, reason: str) -> None:
         """The call will not run; `reason` goes to the model."""
@@ -58,6 +72,7 @@ class Slot:
             result=self.output.text,
             is_error=self.output.is_error,
             metadata=self.output.metadata,
+            ran=self.ran,
         )
 
 
@@ -108,17 +123,23 @@ class StepExecution:
                 await asyncio.wait(tasks)
 
     async def _run(self, slot: Slot, call: ApprovedCall, tool: Tool) -> None:
+        if self.settle is None and not same_json(call.args, slot.call.args):
+            # A gate's decision says it; and a tool may change what it is given.
+            slot.ran = copy.deepcopy(call.args)
         output, seconds = await self._execute(call, tool)
         slot.output = output or ToolOutput(self.abort.call_text, is_error=True)
+        note: str | None = None
         if self.settle is not None:
             try:
-                await self.settle(call, slot.output, seconds)
+                note = await self.settle(replace(call, started=output is not None), slot.output, seconds)
             except Exception as error:
                 self.problem = self.problem or error
                 slot.refuse(f"The call ended, but its result could not be recorded: {describe(error)}")
                 return
         if self.after_call is not None and output is not None:
             await self._look_over(slot, call, output, seconds, self.after_call)
+        if note is not None and output is not None:
+            slot.output = replace(slot.output, text=f"{note}\n{slot.output.text}")
 
     async def _look_over(
         self, slot: Slot, call: ApprovedCall, output: ToolOutput, seconds: float, after_call: AfterCall

@@ -14,6 +14,7 @@ from pydantic import JsonValue, TypeAdapter
 
 from ..gate.types import CallGate, GateContext, GateDecision, ResultRecord, ToolResult
 from ..net import ToolCall
+from .changed import changed_by_a_person
 from .decisions import Allow, Decision, Deny, Override
 from .errors import describe
 from .events import ToolCallEvent
@@ -107,13 +108,15 @@ class Decider:
     `tool_call` listeners.
 
     A call that the gate allowed and that will not run is settled as failed, so that nothing stays
-    pending in the nets.
+    pending in the nets, and what it spent there is taken back: it costs nothing (A-40).
     """
 
     def __init__(self, gate: CallGate | None, hooks: HookChain, listeners: Listeners) -> None:
         self._gate = gate
         self._hooks = hooks
         self._listeners = listeners
+        # Those that may run, by id: their steps are nobody else's business.
+        self._let_go: dict[str, ApprovedCall] = {}
 
     async def decide(
         self, event: ToolCallEvent, tool: Tool, why_interrupted: Callable[[], str]
@@ -138,7 +141,7 @@ class Decider:
             raise
         match choice:
             case Allow() | None:
-                return Override(args=allowed.args)
+                return self._lets_go(allowed)
             case Deny(reason=reason):
                 await self.not_run(allowed, reason)
                 return choice
@@ -148,17 +151,33 @@ class Decider:
                 if problem is not None:
                     return Deny(reason=problem)
                 again = await self._ask(event, tool, args)
-                return again if isinstance(again, Deny) else Override(args=again.args)
+                return again if isinstance(again, Deny) else self._lets_go(again)
 
-    async def settle(self, call: ApprovedCall, output: ToolOutput, seconds: float) -> None:
-        """Tell the gate how a call ended."""
-        if self._gate is not None:
+    async def settle(self, call: ApprovedCall, output: ToolOutput, seconds: float) -> str | None:
+        """Tell the gate how a call ended, or that its tool never started.
+
+        Gives what the model is told before the output: what a person has changed in the call.
+        """
+        if not call.started:
+            await self.not_run(call, output.text)
+        elif self._gate is not None:
+            let_go = self._let_go.pop(call.call_id, None)
             result = ToolResult(call.call_id, call.name, copy.deepcopy(call.args), output.failed)
             await self._gate.settle(result, output.text, seconds)
+            if let_go is not None and let_go.note is not None:
+                return f"{let_go.note} before it ran."
+        return None
 
     async def not_run(self, call: ApprovedCall, why: str) -> None:
-        """Tell the gate that a call it allowed does not run."""
-        await self.settle(call, ToolOutput(why, is_error=True), 0.0)
+        """Tell the gate that a call it allowed does not run, certainly: what it spent comes back."""
+        if self._gate is not None:
+            steps = self._let_go.pop(call.call_id, call).steps
+            result = ToolResult(call.call_id, call.name, copy.deepcopy(call.args), True, steps)
+            await self._gate.settle(result, why, 0.0)
+
+    def _lets_go(self, call: ApprovedCall) -> Override:
+        self._let_go[call.call_id] = call
+        return Override(args=call.args)
 
     async def _choose(self, event: ToolCallEvent, tool: Tool) -> Decision:
         """What hooks and then listeners say of a call that the gate allows.
@@ -198,9 +217,12 @@ class Decider:
             return Deny(reason=f"The gate failed: {describe(error)}")
         if not isinstance(decision, GateDecision):
             return Deny(reason=f"The gate failed: it answered with {type(decision).__name__}")
+        note = _note(decision, args)
         if decision.block:
-            return Deny(reason=decision.reason or f"{event.name} is blocked.")
-        approved = ApprovedCall(event.call_id, event.name, {})
+            reason = decision.reason or f"{event.name} is blocked."
+            return Deny(reason=reason if note is None else f"{note}. {reason}")
+        steps = decision.steps
+        approved = ApprovedCall(event.call_id, event.name, {}, steps)
         if (decision.call.tool_call_id, decision.call.tool_name) != (event.call_id, event.name):
             problem = "The gate failed: it answered for another call"
         else:
@@ -209,9 +231,21 @@ class Decider:
             except ValueError as error:
                 problem = f"The approved arguments are no JSON object: {error}"
             else:
-                approved = ApprovedCall(event.call_id, event.name, copy.deepcopy(edited))
+                approved = ApprovedCall(
+                    event.call_id, event.name, copy.deepcopy(edited), steps, note=note
+                )
                 problem = input_problem(tool, edited)
         if problem is None:
             return approved
         await self.not_run(approved, problem)
         return Deny(reason=problem)
+
+
+def _note(decision: GateDecision, args: Mapping[str, JsonValue]) -> str | None:
+    """What a person has changed in a call that came with `args`; nobody else's change is told."""
+    if not decision.approvals:
+        return None
+    try:
+        return changed_by_a_person(args, _json_object.validate_python(dict(decision.call.input)))
+    except ValueError:
+        return None  # No JSON: such a call does not run, and why is told.

@@ -156,10 +156,10 @@ class Run:
         if not failed:
             await self._tell_failure()
 
-    async def settle(self, call: ApprovedCall, output: ToolOutput, seconds: float) -> None:
+    async def settle(self, call: ApprovedCall, output: ToolOutput, seconds: float) -> str | None:
         """Tell the gate how a call ended; a gate that cannot take it is what the run fails with."""
         try:
-            await self._decider.settle(call, output, seconds)
+            return await self._decider.settle(call, output, seconds)
         except Exception as error:
             self._unrecorded = self._unrecorded or error
             raise

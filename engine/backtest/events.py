@@ -76,7 +76,7 @@ class Items:
                 at = to_ms(event.at)
                 return RecordedCall(event.seq, body.call_id, body.tool, body.input, then, at, body.names)
             case CallResult() as body:
-                return RecordedResult(body.call_id, body.tool, body.is_error)
+                return RecordedResult(body.call_id, body.tool, body.is_error, body.undone)
             case ApprovalRequested() as body:
                 return RecordedQuestion(body.call_id, body.called, body.input, body.names)
             case ApprovalDecided(approved=False) as body:

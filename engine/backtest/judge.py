@@ -2,9 +2,9 @@
 
 The verdicts are the gate's own: a `GateManager` takes every call through its phases, in the order of the
 record, and hears the recorded results. A call that ran moves the nets even where they would have
-blocked it, as in shadow mode, and one that did not run moves none: the nets follow what happened. From
-the first call that would have gone the other way, the rest is hypothetical, since an agent that is
-stopped, or let through, goes on differently.
+blocked it, as in shadow mode. One that did not run moves none; where that turned out later, what it moved
+is taken back: the nets follow what happened. From the first call that would have gone the other way, the
+rest is hypothetical, since an agent that is stopped, or let through, goes on differently.
 
 A question that was answered in the record counts as answered so. Any other counts as approved.
 """
@@ -17,10 +17,10 @@ from typing import Literal, TypeAlias
 from ..frozen import frozen, maker
 from ..gate import GateContext, GateDecision, GateManager, Mode, ToolResult
 from ..gate.commit import MetaKeeper
-from ..gate.types import ApprovalRequest, Outcome
-from ..history.events import RuleRecord
+from ..gate.types import ApprovalRequest, Outcome, Step
 from ..history.fold import fold
-from ..net import ToolCall
+from ..history.parts import RuleRecord
+from ..net import Marking, ToolCall, unfired
 from .fit import fit
 from .recorded import (
     BEGINNING,
@@ -95,6 +95,7 @@ class Judge:
         self._begun = False
         self._question: ApprovalRequest | None = None
         self._asked: dict[str, Now] = {}
+        self._moved: dict[str, tuple[Step, ...]] = {}
         self._known: frozenset[str] = frozenset()
         self._hypothetical = False
         self.followed = False
@@ -103,12 +104,16 @@ class Judge:
     def judge(self, items: Iterable[Recorded], start: Start = BEGINNING) -> Iterator[Judgement]:
         """A judgement on every call of one session, in the order of the record."""
         self._begin(start)
-        settle = self._manager.handle_tool_result
+        settle, moved = self._manager.handle_tool_result, self._moved
         for item in items:
             if isinstance(item, RecordedCall):
                 yield self._judged(item)
             elif isinstance(item, RecordedResult):
-                settle(_tool_result(item.call_id, item.tool, _NOTHING, item.is_error))
+                steps = moved.pop(item.call_id, None)
+                if item.undone:
+                    self._take_back(item, steps, start)
+                else:
+                    settle(_tool_result(item.call_id, item.tool, _NOTHING, item.is_error))
             else:
                 self._follow(item)
 
@@ -123,6 +128,7 @@ class Judge:
         self._activate(tuple(self._trial.nets) if start.active is None else start.active)
         self._begun = True
         self._known = start.known
+        self._moved.clear()
         self._hypothetical = self.followed = False
         self._asked = dict.fromkeys(start.asked, Now("ask"))
 
@@ -192,8 +198,10 @@ class Judge:
         then = call.then
         tool_call = _tool_call(call.call_id, call.tool, call.input)
         decision = self._decide(tool_call, "shadow" if then.shadow else "enforce")
+        moved = decision
         if decision.outcome == "block" and not then.shadow:
-            self._decide(tool_call, "shadow")
+            moved = self._decide(tool_call, "shadow")
+        self._moved[call.call_id] = moved.steps
         if asked is not None and asked.outcome == "block":
             return asked
         if decision.outcome != "allow":
@@ -213,6 +221,26 @@ class Judge:
         now = self._unmoved(_tool_call(call.call_id, call.tool, call.input), then)
         return asked if asked is not None and now.outcome == "allow" else now
 
+    def _take_back(self, result: RecordedResult, moved: tuple[Step, ...] | None, start: Start) -> None:
+        """Of a call that never ran after all, take back what it `moved`, where that is possible.
+
+        One that was allowed before judging began moved the nets as the record has them.
+        """
+        self._manager.handle_tool_result(
+            _tool_result(result.call_id, result.tool, _NOTHING, True, moved or ())
+        )
+        if moved is not None:
+            return
+        before: dict[str, Marking | None] = {}
+        for step in result.undone:
+            if step.net in start.markings:
+                marking = before.get(step.net, self._states[step.net].marking)
+                fired = next(
+                    t for t in self._trial.nets[step.net].transitions if t.name == step.transition
+                )
+                before[step.net] = marking and unfired(self._trial.nets[step.net], marking, fired)
+        self._manager.restore(markings={key: m for key, m in before.items() if m is not None})
+
     def _unmoved(self, call: ToolCall, then: Then) -> Now:
         """What the nets say of a call, left as they were."""
         before = {key: state.marking for key, state in self._states.items()}
@@ -223,11 +251,13 @@ class Judge:
         decision = self._decide(call)
         if decision.outcome == "allow":
             keeper.put_back()
-            self._manager.restore(markings={step.net: before[step.net] for step in decision.steps})
             # What it left pending is dropped as by a failure.
             self._manager.handle_tool_result(
-                _tool_result(call.tool_call_id, call.tool_name, _NOTHING, True)
+                _tool_result(call.tool_call_id, call.tool_name, _NOTHING, True, decision.steps)
             )
+            left = {key: m for key, m in before.items() if self._states[key].marking != m}
+            if left:
+                self._manager.restore(markings=left)
         if self._question is not None and (then.denied or decision.outcome == "allow"):
             return self._asks(self._question, then)
         return _ALLOWED if decision.outcome == "allow" else self._against(decision, then)

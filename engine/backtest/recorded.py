@@ -12,7 +12,8 @@ from typing import Literal, TypeAlias
 
 from ..frozen import frozen
 from ..gate.types import Outcome
-from ..history.events import JournalEvent, RuleRecord
+from ..history.events import JournalEvent
+from ..history.parts import RuleRecord, StepRecord
 from ..history.times import from_ms
 from ..net import Input, Marking, ToolCall
 
@@ -64,11 +65,15 @@ class RecordedCall:
 
 @frozen
 class RecordedResult:
-    """How a call ended; an unknown outcome is an error, as it was for the nets."""
+    """How a call ended; an unknown outcome is an error, as it was for the nets.
+
+    `undone` are the steps that were taken back, last first, because it never ran.
+    """
 
     call_id: str
     tool: str
     is_error: bool
+    undone: tuple[StepRecord, ...] = ()
 
 
 @frozen

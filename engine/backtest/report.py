@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from ..gate.types import Outcome
-from ..history.events import RuleRecord
+from ..history.parts import RuleRecord
 from .judge import Change
 from .recorded import Unit
 

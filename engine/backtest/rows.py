@@ -32,6 +32,7 @@ _NAMES = '},"names":['
 _UNASKED = ',"approved_by":[],"edited":'
 _RESULT = re.compile(rf'\{{"type":"call\.result","call_id":{_WORD},"tool":{_WORD},"output":"')
 _ERROR = '","is_error":'
+_UNDONE = ',"undone":['
 
 
 class JsonInput(Mapping[str, object]):
@@ -86,7 +87,7 @@ def plain_call(row: CallRow) -> RecordedCall | None:
 
 
 def result(row: CallRow) -> RecordedResult | None:
-    """How a call ended; `None` for a row that is no result."""
+    """How a call that ran ended; `None` for any other row."""
     text = row[3]
     head = _RESULT.match(text)
     at = -1 if head is None else text.find(_ERROR, head.end() - 1)
@@ -94,5 +95,8 @@ def result(row: CallRow) -> RecordedResult | None:
         return None
     at += len(_ERROR)
     if not text.startswith(("true,", "false,"), at):
+        return None
+    undone = text.rfind(_UNDONE, at)
+    if undone >= 0 and not text.startswith("]", undone + len(_UNDONE)):
         return None
     return _result(head[1], head[2], text[at] == "t")

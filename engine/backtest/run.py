@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, cast
 from pydantic import JsonValue
 
 from ..history.changes import shortened
-from ..history.events import RuleRecord
+from ..history.parts import RuleRecord
 from ..history.redaction import Redaction
 from ..net import Input
 from .judge import Change, Judge, Judgement

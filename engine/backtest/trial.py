@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ..history.events import RuleRecord
 from ..history.markings import skill_net
+from ..history.parts import RuleRecord
 from ..history.state import SessionState
 from ..net import CallNames, NetError, SkillNet, ToolCall
 from ..records import rule_record

@@ -1,9 +1,12 @@
 """The gate: verdicts, the four phases, the manager of many nets. No I/O."""
 
 from .classify import classify_nets, resolve_tool
+from .create import create_gate_manager
 from .errors import SyncToolError, ToolCallBlockedError
 from .explain import Explanation, NetExplanation
-from .manager import GateManager, create_gate_manager
+from .granted import make_grant
+from .grants import Grant
+from .manager import GateManager
 from .messages import replay_entries
 from .nets import tool_approval_net
 from .single import handle_tool_call, handle_tool_result
@@ -15,6 +18,7 @@ from .types import (
     CallGate,
     GateContext,
     GateDecision,
+    GrantTerms,
     Mode,
     NetVerdict,
     ReplayEntry,
@@ -37,6 +41,8 @@ __all__ = [
     "GateDecision",
     "GateManager",
     "GateSession",
+    "Grant",
+    "GrantTerms",
     "Mode",
     "NetExplanation",
     "NetVerdict",
@@ -52,6 +58,7 @@ __all__ = [
     "create_gate_manager",
     "handle_tool_call",
     "handle_tool_result",
+    "make_grant",
     "replay_entries",
     "resolve_tool",
     "tool_approval_net",

@@ -1,70 +1,135 @@
-"""Phase 2: which question a call still has to ask a person, and what counts as an answer."""
+"""Phase 2: which question a call still has to ask a person, and what counts as an answer.
+
+What was approved is what runs: an edit makes it another call, and no answer about the former counts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from inspect import isawaitable
-from typing import TypeAlias, cast
+from typing import cast
 
-from ..net import Input, Rule, ToolCall
+from ..net import Input, Marking, ToolCall
+from . import reasons
 from .classify import Finding
+from .grants import Question, same_json
 from .member import Member
-from .types import Approval, ApprovalAnswer, ApprovalRequest, Confirm, Step
+from .types import (
+    Approval,
+    ApprovalAnswer,
+    ApprovalRequest,
+    Confirm,
+    GrantTerms,
+    NetVerdict,
+    Step,
+)
 
-Question: TypeAlias = tuple[object, str]
+NO_ANSWERS: Mapping[Question, ApprovalAnswer] = {}
+
+MOST_QUESTIONS = 1_000
+"""Questions about one call; who has answered so many with edits, or with `again`, is not deciding."""
 
 
 @dataclass(slots=True)
 class Asking:
     """A call that asks: what was answered so far, and which nets had let it pass when it asked.
 
-    A net in `passed` that blocks the call afterwards does so because the state changed (G-15).
+    A net in `passed` that blocks the call afterwards does so because the state changed (G-15). `made` is
+    the call as it came, `call` as it is to run. `fresh` says that it is to be classified as if it came
+    only now.
     """
 
-    call: ToolCall
+    made: ToolCall
+    call: ToolCall = field(init=False)
     answers: dict[Question, ApprovalAnswer] = field(default_factory=dict[Question, ApprovalAnswer])
     approvals: tuple[Approval, ...] = ()
     passed: frozenset[str] = frozenset()
+    fresh: bool = False
+    questions: int = 0
+
+    def __post_init__(self) -> None:
+        self.call = self.made
 
     @classmethod
     def about(cls, call: ToolCall) -> Asking:
         """Asking about `call` with an input of its own: what a person reads is what runs."""
         return cls(replace(call, input=own_input(call.input)))
 
+    @property
+    def edited(self) -> bool:
+        return self.call is not self.made
+
     def take(self, member: Member, step: Step, answer: ApprovalAnswer) -> None:
-        """Remember an answer; an approved edit makes it another call, classified from the start."""
-        self.answers[question(member, step)] = answer
-        self.approvals = (*self.approvals, Approval(member.key, step.tool, answer))
-        if answer.approved and answer.input is not None:
+        """Remember an answer; an approved edit makes it another call, classified from the start.
+
+        Whoever edits has approved the edited call; those who answered before have not.
+        """
+        self.questions += 1
+        self.fresh = answer.again
+        if answer.again:
+            self._forget()
+            edited = answer.input
+            self.call = self.made if edited is None else replace(self.made, input=edited)
+            return
+        if answer.approved and answer.input is not None and not same_json(answer.input, self.call.input):
+            self._forget()
             self.call = replace(self.call, input=answer.input)
-            self.passed = frozenset()
+        self.answers[member.question(step.tool)] = answer
+        self.approvals = (*self.approvals, Approval(member.key, step.tool, answer))
+
+    def _forget(self) -> None:
+        self.answers = {}
+        self.approvals = ()
+        self.passed = frozenset()
+
+
+def manual_steps(opinions: Iterable[Finding]) -> Iterator[tuple[Member, NetVerdict, Step, Question]]:
+    """Every step that wants a person, in active order, with what is asked."""
+    for member, verdict in opinions:
+        for step in verdict.steps:
+            if step.transition.type == "manual":
+                yield member, verdict, step, member.question(step.tool)
 
 
 def next_question(
-    opinions: Iterable[Finding], answers: Mapping[Question, ApprovalAnswer]
-) -> tuple[Member, Step] | None:
-    """The first manual transition in active order that nobody answered for yet (G-13)."""
-    for member, verdict in opinions:
-        for step in verdict.steps:
-            if step.transition.type == "manual" and question(member, step) not in answers:
-                return member, step
+    opinions: Iterable[Finding],
+    answers: Mapping[Question, ApprovalAnswer],
+    covered: Container[Question] = (),
+) -> tuple[Member, NetVerdict, Step] | None:
+    """The first manual transition in active order that nobody answered for yet (G-13).
+
+    `answers` are those of people, `covered` what grants answer.
+    """
+    for member, verdict, step, asked in manual_steps(opinions):
+        answer = answers.get(asked)
+        if answer is None and asked in covered:
+            continue
+        if answer is None or len(approvers(answer)) < tokens_wanted(verdict, step.tool) > 1:
+            return member, verdict, step
     return None
 
 
-def question(member: Member, step: Step) -> Question:
-    """What is asked: identical rules ask the same question, wherever they stand (G-43)."""
-    rule = member.net.rule
-    if rule is None:
-        return (member.key, step.tool)
-    unplaced: Rule = replace(rule, source=None)
-    return (unplaced, step.tool)
+def approvers(answer: ApprovalAnswer) -> set[str]:
+    """The different people who are known to stand behind an answer."""
+    return {name.strip() for name in (*answer.others, answer.by or "")} - {""}
+
+
+def tokens_wanted(verdict: NetVerdict, tool: str) -> int:
+    """How many people's approvals of a name a net wants for one call."""
+    return sum(step.transition.type == "manual" and step.tool == tool for step in verdict.steps)
 
 
 def request_for(
-    call: ToolCall, member: Member, step: Step, names: tuple[str, ...], *, net: str
+    call: ToolCall,
+    member: Member,
+    verdict: NetVerdict,
+    step: Step,
+    names: tuple[str, ...],
+    marking: Marking,
+    net: str = "",
 ) -> ApprovalRequest:
-    """The question as a person sees it, about the marking it was raised at."""
+    """The question as a person sees it, about the marking it was raised at; `net` is a manager's key."""
     return ApprovalRequest(
         call=call,
         net=net,
@@ -72,32 +137,54 @@ def request_for(
         transition=step.transition,
         tool=step.tool,
         names=names,
-        marking=dict(member.state.marking),
+        marking=dict(marking),
         rule=member.net.rule,
+        note=verdict.note,
+        tokens=tokens_wanted(verdict, step.tool),
     )
 
 
 async def ask(confirm: Confirm, request: ApprovalRequest) -> ApprovalAnswer:
     """A person's answer. Raises what `confirm` raises, and `TypeError` for an answer that is none.
 
-    Only `True` is a yes: an answer that merely looks true must not let a tool run.
+    Only `True` is a yes: an answer that merely looks true must not let a tool run. Where several people
+    must approve, a yes of fewer is a no.
     """
     answer = confirm(request)
     if isawaitable(answer):
         answer = await answer
-    return _checked(answer)
+    checked = _checked(answer)
+    if not checked.approved or checked.again or request.people == 1:
+        return checked
+    did = len(approvers(checked))
+    if did >= request.people:
+        return checked
+    return replace(checked, approved=False, reason=reasons.too_few(request.people, did))
 
 
 def _checked(answer: object) -> ApprovalAnswer:
     if isinstance(answer, bool):
         return ApprovalAnswer(approved=answer)
-    if not isinstance(answer, ApprovalAnswer) or not isinstance(_untyped(answer.approved), bool):
+    if not isinstance(answer, ApprovalAnswer) or not _well_formed(answer):
         raise TypeError(f"returned {answer!r}, expected True, False or an ApprovalAnswer")
     if answer.input is None:
         return answer
     if not isinstance(_untyped(answer.input), Mapping):
         raise TypeError(f"returned the input {answer.input!r}, expected an object")
     return replace(answer, input=own_input(answer.input))
+
+
+def _well_formed(answer: ApprovalAnswer) -> bool:
+    """Whether the parts that decide are what they are annotated as."""
+    others = _untyped(answer.others)
+    return (
+        isinstance(_untyped(answer.approved), bool)
+        and isinstance(_untyped(answer.again), bool)
+        and isinstance(_untyped(answer.by), str | None)
+        and isinstance(others, tuple)
+        and all(isinstance(name, str) for name in cast("tuple[object, ...]", others))
+        and isinstance(_untyped(answer.grant), GrantTerms | None)
+    )
 
 
 def _untyped(value: object) -> object:

@@ -6,13 +6,17 @@ opinion; all others abstain without being looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
+from ..condition import NOWHERE, Surroundings
 from ..net import CallNames, GateState, SkillNet, ToolCall, Transition
 from . import reasons
+from .jurisdiction import judged
 from .member import Member
+from .moment import Moment, Timekeeper
 from .types import NetVerdict
 
 Finding: TypeAlias = tuple[Member, NetVerdict]
@@ -20,10 +24,14 @@ Finding: TypeAlias = tuple[Member, NetVerdict]
 
 @dataclass(slots=True)
 class Findings:
-    """The names of a call, the most specific first, and the opinions on it in active order."""
+    """The names of a call, the most specific first, and the opinions on it in active order.
+
+    `exempted` are the nets that know the call but abstain since their condition does not hold.
+    """
 
     names: tuple[str, ...]
     opinions: list[Finding]
+    exempted: Sequence[Finding] = ()
 
     def first_block(self) -> Finding | None:
         for finding in self.opinions:
@@ -63,7 +71,8 @@ class Lane:
 class Roster:
     """The active nets, in order of activation, with the index from names to nets.
 
-    `lanes` holds the tools for which nothing but markings counts, see `phases.pass_at_once`.
+    `lanes` holds the tools for which nothing but markings counts, see `phases.pass_at_once`. Unless
+    `mapped`, `known` are all names that a net knows, and a call has its tool's own name only.
     """
 
     def __init__(self, members: Iterable[Member]) -> None:
@@ -79,27 +88,33 @@ class Roster:
             groups.setdefault(call_names, _Namesakes(call_names)).add(member)
         self._groups = list(groups.values())
         # Where nothing maps names, the one index there is already holds the nets in active order.
-        self._plain: dict[str, list[Member]] | None = None
+        self.known: dict[str, list[Member]] = {}
         self.lanes: dict[str, Lane] = {}
-        if not self._mapped and set(groups) <= {None}:
-            self._plain = groups[None].by_name if groups else {}
+        self.mapped = bool(self._mapped) or not set(groups) <= {None}
+        if not self.mapped:
+            self.known = groups[None].by_name if groups else {}
             self.lanes = {
                 name: Lane((name,), [(m, m.knows[name].gated) for m in members if not m.knows[name].free])
-                for name, members in self._plain.items()
+                for name, members in self.known.items()
                 if not any(m.knows[name].consults for m in members)
             }
 
-    def findings(self, call: ToolCall) -> Findings:
+    def findings(self, call: ToolCall, moment: Moment) -> Findings:
         """The opinions on `call`. A callback that fails blocks in its net's name (G-59)."""
         tool = call.tool_name
-        if self._plain is None:
-            return self._named_findings(call)
-        opinions: list[Finding] = []
-        for member in self._plain.get(tool, ()):
-            opinions.append((member, member.knows[tool].verdict(member.state.marking)))
-        return Findings((tool,), opinions)
+        if self.mapped:
+            return self._named_findings(call, moment)
+        found: list[Finding] = []
+        plain = True
+        for member in self.known.get(tool, ()):
+            if member.plain:
+                found.append((member, member.knows[tool].verdict(member.state.marking)))
+            else:
+                found.append((member, judged(member, (tool,), call, moment)))
+                plain = False
+        return Findings((tool,), found) if plain else _sorted_out((tool,), found)
 
-    def _named_findings(self, call: ToolCall) -> Findings:
+    def _named_findings(self, call: ToolCall, moment: Moment) -> Findings:
         tool = call.tool_name
         all_names: dict[str, None] = {}
         found: dict[int, Finding] = {}
@@ -115,7 +130,7 @@ class Roster:
             for name in names:
                 for member in group.by_name.get(name, ()):
                     if member.order not in found:
-                        found[member.order] = (member, member.verdict(names))
+                        found[member.order] = (member, judged(member, names, call, moment))
         for member in self._mapped:
             try:
                 name = resolve_tool(member.net, call)
@@ -125,15 +140,21 @@ class Roster:
                 continue
             all_names[name] = None
             if name in member.knows:
-                found[member.order] = (member, member.verdict((name,)))
+                found[member.order] = (member, judged(member, (name,), call, moment))
         all_names.pop(tool, None)
-        return Findings((*all_names, tool), [found[order] for order in sorted(found)])
+        return _sorted_out((*all_names, tool), [found[order] for order in sorted(found)])
 
-    def verdicts(self, call: ToolCall) -> list[NetVerdict]:
+    def verdicts(self, findings: Findings) -> list[NetVerdict]:
         """One verdict per active net, those that abstain included."""
-        findings = self.findings(call)
-        by_key = {member.key: verdict for member, verdict in findings.opinions}
+        known = (*findings.opinions, *findings.exempted)
+        by_key = {member.key: verdict for member, verdict in known}
         return [by_key.get(m.key) or m.abstain(findings.names[0]) for m in self.members]
+
+
+def _sorted_out(names: tuple[str, ...], found: Sequence[Finding]) -> Findings:
+    """Opinions here, and there the nets that have none."""
+    opinions = [finding for finding in found if finding[1].kind != "abstain"]
+    return Findings(names, opinions, [finding for finding in found if finding[1].kind == "abstain"])
 
 
 def _names(call: ToolCall, call_names: CallNames | None) -> tuple[str, ...]:
@@ -186,12 +207,19 @@ def unique_keys(nets: Iterable[SkillNet]) -> dict[str, SkillNet]:
 
 
 def classify_nets(
-    nets: Sequence[SkillNet], states: Sequence[GateState], call: ToolCall
+    nets: Sequence[SkillNet],
+    states: Sequence[GateState],
+    call: ToolCall,
+    *,
+    surroundings: Surroundings = NOWHERE,
+    clock: Callable[[], float] = time.time,
 ) -> list[NetVerdict]:
     """Phase 1 on its own: the verdict of each net in its state, in order. Changes nothing.
 
-    Raises `ValueError` when there is not one state for each net.
+    `surroundings` and `clock` are as in `GateManager`. Raises `ValueError` when there is not one state
+    for each net.
     """
     keyed = unique_keys(nets).items()
     members = [Member(key, net, state) for (key, net), state in zip(keyed, states, strict=True)]
-    return Roster(members).verdicts(call)
+    roster = Roster(members)
+    return roster.verdicts(roster.findings(call, Timekeeper(clock, surroundings).moment()))

@@ -13,19 +13,23 @@ from ..frozen import maker
 from ..net import (
     DeferredHook,
     GateState,
+    Marking,
     Meta,
     NetError,
     PendingCall,
     Rejection,
+    Since,
     ToolCall,
     auto_advance,
     fire,
     fire_and_advance,
     is_enabled,
 )
+from ..timed import aged, arrivals
 from . import reasons
 from .classify import Finding
 from .member import Member
+from .moment import Moment, Timekeeper
 from .types import NetVerdict, ResultRecord, Step, ToolResult
 
 _pending = maker(PendingCall)
@@ -35,18 +39,32 @@ log = logging.getLogger(__name__)
 
 
 class MetaKeeper:
-    """Remembers nets' `meta` before callbacks see it, to put it back when the call comes to nothing."""
+    """Remembers what of nets changes before the commit, to put it back when the call comes to nothing.
+
+    That is `meta`, which callbacks see, and what the time brought about.
+    """
 
     def __init__(self) -> None:
         self._kept: list[tuple[GateState, Meta]] = []
+        self._younger: list[tuple[GateState, Marking, Since]] = []
 
     def keep(self, state: GateState) -> None:
         """Raises what copying raises when `meta` holds something that cannot be copied."""
         self._kept.append((state, deepcopy(state.meta)))
 
+    def age(self, gated: Iterable[Finding], moment: Moment) -> None:
+        """Bring timed nets to where they were judged."""
+        for member, _ in gated:
+            if member.net.timed:
+                state, then = member.state, moment.aged(member)
+                self._younger.append((state, state.marking, state.since))
+                state.marking, state.since = then.marking, then.since
+
     def put_back(self) -> None:
         for state, meta in self._kept:
             state.meta = meta
+        for state, marking, since in self._younger:
+            state.marking, state.since = marking, since
 
 
 def validate(gated: Iterable[Finding], call: ToolCall, keeper: MetaKeeper) -> Finding | None:
@@ -79,36 +97,46 @@ def _reason(answer: object) -> str:
     return answer.reason
 
 
-def commit(gated: Iterable[Finding], call: ToolCall, pending: PendingIndex) -> Finding | None:
+def commit(
+    gated: Iterable[Finding], call: ToolCall, pending: PendingIndex, moment: Moment
+) -> Finding | None:
     """Phase 4: every gated net fires, or records its deferred transition under the call's id (G-15).
 
     All or none: when a transition is not enabled any more, nothing has happened in any net and the
     verdict says so.
     """
-    moves: list[tuple[Member, NetVerdict, dict[str, int]]] = []
+    moves: list[tuple[Member, NetVerdict, Marking, Since]] = []
     for member, verdict in gated:
-        marking = member.state.marking
+        marking, since = member.state.marking, member.state.since
         for step in verdict.steps:
             if step.transition.deferred:
                 continue
             if not is_enabled(marking, step.transition):
                 return member, member.blocked(step.tool, reasons.state_changed(step.tool))
+            before = marking
             try:
                 marking = auto_advance(member.net, fire(marking, step.transition))
             except NetError as problem:
                 return member, member.blocked(step.tool, reasons.cannot_fire(member.key, problem))
-        moves.append((member, verdict, marking))
-    for member, verdict, marking in moves:
-        member.state.marking = marking
+            if member.net.timed:
+                since = arrivals(member.net, since, before, marking, moment.now())
+        moves.append((member, verdict, marking, since))
+    for member, verdict, marking, since in moves:
+        member.state.marking, member.state.since = marking, since
         for step in verdict.steps:
             if step.transition.deferred:
                 pending.add(member, step, call)
     return None
 
 
-def steps_of(gated: Iterable[Finding]) -> tuple[Step, ...]:
-    """The steps of gated nets, in the order they are committed."""
-    return tuple([step for _, verdict in gated for step in verdict.steps])
+def steps_of(gated: Iterable[Finding], moment: Moment) -> tuple[Step, ...]:
+    """The steps of gated nets, in the order they are committed, after those that time has fired."""
+    steps: list[Step] = []
+    for member, verdict in gated:
+        if member.net.timed:
+            steps += [Step(member.key, transition, "") for transition in moment.aged(member).fired]
+        steps += verdict.steps
+    return tuple(steps)
 
 
 class PendingIndex:
@@ -154,7 +182,7 @@ class PendingIndex:
         self.waiting.clear()
         self._alone.clear()
 
-    def settle(self, result: ToolResult) -> ResultRecord:
+    def settle(self, result: ToolResult, timekeeper: Timekeeper) -> ResultRecord:
         """Resolve what waits for `result`, in inactive nets too (G-16, G-17).
 
         A result that names another tool than its call is an anomaly and changes nothing (G-53).
@@ -175,18 +203,26 @@ class PendingIndex:
             # As below, 0.15 µs faster: one waits for nearly every result that anything waits for.
             member, step, pending = waiting[0]
             member.state.pending.pop(tool_call_id, None)
-            if succeeded and fire_deferred(member, pending):
-                return self._alone.get(id(step)) or self._fired_alone(step)
-            return _record((), (step,))
+            if not member.net.timed:
+                if succeeded and fire_deferred(member, pending):
+                    return self._alone.get(id(step)) or self._fired_alone(step)
+                return _record((), (step,))
         fired: tuple[Step, ...] = ()
         dropped: tuple[Step, ...] = ()
+        moment = timekeeper.moment()
         for member, step, pending in waiting:
             member.state.pending.pop(tool_call_id, None)
-            if succeeded and fire_deferred(member, pending):
+            if not succeeded:
+                dropped += (step,)
+            elif member.net.timed:
+                came = fire_in_time(member, pending, moment)
+                fired += () if came is None else (*came, step)
+                dropped += (step,) if came is None else ()
+            elif fire_deferred(member, pending):
                 fired += (step,)
             else:
                 dropped += (step,)
-        return _record(fired, dropped)
+        return _record(fired, dropped, None, (), moment.clock)
 
     def _fired_alone(self, step: Step) -> ResultRecord:
         record = self._alone[id(step)] = ResultRecord((step,))
@@ -216,6 +252,23 @@ def fire_deferred(member: Member, pending: PendingCall) -> bool:
         _call_hook(member, pending, net.on_deferred_result)
     state.marking = rest
     return True
+
+
+def fire_in_time(member: Member, pending: PendingCall, moment: Moment) -> tuple[Step, ...] | None:
+    """As `fire_deferred` in a timed net; gives the steps that were due before, or `None` for no."""
+    state, net = member.state, member.net
+    marking, since = state.marking, state.since
+    try:
+        then = aged(net, marking, since, moment.now())
+    except Exception:
+        log.exception("Net '%s' cannot take the result of '%s'", member.key, pending.tool)
+        return None
+    state.marking = then.marking
+    if not fire_deferred(member, pending):
+        state.marking = marking
+        return None
+    state.since = arrivals(net, then.since, then.marking, state.marking, moment.now())
+    return tuple(Step(member.key, transition, "") for transition in then.fired)
 
 
 def _call_hook(member: Member, pending: PendingCall, hook: DeferredHook) -> None:

@@ -11,9 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..net import BlockRule, Rule, SkillNet, ToolCall
+from ..condition import Surroundings
+from ..net import SkillNet, ToolCall
+from ..rule import BlockRule, Rule
+from .approve import manual_steps
 from .classify import Roster, names_of
-from .member import Member
+from .granted import Granted
+from .jurisdiction import governed
+from .moment import Moment
+from .status import marking_by_now
 from .types import GateDecision, NetVerdict, Outcome
 
 if TYPE_CHECKING:
@@ -50,7 +56,8 @@ class Explanation:
     `outcome` is what enforce mode does where people can be asked. `way` is `None` for a call that is
     allowed; otherwise the shortest sequence of calls after which it passes, itself last, approvals
     marked; or `Never` with the nets that forbid it; or `Unknown`. Validators are not consulted, and what
-    calls that still run may bring is not counted on.
+    calls that still run may bring is not counted on. `granted` are the grants, by key, that would answer
+    in a person's place.
     """
 
     call: ToolCall
@@ -58,29 +65,41 @@ class Explanation:
     outcome: Outcome
     nets: tuple[NetExplanation, ...]
     way: Answer | None = None
+    granted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What a gate's nets say of a call and where they stand, taken at one moment."""
+    """What a gate's nets say of a call and where they stand, taken at one moment.
+
+    `asks` says that a person would be asked what none of the grants in `granted` answers.
+    """
 
     call: ToolCall
     names: tuple[str, ...]
     skill_nets: tuple[SkillNet, ...]
     nets: tuple[NetExplanation, ...]
+    asks: bool
+    granted: tuple[str, ...]
+    around: Surroundings
 
 
-def look(roster: Roster, call: ToolCall) -> Sight:
+def look(roster: Roster, granted: Granted, call: ToolCall, moment: Moment) -> Sight:
     """Note what `explain` needs; afterwards the gate may go on."""
-    nets = tuple(
-        _explained(member, verdict)
-        for member, verdict in zip(roster.members, roster.verdicts(call), strict=True)
+    findings = roster.findings(call, moment)
+    covered = granted.covering(findings, call, None, moment)
+    return Sight(
+        call,
+        findings.names,
+        tuple(member.net for member in roster.members),
+        tuple(
+            NetExplanation(member.key, verdict, dict(marking_by_now(member, moment)), member.net.rule)
+            for member, verdict in zip(roster.members, roster.verdicts(findings), strict=True)
+        ),
+        any(asked not in covered for *_, asked in manual_steps(findings.opinions)),
+        tuple(member.key for member, _ in covered.values()),
+        moment.around,
     )
-    return Sight(call, roster.findings(call).names, tuple(m.net for m in roster.members), nets)
-
-
-def _explained(member: Member, verdict: NetVerdict) -> NetExplanation:
-    return NetExplanation(member.key, verdict, dict(member.state.marking), member.net.rule)
 
 
 def explain(seen: Sight) -> Explanation:
@@ -88,10 +107,10 @@ def explain(seen: Sight) -> Explanation:
     outcome: Outcome = "allow"
     if any(net.verdict.kind == "blocked" for net in seen.nets):
         outcome = "block"
-    elif any(net.asks for net in seen.nets):
+    elif seen.asks:
         outcome = "ask"
     way = None if outcome == "allow" else _way(seen)
-    return Explanation(seen.call, seen.names, outcome, seen.nets, way)
+    return Explanation(seen.call, seen.names, outcome, seen.nets, way, seen.granted)
 
 
 def _way(seen: Sight) -> Answer:
@@ -101,7 +120,10 @@ def _way(seen: Sight) -> Answer:
 
     nets = {net.net: skill_net for net, skill_net in zip(seen.nets, seen.skill_nets, strict=True)}
     try:
-        names = {key: names_of(net, seen.call) for key, net in nets.items()}
+        names = {
+            key: governed(net, names_of(net, seen.call), seen.call, seen.around)[0]
+            for key, net in nets.items()
+        }
     except Exception:
         # The gate blocks in that net's name; what would mend the callback no net can tell.
         return Unknown()
@@ -114,7 +136,7 @@ def _way(seen: Sight) -> Answer:
     return together.way_to_extra()
 
 
-def with_way(roster: Roster, decision: GateDecision) -> GateDecision:
+def with_way(roster: Roster, granted: Granted, decision: GateDecision, moment: Moment) -> GateDecision:
     """A net's block with the way out of it in its reason; any other decision as it is.
 
     What cannot be explained stays blocked, for the reason it has.
@@ -122,7 +144,7 @@ def with_way(roster: Roster, decision: GateDecision) -> GateDecision:
     if not decision.block or decision.net is None:
         return decision
     try:
-        sentence = _in_words(explain(look(roster, decision.call)))
+        sentence = _in_words(explain(look(roster, granted, decision.call, moment)))
     except Exception:
         log.exception("Call '%s' could not be explained", decision.call.tool_call_id)
         return decision

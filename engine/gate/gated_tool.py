@@ -15,6 +15,7 @@ from ..frozen import maker
 from ..net import Input, ToolCall
 from .arguments import CALL_ID, Arguments, CallableInput
 from .errors import SyncToolError, ToolCallBlockedError
+from .grants import same_json
 from .manager import GateManager
 from .messages import ResultClassifier, is_error_value
 from .types import GateContext, ToolResult
@@ -138,7 +139,7 @@ class GatedTool:
         """Run what was admitted; an awaitable it returns is settled when it is done."""
         try:
             # What a person approved runs, even when somebody changed the original meanwhile.
-            if admitted is not call and admitted.input != call.input:
+            if admitted is not call and not same_json(admitted.input, call.input):
                 arguments = self._arguments.write(admitted.input, arguments)
             value = self._function(*arguments[0], **arguments[1])
         except BaseException:

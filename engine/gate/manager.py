@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from threading import RLock
-from typing import TypeAlias, cast, get_args
+from typing import get_args
 
-from ..net import (
-    GateState,
-    NetError,
-    SkillNet,
-    ToolCall,
-    initial_state,
-)
+from ..condition import NOWHERE, Surroundings
+from ..net import GateState, NetError, SkillNet, ToolCall, initial_state
 from . import phases, reasons, status
 from .approve import Asking, ask
-from .classify import Roster, unique_keys
+from .classify import Roster
 from .commit import NOTHING, PendingIndex
 from .explain import Explanation, explain, look, with_way
+from .granted import Granted
+from .grants import Grant
+from .keyed import Nets, keyed_nets
 from .member import Member
+from .moment import Timekeeper
 from .recording import Recorder
 from .replay import replay_entry
+from .restoring import Arrivals, Markings, Pending, member_of, pending_step, placed
 from .types import (
     ActiveNet,
     Confirm,
@@ -33,13 +34,10 @@ from .types import (
     RecordDecision,
     ReplayEntry,
     ResultRecord,
-    Step,
     ToggleResult,
     ToolResult,
 )
-
-Nets: TypeAlias = Iterable[SkillNet] | Mapping[str, SkillNet]
-Pending: TypeAlias = tuple[str, str, str, ToolCall]
+from .undo import Moves
 
 log = logging.getLogger(__name__)
 
@@ -59,10 +57,13 @@ class GateManager:
     refuses every call, until `restore` has put it back to what the record says. With `explain_blocks`
     the reason of a blocked call goes on to say which calls would lead there (see `explain`).
 
+    `surroundings` is where the calls run, for conditions on paths. `clock` gives seconds since 1970 and
+    is read only for nets that time moves; should it go back, the time stands still.
+
     Calls may come from several threads; each phase that touches a net is atomic.
 
-    Raises `NetError` for unknown names in `active` and for nets that never come to rest, `ValueError`
-    for an unknown mode.
+    Raises `NetError` for unknown names in `active`, for nets that never come to rest and for one under a
+    grant's key, `ValueError` for an unknown mode.
     """
 
     def __init__(
@@ -74,20 +75,29 @@ class GateManager:
         on_decision: OnDecision | None = None,
         record: RecordDecision | None = None,
         explain_blocks: bool = False,
+        surroundings: Surroundings = NOWHERE,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.is_dynamic = isinstance(nets, Mapping)
         if not self.is_dynamic and active is not None:
             raise NetError("'active' needs a registry: give the nets as a mapping from key to net")
-        keyed = _keyed(nets)
+        keyed = keyed_nets(nets)
         self._members = {key: Member(key, net, initial_state(net)) for key, net in keyed.items()}
+        self._granted = Granted()
+        self._time = Timekeeper(clock, surroundings)
+        moment = self._time.moment()
+        for member in self._members.values():
+            state = member.state
+            state.since = moment.since(member.net, state.marking, state.since)
         self._pending = PendingIndex()
+        self._moves = Moves()
         self._waiting: set[str] = set()
         self._lock = RLock()
         self._on_decision = on_decision
         self._recorder = None if record is None else Recorder(record)
         self._explain_blocks = explain_blocks
         self.mode = mode
-        self._activate(self._members if active is None else active)
+        self._roster = self._roster_of(self._members if active is None else active)
 
     @property
     def mode(self) -> Mode:
@@ -120,12 +130,12 @@ class GateManager:
     def classify(self, call: ToolCall) -> list[NetVerdict]:
         """What each active net says of `call` now (G-10). Changes nothing and asks nobody."""
         with self._lock:
-            return self._roster.verdicts(call)
+            return self._roster.verdicts(self._roster.findings(call, self._time.moment()))
 
     def explain(self, call: ToolCall) -> Explanation:
         """Every active net's verdict, marking and rule, and the shortest way to have `call` allowed."""
         with self._lock:
-            seen = look(self._roster, call)
+            seen = look(self._roster, self._granted, call, self._time.moment())
         return explain(seen)
 
     async def handle_tool_call(self, call: ToolCall, ctx: GateContext = _NOBODY) -> GateDecision:
@@ -139,7 +149,9 @@ class GateManager:
         try:
             reached = self._advance(call, ctx.confirm)
             if self._explain_blocks and isinstance(reached, GateDecision):
-                reached = with_way(self._roster, reached)
+                reached = self._explained(reached)
+            if type(reached) is GateDecision and reached.steps:
+                self._moves.note((call.tool_call_id, reached.steps))
             decision = reached if type(reached) is GateDecision and self._recorder is None else None
             claimed = decision is None and self._claim(call)
         finally:
@@ -182,13 +194,14 @@ class GateManager:
         if tool_call_id in pending.waiting or (asking is None and tool_call_id in self._waiting):
             return phases.refusal(call, reasons.id_in_use(tool_call_id), self._mode)
         try:
-            if asking is None:
-                if self._mode == "shadow":
-                    return phases.shadow(call, confirm, roster, pending)
+            if asking is None and self._mode == "enforce":
                 passed = phases.pass_at_once(call, roster, pending)
                 if passed is not None:
                     return passed
-            return phases.enforce(call, confirm, roster, pending, asking)
+            here = phases.standing(roster, pending, self._granted, self._time.moment())
+            if self._mode == "shadow" and (asking is None or asking.fresh):
+                return phases.shadow(call, confirm, here, asking)
+            return phases.enforce(call, confirm, here, asking)
         except Exception as problem:
             log.exception("The gate failed on call '%s' to '%s'", call.tool_call_id, call.tool_name)
             return phases.refusal(call, reasons.gate_failed(problem))
@@ -201,13 +214,18 @@ class GateManager:
             return phases.refused(asked, reasons.callback_failed(asked.member.key, "confirm", problem))
         asking = asked.asking
         asking.take(asked.member, asked.step, answer)
-        if not answer.approved:
+        if not answer.approved and not answer.again:
             return phases.refused(asked, reasons.rejected(asked.step.tool, answer.reason))
         with self._lock:
             reached = self._advance(asking.call, asked.confirm, asking)
+            if isinstance(reached, GateDecision) and reached.steps:
+                self._moves.note((asking.call.tool_call_id, reached.steps))
             if self._explain_blocks and isinstance(reached, GateDecision):
-                reached = with_way(self._roster, reached)
+                reached = self._explained(reached)
             return reached
+
+    def _explained(self, decision: GateDecision) -> GateDecision:
+        return with_way(self._roster, self._granted, decision, self._time.moment())
 
     def _announce(self, decision: GateDecision, on_decision: OnDecision) -> None:
         try:
@@ -216,12 +234,17 @@ class GateManager:
             log.exception("on_decision failed for call '%s'", decision.call.tool_call_id)
 
     def handle_tool_result(self, result: ToolResult) -> ResultRecord:
-        """Resolve the deferred transitions that wait for this result, in every net (G-16, G-17)."""
-        if result.tool_call_id not in self._pending.waiting:
+        """Resolve what waits for this result, in every net (G-16, G-17), and take back its `undo`."""
+        if result.tool_call_id not in self._pending.waiting and not result.undo:
             return NOTHING
         self._lock.acquire()
         try:
-            return self._pending.settle(result)
+            record = self._pending.settle(result, self._time)
+            if record.fired:
+                self._moves.note((None, record.fired))
+            if not result.undo:
+                return record
+            return self._moves.undone(result, record, {**self._members, **self._granted.members})
         finally:
             self._lock.release()
 
@@ -231,8 +254,41 @@ class GateManager:
         Raises `NetError` when a mapper fails or a net does not come to rest.
         """
         with self._lock:
+            self._moves.forget()
+            moment = self._time.moment()
             for entry in entries:
-                replay_entry(entry, self._roster.members)
+                replay_entry(entry, self._roster.members, moment)
+
+    # Grants
+
+    @property
+    def grants(self) -> dict[str, Grant]:
+        """The grants by key, also those that have run out, but not those that were revoked."""
+        return dict(self._granted.grants)
+
+    @property
+    def grant_states(self) -> dict[str, GateState]:
+        """The state of every grant's net by key; the states are the manager's own."""
+        return {key: member.state for key, member in self._granted.members.items()}
+
+    def add_grant(self, grant: Grant, *, since: float | None = None) -> None:
+        """Hold a grant from now on; one that expires counts from `since`, or from now.
+
+        Raises `NetError` for a key that is no grant's or is in use, and for an unknown net.
+        """
+        with self._lock:
+            member_of(self._members, grant.asks)
+            if since is None and grant.net.timed:
+                since = self._time.moment().now()
+            self._granted.add(grant, since)
+
+    def revoke_grant(self, key: str) -> ToggleResult:
+        """Let a grant answer nothing any more."""
+        with self._lock:
+            if self._granted.drop(key) is None:
+                known = ", ".join(self._granted.grants) or "none"
+                return ToggleResult(False, f"Unknown grant '{key}'. There are: {known}")
+            return ToggleResult(True, f"Revoked '{key}'")
 
     # Switching nets
 
@@ -246,7 +302,7 @@ class GateManager:
                 return ToggleResult(False, f"Unknown net '{name}'. Available: {available}")
             if name in self.active:
                 return ToggleResult(False, f"'{name}' is already active")
-            self._activate([*self.active, name])
+            self._roster = self._roster_of([*self.active, name])
             return ToggleResult(True, f"Activated '{name}'")
 
     def remove_net(self, name: str) -> ToggleResult:
@@ -256,61 +312,55 @@ class GateManager:
                 return _STATIC
             if name not in self.active:
                 return ToggleResult(False, f"'{name}' is not active. Active: {', '.join(self.active)}")
-            self._activate([key for key in self.active if key != name])
+            self._roster = self._roster_of(key for key in self.active if key != name)
             return ToggleResult(True, f"Deactivated '{name}' (state preserved)")
 
     def restore(
         self,
         *,
-        markings: Mapping[str, Mapping[str, int]] | None = None,
+        markings: Markings | None = None,
+        since: Arrivals | None = None,
         pending: Iterable[Pending] | None = None,
         active: Sequence[str] | None = None,
         mode: Mode | None = None,
+        grants: Iterable[Grant] | None = None,
+        revoked: Container[str] = (),
     ) -> None:
         """Put the gate where a record says it is; what is left out stays as it was (G-63).
 
         `pending` gives net, transition, tool and call of every deferred transition that waits, oldest
-        first, and replaces those there are. Ends the refusing after a decision that could not be
-        recorded. Raises `NetError` for a net, place or transition that is not here, and then changes
-        nothing.
+        first, and replaces those there are. `grants` are all that were ever given and replace those there
+        are; `revoked` are keys of those among them that answer nothing any more. `markings` and `since`,
+        when tokens came to places where they age, are of nets and grants alike; in a net that is placed
+        without `since` they count from now. Ends the refusing after a decision that could not be
+        recorded. Raises `NetError` for a net, place or transition that is not here, and for a grant that
+        expires without `since`, and then changes nothing.
         """
         with self._lock:
             roster = None if active is None else self._roster_of(active)
-            placed = {key: self._marking_of(key, marking) for key, marking in (markings or {}).items()}
-            waiting = None if pending is None else [self._pending_of(*entry) for entry in pending]
+            granted = self._granted.replaced(grants, revoked)
+            members = {**self._members, **granted.members}
+            markings = {k: marking for k, marking in (markings or {}).items() if k not in revoked}
+            since = {k: times for k, times in (since or {}).items() if k not in revoked}
+            self._time.forget()
+            places = placed(members, markings, since, self._time.moment())
+            granted.check_times(places)
+            steps = None if pending is None else [pending_step(self._members, p) for p in pending]
             if mode is not None:
                 self.mode = mode
             if roster is not None:
                 self._roster = roster
-            for key, marking in placed.items():
-                self._members[key].state.marking = marking
-            if waiting is not None:
+            if places or grants is not None or steps is not None:
+                self._moves.forget()
+            self._granted = granted
+            for place in places.values():
+                place.put()
+            if steps is not None:
                 self._pending.clear()
-                for member, step, call in waiting:
+                for member, step, call in steps:
                     self._pending.add(member, step, call)
             if self._recorder is not None:
                 self._recorder.broken = None
-
-    def _marking_of(self, key: str, marking: Mapping[str, int]) -> dict[str, int]:
-        places = self._member(key).state.marking
-        for place in marking:
-            if place not in places:
-                raise NetError(f"net '{key}' has no place '{place}'")
-        return {place: marking.get(place, 0) for place in places}
-
-    def _pending_of(
-        self, key: str, transition: str, tool: str, call: ToolCall
-    ) -> tuple[Member, Step, ToolCall]:
-        member = self._member(key)
-        for known in member.net.transitions:
-            if known.name == transition:
-                return member, Step(key, known, tool), call
-        raise NetError(f"net '{key}' has no transition '{transition}'")
-
-    def _member(self, key: str) -> Member:
-        if key not in self._members:
-            raise NetError(f"Unknown net '{key}'. Available: {', '.join(self._members)}")
-        return self._members[key]
 
     def _roster_of(self, keys: Iterable[str]) -> Roster:
         keys = list(dict.fromkeys(keys))
@@ -320,9 +370,6 @@ class GateManager:
             raise NetError(f"Unknown nets in active: {names}. Available: {', '.join(self._members)}")
         return Roster(self._members[key] for key in keys)
 
-    def _activate(self, keys: Iterable[str]) -> None:
-        self._roster = self._roster_of(keys)
-
     # What it says of itself
 
     def get_active_nets(self) -> list[ActiveNet]:
@@ -330,63 +377,20 @@ class GateManager:
         return [ActiveNet(self._name(m), m.net, m.state) for m in self._roster.members]
 
     def format_status(self) -> str:
-        """One line a net: its marking, and in a registry whether it is active (G-20, G-21)."""
-        if not self.is_dynamic:
-            return "\n".join(status.status_line(self._name(m), m) for m in self._members.values())
-        active = set(self.active)
-        return "\n".join(
-            status.status_line(key, m, " (active)" if key in active else " (inactive)")
-            for key, m in self._members.items()
-        )
+        """One line a net, and in a registry whether it is active (G-20, G-21), then one a grant."""
+        with self._lock:
+            moment = self._time.moment()
+            active = set(self.active) if self.is_dynamic else None
+            lines = [
+                status.status_line(self._name(member), member, moment, active)
+                for member in self._members.values()
+            ]
+            return "\n".join(lines + status.grant_lines(self._granted, moment))
 
     def format_system_prompt(self) -> str:
         """An account of the active nets for the model (G-24)."""
-        return status.system_prompt(self._roster.members)
+        with self._lock:
+            return status.system_prompt(self._roster.members, self._time.moment())
 
     def _name(self, member: Member) -> str:
         return member.key if self.is_dynamic else member.net.name
-
-
-def _keyed(nets: Nets) -> dict[str, SkillNet]:
-    if isinstance(nets, Mapping):
-        registry = cast("Mapping[str, SkillNet]", nets)
-        return dict(zip(registry, _checked(registry.values()), strict=True))
-    return unique_keys(_checked(nets))
-
-
-def _checked(nets: Iterable[SkillNet]) -> list[SkillNet]:
-    each: list[object] = [*nets]
-    checked = [net for net in each if isinstance(net, SkillNet)]
-    if len(checked) != len(each):
-        strange = next(net for net in each if not isinstance(net, SkillNet))
-        raise NetError(f"Expected nets made by define_skill_net, got {strange!r}")
-    return checked
-
-
-def create_gate_manager(
-    nets: Nets | None = None,
-    *,
-    registry: Mapping[str, SkillNet] | None = None,
-    active: Sequence[str] | None = None,
-    mode: Mode = "enforce",
-    on_decision: OnDecision | None = None,
-    record: RecordDecision | None = None,
-    explain_blocks: bool = False,
-) -> GateManager:
-    """A gate over a list of nets, or over a `registry` from key to net of which `active` start active.
-
-    A mapping given as `nets` is a registry too. Raises `NetError` when both or neither are given, and
-    as `GateManager` does.
-    """
-    if (nets is None) == (registry is None):
-        raise NetError("Give either a list of nets or a registry")
-    chosen = registry if nets is None else nets
-    assert chosen is not None
-    return GateManager(
-        chosen,
-        active=active,
-        mode=mode,
-        on_decision=on_decision,
-        record=record,
-        explain_blocks=explain_blocks,
-    )

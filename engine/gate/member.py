@@ -7,10 +7,12 @@ up by the marking and allocates nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..net import GateState, Marking, NetError, SkillNet, Transition, auto_advance, fire, is_enabled
+from ..passage import chain
 from . import reasons
+from .grants import Question, question_of
 from .types import NetVerdict, Step
 
 
@@ -18,9 +20,11 @@ from .types import NetVerdict, Step
 class KnownTool:
     """A name a net has an opinion on: free, or covered by transitions in definition order.
 
-    `consults` says whether more than the marking may count: a person or a validator.
+    `consults` says whether more than one look at the marking may count: a person, a validator, the time,
+    a condition, or transitions that lead on to others.
     """
 
+    net: SkillNet
     free: NetVerdict | None
     gated: tuple[tuple[Transition, NetVerdict], ...]
     blocked: NetVerdict
@@ -36,21 +40,35 @@ class KnownTool:
         """The verdict of the first enabled transition, whether or not the name is free."""
         for transition, verdict in self.gated:
             if is_enabled(marking, transition):
-                return verdict
+                return self._chained(marking, verdict) if transition.partial else verdict
         return None
+
+    def _chained(self, marking: Marking, first: NetVerdict) -> NetVerdict | None:
+        """With all the transitions that follow a partial one, which alone lets nothing pass."""
+        transitions = chain(self.net, marking, [t for t, _ in self.gated])
+        if transitions is None:
+            return None
+        steps = {t: verdict.steps[0] for t, verdict in self.gated}
+        return replace(first, steps=tuple(steps[t] for t in transitions))
 
 
 @dataclass(slots=True)
 class Member:
-    """A net that a gate holds under `key`; `order` is its place among the active ones."""
+    """A net that a gate holds under `key`; `order` is its place among the active ones.
+
+    `plain` ones have a verdict on every call by its names alone, whatever its input and the time.
+    """
 
     key: str
     net: SkillNet
     state: GateState
     order: int = 0
+    plain: bool = field(init=False)
     knows: dict[str, KnownTool] = field(init=False)
+    _questions: dict[str, Question] = field(init=False, default_factory=dict[str, Question])
 
     def __post_init__(self) -> None:
+        self.plain = self.net.condition is None and not self.net.timed
         names = dict.fromkeys([*self.net.free_tools, *(n for t in self.net.transitions for n in t.tools)])
         self.knows = {name: self._known(name) for name in names}
 
@@ -63,8 +81,17 @@ class Member:
             if tool in t.tools
         )
         validated = self.net.validate_tool_call is not None
-        consults = free is None and (validated or any(t.type == "manual" for t, _ in gated))
-        return KnownTool(free, gated, self.blocked(tool, reasons.unavailable(self.net, tool)), consults)
+        asks = any(t.type == "manual" or t.partial for t, _ in gated)
+        consults = not self.plain or (free is None and (validated or asks))
+        blocked = self.blocked(tool, reasons.unavailable(self.net, tool))
+        return KnownTool(self.net, free, gated, blocked, consults)
+
+    def question(self, tool: str) -> Question:
+        """What the net asks a person about a name."""
+        asked = self._questions.get(tool)
+        if asked is None:
+            asked = self._questions[tool] = question_of(self.key, self.net, tool)
+        return asked
 
     def blocked(self, tool: str, reason: str) -> NetVerdict:
         """A verdict against the call, in this net's name."""
@@ -73,19 +100,21 @@ class Member:
     def abstain(self, tool: str) -> NetVerdict:
         return NetVerdict(self.key, "abstain", tool, rule=self.net.rule)
 
-    def verdict(self, names: Sequence[str]) -> NetVerdict:
+    def verdict(self, names: Sequence[str], marking: Marking | None = None) -> NetVerdict:
         """What the net says of a call that goes by all of `names` (G-10, G-50).
 
         Names are taken in order and together: what an earlier one fires at once is spent for a later
-        one. Blocked if any name is blocked, else gated if any is gated, else free, else abstain.
+        one. Blocked if any name is blocked, else gated if any is gated, else free, else abstain. It is
+        judged at the net's own marking unless another is given.
         """
+        if marking is None:
+            marking = self.state.marking
         if len(names) == 1:
             known = self.knows.get(names[0])
-            return known.verdict(self.state.marking) if known else self.abstain(names[0])
-        return self._joint_verdict([name for name in names if name in self.knows], names[0])
+            return known.verdict(marking) if known else self.abstain(names[0])
+        return self._joint_verdict([name for name in names if name in self.knows], names[0], marking)
 
-    def _joint_verdict(self, names: Sequence[str], called: str) -> NetVerdict:
-        marking = self.state.marking
+    def _joint_verdict(self, names: Sequence[str], called: str, marking: Marking) -> NetVerdict:
         gated: list[NetVerdict] = []
         free: NetVerdict | None = None
         for name in names:

@@ -7,69 +7,155 @@ decision rests on and its commit.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..frozen import maker
+from ..frozen import frozen, maker
 from ..net import Marking, NetError, ToolCall, fire_and_advance, is_enabled
 from . import reasons
-from .approve import Asking, Question, next_question, request_for
+from .approve import MOST_QUESTIONS, NO_ANSWERS, Asking, manual_steps, next_question, request_for
 from .classify import Finding, Findings, Roster
 from .commit import MetaKeeper, PendingIndex, commit, steps_of, validate
+from .granted import Granted, giving
 from .member import Member
-from .types import Approval, ApprovalAnswer, ApprovalRequest, Confirm, GateDecision, Mode, Step
+from .moment import Moment
+from .types import ApprovalRequest, Confirm, GateDecision, Mode, NetVerdict, Outcome, Step
+
+
+@frozen
+class Standing:
+    """What a call meets: the active nets, what is pending, the grants, and the moment."""
+
+    roster: Roster
+    pending: PendingIndex
+    granted: Granted
+    moment: Moment
+
+
+standing = maker(Standing)
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The question a call waits for, and who can answer it."""
+    """The question a call waits for, who can answer it, and the time at which it was raised."""
 
     asking: Asking
     member: Member
     step: Step
     confirm: Confirm
     request: ApprovalRequest
+    clock: float | None
+
+
+@frozen
+class _Case:
+    """A call whose nets have been heard, on its way to a decision."""
+
+    call: ToolCall
+    findings: Findings
+    moment: Moment
+    asking: Asking | None = None
+    mode: Mode = "enforce"
+
+    def decided(
+        self,
+        outcome: Outcome,
+        against: Finding | None = None,
+        moved: Sequence[Finding] = (),
+        used: Sequence[Finding] = (),
+        gave: tuple[str, ...] = (),
+    ) -> GateDecision:
+        """The decision, with the net and rule that are against it, if any (G-60).
+
+        `moved` are all nets that were committed, `used` the grants among them.
+        """
+        member = None if against is None else against[0]
+        return _decision(
+            self.call,
+            outcome,
+            self.mode,
+            None if against is None or outcome != "block" else against[1].reason,
+            None if member is None else member.key,
+            None if member is None else member.net.rule,
+            self.findings.names,
+            steps_of(moved, self.moment) if moved else (),
+            () if self.asking is None else self.asking.approvals,
+            tuple([grant.key for grant, _ in used]) if used else (),
+            gave,
+            self.moment.clock,
+        )
 
 
 _decision = maker(GateDecision)
-_NO_ANSWERS: dict[Question, ApprovalAnswer] = {}
+_case = maker(_Case)
 
 
 def enforce(
-    call: ToolCall,
-    confirm: Confirm | None,
-    roster: Roster,
-    pending: PendingIndex,
-    asking: Asking | None = None,
+    call: ToolCall, confirm: Confirm | None, here: Standing, asking: Asking | None = None
 ) -> GateDecision | Asked:
     """Decide and commit, or say whom to ask what (G-11, G-13 … G-15, G-58).
 
     Called again with `asking` after every answer: the nets active then are asked about the call as it
     is then.
     """
-    findings = roster.findings(call)
-    approvals = asking.approvals if asking else ()
+    findings = here.roster.findings(call, here.moment)
+    case = _case(call, findings, here.moment, asking)
     blocked = findings.first_block()
     if blocked is not None:
-        return _block(findings, _since_asking(asking, blocked), call, approvals)
+        return case.decided("block", _since_asking(asking, blocked))
     if not findings.opinions:
-        return GateDecision(call, "allow", names=findings.names, approvals=approvals)
-    manual = next_question(findings.opinions, asking.answers if asking else _NO_ANSWERS)
+        return case.decided("allow")
+    covered = here.granted.covering(findings, call, asking, here.moment)
+    manual = next_question(findings.opinions, asking.answers if asking else NO_ANSWERS, covered)
     if manual is not None:
-        member, step = manual
-        if confirm is None:
-            unasked = member.blocked(step.tool, reasons.requires_approval(step.tool))
-            return _block(findings, (member, unasked), call, approvals)
-        asking = asking or Asking.about(call)
-        asking.passed = asking.passed or frozenset([m.key for m, _ in findings.opinions])
-        request = request_for(asking.call, member, step, findings.names, net=member.key)
-        return Asked(asking, member, step, confirm, request)
-    gated = findings.gated()
-    keeper = MetaKeeper()
-    refused = validate(gated, call, keeper) or commit(gated, call, pending)
+        unasked = unasked_for(*manual, confirm, asking)
+        if confirm is None or unasked is not None:
+            return case.decided("block", unasked)
+        return _asked(case, *manual, confirm)
+    used = list(covered.values())
+    moved = findings.gated() + used
+    gifts = giving(asking, findings)
+    refused = here.granted.unfit(gifts, findings, call, here.moment) or _commit(moved, call, here)
     if refused is not None:
-        keeper.put_back()
-        return _block(findings, refused, call, approvals)
-    return GateDecision(call, "allow", names=findings.names, steps=steps_of(gated), approvals=approvals)
+        return case.decided("block", refused)
+    gave = here.granted.give(gifts, findings, call, here.moment)
+    return case.decided("allow", None, moved, used, gave)
+
+
+def _asked(case: _Case, member: Member, verdict: NetVerdict, step: Step, confirm: Confirm) -> Asked:
+    asking = case.asking or Asking.about(case.call)
+    asking.passed = asking.passed or frozenset([m.key for m, _ in case.findings.opinions])
+    marking = case.moment.marking(member)
+    request = request_for(asking.call, member, verdict, step, case.findings.names, marking, member.key)
+    return Asked(asking, member, step, confirm, request, case.moment.clock)
+
+
+def unasked_for(
+    member: Member, verdict: NetVerdict, step: Step, confirm: Confirm | None, asking: Asking | None
+) -> Finding | None:
+    """The verdict against a call that wants a person whom nobody can ask, or will ask any more."""
+    if asking is not None and asking.questions >= MOST_QUESTIONS:
+        return member, member.blocked(step.tool, reasons.never_decided(step.tool))
+    if confirm is not None:
+        return None
+    reason = reasons.requires_approval(step.tool)
+    if verdict.note is not None:
+        reason = reasons.applying(reason, verdict.note)
+    return member, member.blocked(step.tool, reason)
+
+
+def _commit(gated: Sequence[Finding], call: ToolCall, here: Standing) -> Finding | None:
+    """Phases 3 and 4 of `gated` together: what is against it, and then nothing has happened."""
+    keeper = MetaKeeper()
+    done = False
+    try:
+        keeper.age(gated, here.moment)
+        refused = validate(gated, call, keeper) or commit(gated, call, here.pending, here.moment)
+        done = refused is None
+    finally:
+        if not done:
+            keeper.put_back()
+    return refused
 
 
 def pass_at_once(call: ToolCall, roster: Roster, pending: PendingIndex) -> GateDecision | None:
@@ -80,7 +166,9 @@ def pass_at_once(call: ToolCall, roster: Roster, pending: PendingIndex) -> GateD
     """
     lane = roster.lanes.get(call.tool_name)
     if lane is None:
-        return None
+        if roster.mapped or call.tool_name in roster.known:
+            return None
+        return _decision(call, "allow", "enforce", None, None, None, (call.tool_name,))
     moves: list[tuple[Member, Step, Marking | None]] = []
     steps: tuple[Step, ...] = ()
     try:
@@ -118,37 +206,35 @@ def _since_asking(asking: Asking | None, blocked: Finding) -> Finding:
 
 
 def shadow(
-    call: ToolCall, confirm: Confirm | None, roster: Roster, pending: PendingIndex
+    call: ToolCall, confirm: Confirm | None, here: Standing, asking: Asking | None = None
 ) -> GateDecision:
     """What `enforce` would do, without asking; the nets move as if the call had been allowed (G-57).
 
     A net that would have blocked stays where it is. Every other gated net fires, manual transitions
-    included.
+    included; a grant is used where the net did that it answers.
     """
-    findings = roster.findings(call)
-    blocked = findings.first_block()
-    manual = next_question(findings.opinions, _NO_ANSWERS)
+    findings = here.roster.findings(call, here.moment)
+    case = _Case(call, findings, here.moment, mode="shadow")
+    covered = here.granted.covering(findings, call, asking, here.moment)
     refused: Finding | None = None
     moved: list[Finding] = []
     for finding in findings.gated():
-        keeper = MetaKeeper()
-        refusal = validate([finding], call, keeper) or commit([finding], call, pending)
+        refusal = _commit([finding], call, here)
         if refusal is None:
             moved.append(finding)
-        else:
-            keeper.put_back()
-            refused = refused or refusal
-    steps = steps_of(moved)
-    if blocked is None and manual is not None:
-        member, step = manual
-        if confirm is not None:
-            rule = member.net.rule
-            return GateDecision(call, "ask", "shadow", None, member.key, rule, findings.names, steps)
-        blocked = member, member.blocked(step.tool, reasons.requires_approval(step.tool))
-    against = blocked or refused
-    if against is not None:
-        return _block(findings, against, call, mode="shadow", steps=steps)
-    return GateDecision(call, "allow", "shadow", names=findings.names, steps=steps)
+        refused = refused or refusal
+    answered = {asked for *_, asked in manual_steps(moved)}
+    used = [use for asked, use in covered.items() if asked in answered]
+    used = [use for use in used if _commit([use], call, here) is None]
+    moved += used
+    against = findings.first_block()
+    manual = next_question(findings.opinions, NO_ANSWERS, covered)
+    if against is None and manual is not None:
+        against = unasked_for(*manual, confirm, None)
+        if against is None:
+            return case.decided("ask", manual[:2], moved, used)
+    against = against or refused
+    return case.decided("allow" if against is None else "block", against, moved, used)
 
 
 def refused(asked: Asked, reason: str) -> GateDecision:
@@ -162,33 +248,10 @@ def refused(asked: Asked, reason: str) -> GateDecision:
         asked.member.net.rule,
         asked.request.names,
         approvals=asked.asking.approvals,
+        clock=asked.clock,
     )
 
 
 def refusal(call: ToolCall, reason: str, mode: Mode = "enforce") -> GateDecision:
     """The gate's own no, in no net's name."""
     return GateDecision(call, "block", mode, reason, names=(call.tool_name,))
-
-
-def _block(
-    findings: Findings,
-    against: Finding,
-    call: ToolCall,
-    approvals: tuple[Approval, ...] = (),
-    *,
-    mode: Mode = "enforce",
-    steps: tuple[Step, ...] = (),
-) -> GateDecision:
-    """A decision against the call, with the net and rule that are against it (G-60)."""
-    member, verdict = against
-    return GateDecision(
-        call,
-        "block",
-        mode,
-        verdict.reason,
-        member.key,
-        member.net.rule,
-        findings.names,
-        steps,
-        approvals,
-    )

@@ -5,7 +5,8 @@ They go to a model, so each says what to do or that nothing can be done, not wha
 
 from __future__ import annotations
 
-from ..net import ApprovalRule, BlockRule, LimitRule, SequenceRule, SkillNet
+from ..net import SkillNet
+from ..rule import ApprovalRule, BlockRule, LimitRule, SequenceRule
 
 
 def unavailable(net: SkillNet, tool: str) -> str:
@@ -26,6 +27,26 @@ def unavailable(net: SkillNet, tool: str) -> str:
 def requires_approval(tool: str) -> str:
     """There is nobody to ask."""
     return f"{tool} requires human approval."
+
+
+def applying(reason: str, note: str) -> str:
+    """A reason of a rule whose condition could not be told, and applies for that."""
+    return f"{reason} (it applies because {note})"
+
+
+def too_few(people: int, did: int) -> str:
+    """Not as many different people as must approve are known to have done so."""
+    return f"{people} people must approve; {did or 'nobody known'} did"
+
+
+def no_grant(tool: str, why: str) -> str:
+    """An answer would let later calls pass that may not pass unasked."""
+    return f"{tool} was approved with a grant, which cannot be given: {why}."
+
+
+def never_decided(tool: str) -> str:
+    """The question came back again and again without an answer that stood."""
+    return f"{tool} was asked about too often without a decision."
 
 
 def rejected(tool: str, reason: str | None) -> str:

@@ -7,87 +7,122 @@ blocked; and its validator runs before a person is asked and keeps what it wrote
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Callable
 
+from ..condition import NOWHERE, Surroundings
 from ..net import GateState, SkillNet, ToolCall
 from . import reasons
 from .approve import Asking, ask, next_question, request_for
 from .classify import names_of
 from .commit import MetaKeeper, PendingIndex, commit, steps_of, validate
+from .jurisdiction import judged
 from .member import Member
-from .phases import refusal
+from .moment import Moment, Timekeeper
+from .phases import refusal, unasked_for
 from .types import GateContext, GateDecision, NetVerdict, ResultRecord, ToolResult
 
 log = logging.getLogger(__name__)
 
 
 async def handle_tool_call(
-    call: ToolCall, ctx: GateContext, net: SkillNet, state: GateState
+    call: ToolCall,
+    ctx: GateContext,
+    net: SkillNet,
+    state: GateState,
+    *,
+    surroundings: Surroundings = NOWHERE,
+    clock: Callable[[], float] = time.time,
 ) -> GateDecision:
     """Gate one call by one net; its tokens move only when the call is allowed.
 
-    Never raises for what the net or a callback does: that blocks.
+    A call by names for which the net's condition does not hold is allowed: it is none of its business.
+    `surroundings` and `clock` are as in `GateManager`. Never raises for what the net or a callback does:
+    that blocks.
     """
     try:
-        return await _handle(call, ctx, Member(net.name, net, state))
+        return await _handle(call, ctx, Member(net.name, net, state), Timekeeper(clock, surroundings))
     except Exception as problem:
         log.exception("The gate failed on call '%s' to '%s'", call.tool_call_id, call.tool_name)
         return refusal(call, reasons.gate_failed(problem))
 
 
-async def _handle(call: ToolCall, ctx: GateContext, member: Member) -> GateDecision:
+async def _handle(
+    call: ToolCall, ctx: GateContext, member: Member, timekeeper: Timekeeper
+) -> GateDecision:
     if call.tool_call_id in member.state.pending:
         return refusal(call, reasons.id_in_use(call.tool_call_id))
     case = Asking(call)
     validated: ToolCall | None = None
+    state = member.state
+    state.since = timekeeper.moment().since(member.net, state.marking, state.since)
     while True:
-        names, verdict = _verdict(case.call, member)
+        moment = timekeeper.moment()
+        names, verdict = _verdict(case.call, member, moment)
         if verdict.kind == "blocked":
-            return _block(case, names, verdict)
+            return _block(case, names, verdict, moment)
         gated = [(member, verdict)] if verdict.kind == "gated" else []
+        keeper = MetaKeeper()
+        keeper.age(gated, moment)
         if validated is not case.call:
             validated = case.call
             refused = validate(gated, case.call, MetaKeeper())
             if refused is not None:
-                return _block(case, names, refused[1])
+                keeper.put_back()
+                return _block(case, names, refused[1], moment)
         asked = next_question(gated, case.answers)
         if asked is None:
             break
-        step = asked[1]
-        if ctx.confirm is None:
-            return _block(case, names, member.blocked(step.tool, reasons.requires_approval(step.tool)))
-        if not case.approvals:
+        keeper.put_back()
+        step = asked[2]
+        unasked = unasked_for(member, verdict, step, ctx.confirm, case)
+        if ctx.confirm is None or unasked is not None:
+            return _block(case, names, unasked[1] if unasked else verdict, moment)
+        if not case.questions:
             case = Asking.about(call)
             validated = case.call
+        request = request_for(case.call, member, verdict, step, names, moment.marking(member))
         try:
-            answer = await ask(ctx.confirm, request_for(case.call, member, step, names, net=""))
+            answer = await ask(ctx.confirm, request)
         except Exception as problem:
             reason = reasons.callback_failed(member.key, "confirm", problem)
-            return _block(case, names, member.blocked(step.tool, reason))
+            return _block(case, names, member.blocked(step.tool, reason), moment)
         case.take(member, step, answer)
-        if not answer.approved:
+        if not answer.approved and not answer.again:
             refusal_reason = reasons.rejected(step.tool, answer.reason)
-            return _block(case, names, member.blocked(step.tool, refusal_reason))
-    refused = commit(gated, case.call, PendingIndex())
+            return _block(case, names, member.blocked(step.tool, refusal_reason), moment)
+        if answer.grant is not None and not answer.again:
+            reason = reasons.no_grant(step.tool, "a net on its own keeps none")
+            return _block(case, names, member.blocked(step.tool, reason), moment)
+    refused = commit(gated, case.call, PendingIndex(), moment)
     if refused is not None:
-        return _block(case, names, refused[1])
-    return GateDecision(case.call, "allow", names=names, steps=steps_of(gated), approvals=case.approvals)
+        keeper.put_back()
+        return _block(case, names, refused[1], moment)
+    return GateDecision(
+        case.call,
+        "allow",
+        names=names,
+        steps=steps_of(gated, moment),
+        approvals=case.approvals,
+        clock=moment.clock,
+    )
 
 
-def _verdict(call: ToolCall, member: Member) -> tuple[tuple[str, ...], NetVerdict]:
-    """The names of the call and the net's verdict, which is never to abstain."""
+def _verdict(call: ToolCall, member: Member, moment: Moment) -> tuple[tuple[str, ...], NetVerdict]:
+    """The names of the call and the net's verdict, which is to abstain only for its condition."""
     try:
         names = names_of(member.net, call)
     except Exception as problem:
         callback = "tool_mapper" if member.net.tool_mapper else "call_names"
         reason = reasons.callback_failed(member.key, callback, problem)
         return (call.tool_name,), member.blocked(call.tool_name, reason)
-    verdict = member.verdict(names)
-    if verdict.kind == "abstain":
+    verdict = judged(member, names, call, moment)
+    if verdict.kind == "abstain" and verdict.note is None:
         return names, member.blocked(names[0], reasons.unavailable(member.net, names[0]))
     return names, verdict
 
 
-def _block(case: Asking, names: tuple[str, ...], verdict: NetVerdict) -> GateDecision:
+def _block(case: Asking, names: tuple[str, ...], verdict: NetVerdict, moment: Moment) -> GateDecision:
     return GateDecision(
         case.call,
         "block",
@@ -96,9 +131,17 @@ def _block(case: Asking, names: tuple[str, ...], verdict: NetVerdict) -> GateDec
         rule=verdict.rule,
         names=names,
         approvals=case.approvals,
+        clock=moment.clock,
     )
 
 
-def handle_tool_result(result: ToolResult, net: SkillNet, state: GateState) -> ResultRecord:
+def handle_tool_result(
+    result: ToolResult,
+    net: SkillNet,
+    state: GateState,
+    *,
+    clock: Callable[[], float] = time.time,
+) -> ResultRecord:
     """Resolve what waits for `result` in one net (G-16)."""
-    return PendingIndex.of(Member(net.name, net, state)).settle(result)
+    member = Member(net.name, net, state)
+    return PendingIndex.of(member).settle(result, Timekeeper(clock))

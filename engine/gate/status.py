@@ -2,25 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Container, Iterable
 
-from ..net import enabled_tool_transitions, format_marking
+from ..net import Marking, enabled_tool_transitions, format_marking
+from ..passage import passage
+from .granted import Granted
 from .member import Member
+from .moment import Moment
+
+log = logging.getLogger(__name__)
 
 
-def status_line(name: str, member: Member, standing: str = "") -> str:
-    """`<net>: <marking>`, with `(active)` or `(inactive)` in a registry (G-20, G-21)."""
-    return f"{name}{standing}: {format_marking(member.state.marking)}"
+def status_line(name: str, member: Member, moment: Moment, active: Container[str] | None = None) -> str:
+    """`<net>: <marking>`; given the active keys, also `(active)` or `(inactive)` (G-20, G-21)."""
+    standing = "" if active is None else " (active)" if member.key in active else " (inactive)"
+    return f"{name}{standing}: {format_marking(marking_by_now(member, moment))}"
 
 
-def system_prompt(active: Iterable[Member]) -> str:
+def marking_by_now(member: Member, moment: Moment) -> Marking:
+    """Where time has brought a net; where it was left when that cannot be told."""
+    try:
+        return moment.marking(member)
+    except Exception:
+        log.exception("Net '%s' cannot be brought up to date", member.key)
+        return member.state.marking
+
+
+def grant_lines(granted: Granted, moment: Moment) -> list[str]:
+    """`grant-1 (grant for deploy): granted:2`."""
+    return [
+        status_line(f"{key} (grant for {member.net.transitions[0].tools[0]})", member, moment)
+        for key, member in granted.members.items()
+    ]
+
+
+def system_prompt(active: Iterable[Member], moment: Moment) -> str:
     """What each active net lets the model do now (G-24)."""
-    return "## Active Petri Nets (composed)\n" + "\n\n".join(_section(member) for member in active)
+    sections = "\n\n".join(_section(member, moment) for member in active)
+    return f"## Active Petri Nets (composed)\n{sections}"
 
 
-def _section(member: Member) -> str:
-    net, marking = member.net, member.state.marking
-    gated = [tool for t in enabled_tool_transitions(net, marking) for tool in t.tools]
+def _section(member: Member, moment: Moment) -> str:
+    net, marking = member.net, marking_by_now(member, moment)
+    gated = [
+        tool
+        for t in enabled_tool_transitions(net, marking)
+        for tool in t.tools
+        if not t.partial or passage(net, marking, tool) is not None
+    ]
     return "\n".join(
         [
             f"### {net.name}",

@@ -7,24 +7,39 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias
+from math import inf
+from typing import Literal, Protocol, TypeAlias, get_args
 
 from ..frozen import frozen
-from ..net import GateState, Input, Rule, SkillNet, ToolCall, Transition
+from ..net import (
+    GateState,
+    Input,
+    SkillNet,
+    ToolCall,
+    Transition,
+)
+from ..rule import ApprovalRule, Risk, Rule
 
 Mode: TypeAlias = Literal["enforce", "shadow"]
 VerdictKind: TypeAlias = Literal["free", "abstain", "gated", "blocked"]
 Outcome: TypeAlias = Literal["allow", "block", "ask"]
+GrantScope: TypeAlias = Literal["names", "input"]
+
+MOST_USES = 1_000_000
 
 
 @frozen
 class ToolResult:
-    """How a call ended. `is_error` keeps its deferred transitions from firing."""
+    """How a call ended. `is_error` keeps its deferred transitions from firing.
+
+    `undo` are steps of the call to take back, since its tool certainly never started.
+    """
 
     tool_call_id: str
     tool_name: str
     input: Input = field(default_factory=dict[str, object])
     is_error: bool = False
+    undo: tuple[Step, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +56,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class NetVerdict:
-    """What one net says of a call (G-10). `steps` are the gated ones; `tool` is the name that decided."""
+    """What one net says of a call (G-10). `steps` are the gated ones; `tool` is the name that decided.
+
+    `note` is about the net's condition: that it does not hold, for a net that therefore abstains, or why
+    that cannot be told, for one that therefore applies.
+    """
 
     net: str
     kind: VerdictKind
@@ -49,6 +68,7 @@ class NetVerdict:
     steps: tuple[Step, ...] = ()
     reason: str | None = None
     rule: Rule | None = None
+    note: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +77,8 @@ class ApprovalRequest:
 
     `net` is the key a manager knows the net by, empty when a net asks outside of one. `tool` is the name
     that asks (`deploy`), `call` what will run, `names` all names of the call, `marking` the asking net's
-    marking, `rule` what was written and where.
+    marking, `rule` what was written and where. `note` is why the net's condition could not be told.
+    `tokens` is how many people's approvals the net still wants for the call.
     """
 
     call: ToolCall
@@ -68,6 +89,31 @@ class ApprovalRequest:
     names: tuple[str, ...]
     marking: Mapping[str, int]
     rule: Rule | None = None
+    note: str | None = None
+    tokens: int = 1
+
+    @property
+    def people(self) -> int:
+        """How many different people must approve."""
+        return max(self.tokens, self.rule.people if isinstance(self.rule, ApprovalRule) else 1)
+
+    @property
+    def within(self) -> float | None:
+        """The seconds there are to decide, as the rule has it; `None` when it says nothing."""
+        return self.rule.within if isinstance(self.rule, ApprovalRule) else None
+
+    @property
+    def risk(self) -> Risk | None:
+        """What the rule calls the risk; `None` when it says nothing."""
+        return self.rule.risk if isinstance(self.rule, ApprovalRule) else None
+
+    @property
+    def may_grant(self) -> bool:
+        """Whether the answer may let later calls pass as well.
+
+        For a call that is uninspectable even so only for the same input: see `records.uninspectable`.
+        """
+        return self.people == 1 and not (isinstance(self.rule, ApprovalRule) and not self.rule.grants)
 
     @property
     def title(self) -> str:
@@ -80,13 +126,43 @@ class ApprovalRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class GrantTerms:
+    """What an answer lets pass from now on, beside the call it is about.
+
+    Calls of the same tool with the same set of names, or only those with equal input; as many `uses` and
+    for as many `seconds` as it says, `None` without end. Raises `ValueError` for anything else.
+    """
+
+    scope: GrantScope
+    uses: int | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.scope not in get_args(GrantScope):
+            raise ValueError(f"a grant's scope is 'names' or 'input', not {self.scope!r}")
+        uses, seconds = self.uses, self.seconds
+        if uses is not None and (type(uses) is not int or not 1 <= uses <= MOST_USES):
+            raise ValueError(f"a grant has from 1 to {MOST_USES:,} uses, not {uses!r}")
+        if seconds is not None and (type(seconds) not in (int, float) or not 0 < seconds < inf):
+            raise ValueError(f"a grant lasts a number of seconds above 0, not {seconds!r}")
+
+
+@dataclass(frozen=True, slots=True)
 class ApprovalAnswer:
-    """A person's answer. `input` replaces the call's input; the edited call is classified anew."""
+    """A person's answer. `input` replaces the call's input; the edited call is classified anew.
+
+    `others` approved the very same before `by` did, where several must. `grant` lets later calls pass
+    as well. With `again` what was shown is void, and the rest of the answer with it: the call is
+    classified from the start, as the agent made it, or with `input`.
+    """
 
     approved: bool
     reason: str | None = None
     input: Input | None = None
     by: str | None = None
+    others: tuple[str, ...] = ()
+    grant: GrantTerms | None = None
+    again: bool = False
 
 
 Confirm: TypeAlias = Callable[
@@ -117,8 +193,11 @@ class GateDecision:
     `outcome` is what enforce mode does: `allow`, `block`, or in shadow mode `ask`. `block` says whether
     the call must not run: never in shadow mode, where `outcome` still tells what enforce would have
     done. `net` and `rule` are those that blocked or asked first (G-60). `steps` are the transitions
-    that fired or, if deferred, were recorded as pending, in the order they were committed. `call` is
-    what may run: the original, or as a person edited it.
+    that fired or, if deferred, were recorded as pending, in the order they were committed; those that
+    time had brought about come first in their net, with the tool "". `call` is what may run: the
+    original, or as a person edited it. `granted` are the grants that answered in a person's place, `gave`
+    those that came about with this decision, both by key. `clock` is the time at which it was judged,
+    where that counted.
     """
 
     call: ToolCall
@@ -130,6 +209,9 @@ class GateDecision:
     names: tuple[str, ...] = ()
     steps: tuple[Step, ...] = ()
     approvals: tuple[Approval, ...] = ()
+    granted: tuple[str, ...] = ()
+    gave: tuple[str, ...] = ()
+    clock: float | None = None
 
     @property
     def block(self) -> bool:
@@ -141,12 +223,15 @@ class ResultRecord:
     """What a result did: deferred transitions that fired, those that were dropped, or an anomaly.
 
     An anomaly (a result that names another tool than its call, G-53) changes nothing and is kept for
-    the record.
+    the record. `undone` are steps taken back, last first, of a call that never ran. `clock` is the time
+    of what fired, where that counts.
     """
 
     fired: tuple[Step, ...] = ()
     dropped: tuple[Step, ...] = ()
     anomaly: str | None = None
+    undone: tuple[Step, ...] = ()
+    clock: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

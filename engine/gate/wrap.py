@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Generic, TypeVar, cast
 
+from ..condition import NOWHERE, Surroundings
 from ..net import Input, SkillNet
+from .create import create_gate_manager
 from .gated_tool import GatedTool, ReasonTransform, ToolGate, worded
+from .keyed import Nets
 from .loose import as_mapping, field_of
-from .manager import GateManager, Nets, create_gate_manager
+from .manager import GateManager
 from .messages import ResultClassifier, is_error_text, replay_entries
 from .types import Confirm, GateContext, Mode, OnDecision, ToggleResult
 
@@ -167,13 +171,16 @@ def create_gate(
     is_tool_result_error: ResultClassifier | None = None,
     transform_block_reason: ReasonTransform | None = None,
     explain_blocks: bool = False,
+    surroundings: Surroundings = NOWHERE,
+    clock: Callable[[], float] = time.time,
 ) -> Gate:
     """A gate over nets, or over a registry of which `active` start active.
 
     State begins with each `wrap_tools`. `confirm` asks a person and may be async; without it manual
     transitions block. `is_tool_result_error` says of a tool's name and value whether it failed although
     it returned. `transform_block_reason` words block reasons for the model; `explain_blocks` has them say
-    which calls would lead to the blocked one. Raises as `create_gate_manager` does.
+    which calls would lead to the blocked one. `surroundings` and `clock` are as in `GateManager`.
+    Raises as `create_gate_manager` does.
     """
 
     def new_manager() -> GateManager:
@@ -184,6 +191,8 @@ def create_gate(
             mode=mode,
             on_decision=on_decision,
             explain_blocks=explain_blocks,
+            surroundings=surroundings,
+            clock=clock,
         )
 
     # Once now, so that faulty nets are the author's error and not the first call's.

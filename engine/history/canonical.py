@@ -18,6 +18,9 @@ _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 _UNCOMMON = re.compile(rb"[\[:,]-?[0-9.]+(?:\.0|e[+-]?[0-9]+)[\]},]|[\[:,]-?[0-9]{16}")
 """Numbers that orjson may have read or written otherwise than ECMAScript does, or than they were."""
 
+_DIGITS = bytes.maketrans(b"123456789E", b"000000000e")
+_LONG = b"0" * 16
+
 _LAST_IN_ORDER = 0xED
 """The first byte of the last characters for which sorting by UTF-8 is sorting by UTF-16."""
 
@@ -46,6 +49,16 @@ def common(value: JsonValue) -> bytes | None:
     if _UNCOMMON.search(b":%b}" % text) or (not text.isascii() and max(text) > _LAST_IN_ORDER):
         return None
     return text
+
+
+def is_plain(text: bytes) -> bool:
+    """Whether `orjson` surely writes all numbers in a JSON text canonically.
+
+    It does for those without an exponent, without a fraction that begins with 0, and not too long. What
+    looks like another is looked for in strings, too: that is quicker than to tell them from numbers.
+    """
+    digits = text.translate(_DIGITS)
+    return b"0e" not in digits and _LONG not in digits and b".0" not in text
 
 
 def _number(value: float) -> str:

@@ -11,13 +11,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from binascii import hexlify
 from functools import lru_cache
 from typing import NamedTuple
 
 import orjson
 from pydantic import JsonValue
 
-from .canonical import canonical, common
+from .canonical import canonical, common, is_plain
 from .times import from_ms
 
 CONTENT = frozenset(
@@ -42,8 +43,8 @@ CONTENT = frozenset(
 VERSION = 1
 SALT_BYTES = 16
 
-_DIGITS = bytes.maketrans(b"123456789E", b"000000000e")
-_LONG = b"0" * 16
+
+_sha256 = hashlib.sha256
 
 
 class Place(NamedTuple):
@@ -76,7 +77,7 @@ def time_text(at: int) -> str:
 
 def content_hash(body: str, salt: bytes) -> bytes:
     """What stands for the content of an event with this body. Raises `ValueError` for no JSON object."""
-    return hashlib.sha256(salt + _parts(body)[1]).digest()
+    return hashlib.sha256(salt + parts(body)[1]).digest()
 
 
 def event_hash(place: Place, body: str, content: bytes, prev: bytes | None) -> bytes:
@@ -85,21 +86,28 @@ def event_hash(place: Place, body: str, content: bytes, prev: bytes | None) -> b
     SHA-256 over the canonical JSON of `{at, body, content, prev, seq, session, v}`, where `body` has the
     facts alone. Raises `ValueError` for a body that is no JSON object, or a time that is none.
     """
-    return _hash(place, _parts(body)[0], content, prev)
+    return _hash(place, parts(body)[0], hexlify(content), prev)
 
 
 def link(place: Place, body: str, salt: bytes, prev: bytes | None) -> bytes:
     """Both at once: the hash of an event with this body and salt."""
-    facts, content = _parts(body)
-    return _hash(place, facts, hashlib.sha256(salt + content).digest(), prev)
+    return link_parts(place, parts(body), salt, prev)
 
 
-def _parts(body: str) -> tuple[bytes, bytes]:
-    """The canonical JSON of a body's facts and of its content."""
+def link_parts(
+    place: tuple[str, int, int], known: tuple[bytes, bytes], salt: bytes, prev: bytes | None
+) -> bytes:
+    """The same for a body of which the `parts` are known."""
+    facts, content = known
+    return _hash(place, facts, _sha256(salt + content).hexdigest().encode(), prev)
+
+
+def parts(body: str) -> tuple[bytes, bytes]:
+    """The canonical JSON of a body's facts and of its content. Raises `ValueError` for no JSON object."""
     try:
         text = body.encode()
         facts, content = _split(orjson.loads(text))
-        if _is_plain(text):
+        if is_plain(text):
             plain = _sorted(facts), _sorted(content)
             # Keys of ASCII have one order, by whichever encoding they are sorted.
             if plain[0].isascii() and plain[1].isascii():
@@ -113,16 +121,6 @@ def _parts(body: str) -> tuple[bytes, bytes]:
     return canonical(facts).encode(), canonical(content).encode()
 
 
-def _is_plain(text: bytes) -> bool:
-    """Whether `orjson` surely writes all numbers in a JSON text as they are hashed (see `common`).
-
-    It does for those without an exponent, without a fraction that begins with 0, and not too long. What
-    looks like another is looked for in strings, too: that is quicker than to tell them from numbers.
-    """
-    digits = text.translate(_DIGITS)
-    return b"0e" not in digits and _LONG not in digits and b".0" not in text
-
-
 def _sorted(members: dict[str, JsonValue]) -> bytes:
     return orjson.dumps(members, option=orjson.OPT_SORT_KEYS)
 
@@ -134,20 +132,29 @@ def _split(members: JsonValue) -> tuple[dict[str, JsonValue], dict[str, JsonValu
     return members, content
 
 
-def _hash(place: Place, facts: bytes, content: bytes, prev: bytes | None) -> bytes:
+def _hash(place: tuple[str, int, int], facts: bytes, content: bytes, prev: bytes | None) -> bytes:
+    session, seq, at = place
     try:
-        at = time_text(place.at)
+        begin = _begin(at)
     except OverflowError as error:
-        raise ValueError(f"{place.at} is no time") from error
-    before = "null" if prev is None else f'"{prev.hex()}"'
-    return hashlib.sha256(
-        f'{{"at":"{at}","body":'.encode()
-        + facts
-        + f',"content":"{content.hex()}","prev":{before},"seq":{place.seq},"session":'
-        f'{_quoted(place.session)},"v":{VERSION}}}'.encode()
-    ).digest()
+        raise ValueError(f"{at} is no time") from error
+    envelope = (
+        begin,
+        facts,
+        b',"content":"',
+        content,
+        b'","prev":null,"seq":' if prev is None else b'","prev":"%b","seq":' % hexlify(prev),
+        b"%d" % seq,
+        _end(session),
+    )
+    return _sha256(b"".join(envelope)).digest()
 
 
 @lru_cache(maxsize=1024)
-def _quoted(session: str) -> str:
-    return canonical(session)
+def _begin(at: int) -> bytes:
+    return f'{{"at":"{time_text(at)}","body":'.encode()
+
+
+@lru_cache(maxsize=1024)
+def _end(session: str) -> bytes:
+    return f',"session":{canonical(session)},"v":{VERSION}}}'.encode()

@@ -11,14 +11,20 @@ from collections.abc import Iterable
 
 from pydantic import JsonValue
 
+from ..lasting import lasting
 from ..net import format_marking
 from ..text import visible
 from .events import (
     ApprovalDecided,
+    ApprovalExpired,
+    ApprovalExtended,
+    ApprovalGiven,
     ApprovalRequested,
     ApprovalWithdrawn,
     CallDecided,
     CallResult,
+    GrantGiven,
+    GrantRevoked,
     JournalEvent,
     MessageAdded,
     MessageQueued,
@@ -29,8 +35,8 @@ from .events import (
     SessionResumed,
     SessionStatus,
     StepEnded,
-    StepRecord,
 )
+from .parts import GrantRecord, StepRecord
 from .state import NetState, SessionState
 
 LONGEST = 200
@@ -106,8 +112,16 @@ def _headline(event: JournalEvent) -> Iterable[str]:
             return body.tool, input_head(body.input), asks, _by(body.via)
         case ApprovalDecided() as body:
             return f"call {body.call_id}", _answer(body)
-        case ApprovalWithdrawn() as body:
+        case ApprovalGiven() as body:
+            return f"call {body.call_id}", f"approved by {body.by}, others must too"
+        case ApprovalExtended() as body:
+            return f"call {body.call_id}", f"may wait {_until(body)}", _by(body.by)
+        case ApprovalWithdrawn() | ApprovalExpired() as body:
             return f"call {body.call_id}", shortened(body.reason)
+        case GrantGiven() as body:
+            return body.grant.key, grant_words(body.grant), _by(body.by)
+        case GrantRevoked() as body:
+            return body.key, "revoked", _by(body.by)
         case NetToggled() as body:
             return body.net, "on" if body.active else "off", _by(body.by)
         case ModeChanged() as body:
@@ -130,7 +144,8 @@ def _message_headline(body: MessageAdded) -> Iterable[str]:
     speaker = f"{body.role} {_by(body.by)}".rstrip()
     if body.role == "summary":
         speaker += f"  ({body.kept or 0} kept)"
-    return (f"{speaker} {body.tool}" if body.tool else speaker), shortened(body.text or ""), *calls
+    ran = "" if body.input is None else f"ran with {input_head(body.input, 80)}".rstrip()
+    return (f"{speaker} {body.tool}" if body.tool else speaker), shortened(body.text or ""), ran, *calls
 
 
 def _decision_headline(body: CallDecided) -> Iterable[str]:
@@ -139,6 +154,8 @@ def _decision_headline(body: CallDecided) -> Iterable[str]:
     )
     if body.outcome == "allow" and body.approved_by:
         verdict += f" (approved by {', '.join(body.approved_by)})"
+    if body.granted:
+        verdict += f" (by {', '.join(body.granted)})"
     edited = " (input edited)" if body.edited else ""
     reason = f": {body.reason}" if body.reason else ""
     where = f" [{body.rule.where}]" if body.rule and body.outcome != "allow" else ""
@@ -205,6 +222,19 @@ def _asked(before: SessionState, event: JournalEvent) -> Iterable[str]:
             yield f"approval requested: {body.tool}"
         case ApprovalDecided() as body:
             yield f"approval of {_asking(before, body.approval_id)}: {_answer(body)}"
+        case ApprovalGiven() as body:
+            asked = before.approvals.get(body.approval_id)
+            so_far = f" ({len(asked.given) + 1} of {asked.people})" if asked else ""
+            yield f"approval of {_asking(before, body.approval_id)}: approved by {body.by}{so_far}"
+        case ApprovalExtended() as body:
+            asked_about = _asking(before, body.approval_id)
+            yield f"approval of {asked_about} may wait {_until(body)} (by {body.by})"
+        case ApprovalExpired() as body:
+            yield f"approval of {_asking(before, body.approval_id)} expired: {shortened(body.reason)}"
+        case GrantGiven() as body:
+            yield f"{body.grant.key} given by {body.by}: {grant_words(body.grant)}"
+        case GrantRevoked() as body:
+            yield f"{body.key} revoked by {body.by}"
         case ApprovalWithdrawn() as body:
             yield f"approval of {_asking(before, body.approval_id)} withdrawn: {shortened(body.reason)}"
         case _:
@@ -229,18 +259,43 @@ def _waiting(before: SessionState, event: JournalEvent) -> Iterable[str]:
             pass
 
 
+def _until(body: ApprovalExtended) -> str:
+    return "for ever" if body.until is None else f"until {body.until:%H:%M:%S}"
+
+
+def grant_words(grant: GrantRecord) -> str:
+    """What a grant lets pass without a person, and how often and long, in one line."""
+    which = "with one exact input" if grant.exact else f"as {', '.join(grant.names)}"
+    uses = [] if grant.uses is None else ["once" if grant.uses == 1 else f"{grant.uses} times"]
+    time = [] if grant.seconds is None else [f"for {lasting(grant.seconds)}"]
+    bounds = " ".join([*uses, *time]) or "for this session"
+    return f"{grant.tool} {which}, {bounds}"
+
+
 def _asking(before: SessionState, approval_id: str) -> str:
     asked = before.approvals.get(approval_id)
     return asked.tool if asked else approval_id
 
 
 def _moved(before: SessionState, event: JournalEvent, after: SessionState) -> Iterable[str]:
-    for key, names in _fired(event).items():
-        if key not in before.nets or key not in after.nets:
+    undone = _by_net(event.body.undone) if isinstance(event.body, CallResult) else {}
+    moved = {
+        **{key: f"taken back: {' and '.join(names)}" for key, names in undone.items()},
+        **{key: f"{' and '.join(names)} fired" for key, names in _fired(event).items()},
+    }
+    for key, what in moved.items():
+        was, now = _standing_of(before, key), _standing_of(after, key)
+        if was is None or now is None:
             continue
-        old, new = before.nets[key].marking, after.nets[key].marking
+        old, new = was.marking, now.marking
         moves = [f"{place} {old.get(place, 0)}→{n}" for place, n in new.items() if old.get(place, 0) != n]
-        yield ", ".join([f"{key}: {' and '.join(names)} fired", *(moves or ["marking unchanged"])])
+        yield ", ".join([f"{key}: {what}", *(moves or ["marking unchanged"])])
+
+
+def _standing_of(state: SessionState, key: str) -> NetState | None:
+    """A net of the session, or that of a grant."""
+    grant = state.grants.get(key)
+    return state.nets.get(key) if grant is None else grant.net
 
 
 def _fired(event: JournalEvent) -> dict[str, list[str]]:
@@ -252,10 +307,15 @@ def _fired(event: JournalEvent) -> dict[str, list[str]]:
             steps = body.fired
         case _:
             pass
-    fired: dict[str, list[str]] = {}
+    return _by_net(steps)
+
+
+def _by_net(steps: Iterable[StepRecord]) -> dict[str, list[str]]:
+    """The transitions of each net."""
+    found: dict[str, list[str]] = {}
     for step in steps:
-        fired.setdefault(step.net, []).append(step.transition)
-    return fired
+        found.setdefault(step.net, []).append(step.transition)
+    return found
 
 
 def _switched(before: SessionState, after: SessionState) -> Iterable[str]:
@@ -291,6 +351,8 @@ def _calls(before: SessionState, event: JournalEvent, after: SessionState) -> It
             if new is not None and (old is None or old.status != new.status):
                 since = old.status if old is not None else "new"
                 yield f"{new.tool} (call {call_id}): {since} → {new.status}"
+            if isinstance(event.body, MessageAdded) and event.body.input is not None:
+                yield f"ran with {input_head(event.body.input) or 'no arguments'}, not as proposed"
         case _:
             pass
 

@@ -19,16 +19,18 @@ from pydantic import JsonValue
 
 from .events import (
     ApprovalDecided,
+    ApprovalExpired,
     ApprovalRequested,
     ApprovalWithdrawn,
     CallDecided,
     CallResult,
     JournalEvent,
-    RuleRecord,
     SessionOpened,
     SessionResumed,
     event_body,
 )
+from .parts import RuleRecord
+from .quick import named
 from .times import from_ms, to_ms
 
 HEAD = 200
@@ -75,6 +77,9 @@ class Ended(NamedTuple):
 
 Change: TypeAlias = DecisionLine | Ended
 
+IN_TIME = "(nobody in time)"
+"""Who denied a call whose request has expired."""
+
 COLUMNS = ", ".join(f'"{name}"' for name in DecisionLine._fields)
 INSERT_DECISION = (
     f"INSERT INTO decision ({COLUMNS}) VALUES ({', '.join('?' * len(DecisionLine._fields))})"
@@ -88,6 +93,7 @@ Bearing: TypeAlias = (
     | CallResult
     | ApprovalRequested
     | ApprovalDecided
+    | ApprovalExpired
     | ApprovalWithdrawn
 )
 """The events that bear on the lines."""
@@ -132,6 +138,9 @@ class SessionCalls:
             case ApprovalDecided(approved=False) as body:
                 if (question := self.asked.get(body.call_id)) is not None:
                     question.denied_by = body.by
+            case ApprovalExpired() as body:
+                if (question := self.asked.get(body.call_id)) is not None:
+                    question.denied_by = IN_TIME
             case ApprovalWithdrawn() as body:
                 self.asked.pop(body.call_id, None)
             case SessionResumed() as body:
@@ -145,31 +154,37 @@ class SessionCalls:
         question = self.asked.pop(body.call_id, None) if self.asked else None
         denied_by = question.denied_by if question is not None else None
         verdict = _verdict(body, denied=denied_by is not None)
-        net, rule = body.net, body.rule
+        call_id, net, rule = body.call_id, body.net, body.rule
         if net is None and question is not None:
             net, rule = question.net, question.rule
         elif net is None and body.steps:
             net = body.steps[0].net
         if verdict not in ("block", "denied"):
-            self.running.setdefault(body.call_id, []).append(event.cursor)
-        return DecisionLine(
-            event.cursor,
-            event.session,
-            event.seq,
-            at,
-            self.agent[:HEAD],
-            body.call_id,
-            (body.names[0] if body.names else body.tool)[:HEAD],
-            body.tool[:HEAD],
-            input_head(body.input),
-            body.mode,
-            verdict,
-            None if net is None else net[:HEAD],
-            None if rule is None else rule.text[:HEAD],
-            None if rule is None else rule.where[-HEAD:],
-            denied_by if verdict == "denied" else ", ".join(body.approved_by)[:HEAD] or None,
-            body.via,
-            None,
+            self.running.setdefault(call_id, []).append(event.cursor)
+        by = denied_by
+        if verdict != "denied":
+            by = ", ".join(body.approved_by or body.granted)[:HEAD] or None
+        return named(
+            DecisionLine,
+            (
+                event.cursor,
+                event.session,
+                event.seq,
+                at,
+                self.agent[:HEAD],
+                call_id,
+                (body.names[0] if body.names else body.tool)[:HEAD],
+                body.tool[:HEAD],
+                input_head(body.input),
+                body.mode,
+                verdict,
+                None if net is None else net[:HEAD],
+                None if rule is None else rule.text[:HEAD],
+                None if rule is None else rule.where[-HEAD:],
+                by,
+                body.via,
+                None,
+            ),
         )
 
     def _ended(self, body: CallResult) -> Ended | None:
@@ -184,14 +199,14 @@ class SessionCalls:
 
 def _verdict(body: CallDecided, *, denied: bool) -> str:
     match body.outcome:
+        case "allow":
+            return "approved" if body.approved_by else "allow"
         case "ask":
             return "would-ask"
         case "block" if body.mode == "shadow":
             return "would-block"
         case "block":
             return "denied" if denied else "block"
-        case "allow":
-            return "approved" if body.approved_by else "allow"
 
 
 def input_head(values: dict[str, JsonValue]) -> str:
@@ -201,27 +216,19 @@ def input_head(values: dict[str, JsonValue]) -> str:
     """
     if len(values) == 1 and isinstance(command := values.get("command"), str):
         return command[:HEAD].replace("\0", "␀")
-    pieces: list[str] = []
-    size = 0
+    head = ""
     for name, value in values.items():
-        pieces.append(f"{name[:HEAD]}={_short(value)}")
-        size += len(pieces[-1])
-        if size > HEAD:
+        # What most inputs are made of has a quick way.
+        if isinstance(value, str):
+            text = encode_basestring(value[:HEAD])
+        elif type(value) is int:
+            text = str(value)
+        else:
+            text = _encode(value)
+        head += f"{' ' if head else ''}{name[:HEAD]}={text[: HEAD + 2]}"
+        if len(head) > HEAD:
             break
-    return " ".join(pieces)[:HEAD].replace("\0", "␀")
-
-
-def _short(value: JsonValue) -> str:
-    """The first characters of a value's JSON. What most inputs are made of has a quick way."""
-    match value:
-        case str():
-            return encode_basestring(value[:HEAD])[: HEAD + 2]
-        case bool() | None:
-            return _encode(value)
-        case int():
-            return str(value)[: HEAD + 2]
-        case _:
-            return _encode(value)[: HEAD + 2]
+    return head[:HEAD].replace("\0", "␀")
 
 
 def decisions_of(events: Iterable[JournalEvent]) -> list[DecisionLine]:
@@ -277,7 +284,7 @@ def calls_before(connection: sqlite3.Connection, event: JournalEvent, calls: Ses
 
 def write_changes(connection: sqlite3.Connection, changes: Sequence[Change]) -> None:
     """Put what events made into the table, in the transaction that is open."""
-    lines = [change for change in changes if isinstance(change, DecisionLine)]
+    lines = [change for change in changes if type(change) is DecisionLine]
     if lines:
         connection.executemany(INSERT_DECISION, lines)
     if len(lines) < len(changes):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -11,7 +12,7 @@ from typing import Literal, TypeAlias
 
 from .decision_filter import EVERYTHING, DecisionFilter, Result
 from .decisions import condition, deciding
-from .events import Record
+from .parts import Record
 from .times import from_ms, to_ms
 
 GroupBy: TypeAlias = Literal["rule", "tool"]
@@ -116,14 +117,19 @@ class _Tally:
 
 
 def count_decisions(
-    path: Path, wanted: DecisionFilter = EVERYTHING, *, by: GroupBy | None = None, steps: int = 24
+    path: Path,
+    wanted: DecisionFilter = EVERYTHING,
+    *,
+    by: GroupBy | None = None,
+    steps: int = 24,
+    stop: threading.Event | None = None,
 ) -> Counts:
     """Count the decisions that a filter wants, in `steps` steps of the time it spans.
 
     The time goes from `since` to `until`, or to the oldest and the newest decision of the journal.
-    Raises `JournalError`.
+    Raises `JournalError`, also when `stop` is set before it is done.
     """
-    with deciding(path) as connection:
+    with deciding(path, stop) as connection:
         first, last = connection.execute("SELECT min(at), max(at) FROM decision").fetchone()
         if first is None:
             return Counts()

@@ -2,8 +2,9 @@
 
     deploy rule:require-test-before-deploy verdict:would-block since:24h
 
-Words are looked for in tool, input, net, rule and agent, all of them. Of several values of one key any
-fits; different keys have to fit all.
+Words are looked for in tool, net, rule, agent and the first 200 characters of the input, all of them;
+`input:` looks through all of the input. Of several values of one key any fits; different keys have to fit
+all.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, time, timedelta, tzinfo
 from typing import Literal, TypeAlias, cast, get_args
 
-from .events import Record
+from .parts import Record
 
 Verdict: TypeAlias = Literal["allow", "approved", "block", "denied", "would-block", "would-ask"]
 """What was decided: `approved` and `denied` by a person; in shadow mode what enforce would have done."""
@@ -40,6 +41,7 @@ class DecisionFilter(Record):
     """Which decisions; everything empty means all of them. Times are aware."""
 
     words: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
@@ -88,7 +90,7 @@ def parse_filter(text: str, *, now: datetime, zone: tzinfo | None = None) -> Dec
         match token.key:
             case None:
                 found.setdefault("words", []).append(token.value)
-            case "tool" | "rule" | "session" | "agent":
+            case "tool" | "input" | "rule" | "session" | "agent":
                 found.setdefault(f"{token.key}s", []).append(_given(token))
             case "verdict":
                 found.setdefault("verdicts", []).extend(_choice(token, _FAMILIES))
@@ -101,8 +103,9 @@ def parse_filter(text: str, *, now: datetime, zone: tzinfo | None = None) -> Dec
             case other:
                 raise FilterError(
                     token.column,
-                    f"nothing is known as '{other}:'. Use tool:, rule:, verdict:, session:, agent:, "
-                    f'result:, since: or until:, or look for the text itself: "{other}:{token.value}"',
+                    f"nothing is known as '{other}:'. Use tool:, input:, rule:, verdict:, session:, "
+                    "agent:, result:, since: or until:, or look for the text itself: "
+                    f'"{other}:{token.value}"',
                 )
     lists = {name: tuple(dict.fromkeys(values)) for name, values in found.items()}
     return DecisionFilter.model_validate({**lists, **times})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from abc import ABC, abstractmethod
 from pathlib import Path
 
@@ -55,8 +56,17 @@ class DecisionSource(ABC):
     async def count_decisions(
         self, wanted: DecisionFilter, *, by: GroupBy | None = None, steps: int = 24
     ) -> Counts:
-        """How many, by rule or tool and over time; see `decision_counts.count_decisions`."""
-        return await asyncio.to_thread(count_decisions, self.database, wanted, by=by, steps=steps)
+        """How many, by rule or tool and over time; see `decision_counts.count_decisions`.
+
+        When nobody waits for it any more the counting ends: through all inputs it takes long.
+        """
+        stop = threading.Event()
+        try:
+            return await asyncio.to_thread(
+                count_decisions, self.database, wanted, by=by, steps=steps, stop=stop
+            )
+        finally:
+            stop.set()
 
     async def shadow_summary(self, wanted: DecisionFilter) -> ShadowSummary:
         """What enforce mode would have stopped; see `decision_counts.shadow_summary`."""

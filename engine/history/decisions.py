@@ -5,12 +5,16 @@ time in bounded steps; `read` reads one. Both cost the same at the beginning and
 so a view needs to keep only the borders and the parts on screen.
 
 Words are looked for with LIKE, which goes through a million lines in some tenths of a second; an index of
-trigrams would double what the writer writes for each decision.
+trigrams would double what the writer writes for each decision. A line has only the head of its input:
+`input:` reads the event of every line that nothing else rules out, which takes seconds for a million, so
+steps are smaller then.
 """
 
 from __future__ import annotations
 
+import json
 import sqlite3
+import threading
 import time
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
@@ -22,7 +26,8 @@ from typing import Literal, TypeAlias
 from .decided import COLUMNS, DecisionLine
 from .decision_filter import DecisionFilter, Result, Verdict
 from .errors import JournalError
-from .events import JournalEvent, Record
+from .events import JournalEvent
+from .parts import Record
 from .queries import open_reader
 from .schema import name_of, reading
 from .times import from_ms, to_ms
@@ -33,6 +38,9 @@ STEP = 50_000
 SCAN_SECONDS = 0.05
 """Lines that a scan looks at in one step, and the time after which it hands over what it has found."""
 
+STOP_EVERY = 20_000
+"""Steps of SQLite between looks at whether an answer is still wanted."""
+
 _MANY = 500
 """Sessions that a filter may name one by one."""
 
@@ -40,6 +48,11 @@ Mark: TypeAlias = tuple[int, int]
 """A place in the order of the list: UTC milliseconds and cursor."""
 
 _ORDER = "ORDER BY at DESC, cursor DESC"
+_INPUT_HAS = (
+    "EXISTS (SELECT 1 FROM event WHERE event.cursor = decision.cursor AND CASE "
+    "WHEN event.body LIKE ? ESCAPE '\\' THEN input_of(event.body) LIKE ? ESCAPE '\\' END)"
+)
+"""The whole event is looked at first: most need not be read as JSON then."""
 
 
 class Decision(Record):
@@ -84,9 +97,17 @@ class Scan(Record):
 
 
 @contextmanager
-def deciding(path: Path) -> Generator[sqlite3.Connection, None, None]:
-    """A connection to a journal that has lines for its decisions. Raises `JournalError`."""
+def deciding(
+    path: Path, stop: threading.Event | None = None
+) -> Generator[sqlite3.Connection, None, None]:
+    """A connection to a journal that has lines for its decisions. Raises `JournalError`.
+
+    It does so, too, for a question that still runs when `stop` is set.
+    """
     with reading(path) as connection:
+        connection.create_function("input_of", 1, _input_of, deterministic=True)
+        if stop is not None:
+            connection.set_progress_handler(stop.is_set, STOP_EVERY)
         known = connection.execute(
             "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'decision'"
         ).fetchone()
@@ -149,13 +170,35 @@ def condition(connection: sqlite3.Connection, wanted: DecisionFilter) -> Where:
     if wanted.agents:
         each = " OR ".join(["agent LIKE ? ESCAPE '\\'"] * len(wanted.agents))
         where.add(f"({each})", *map(_containing, wanted.agents))
+    if wanted.inputs:
+        said = [_containing(_as_json(form)) for word in wanted.inputs for form in _forms(word)]
+        each = " OR ".join([_INPUT_HAS] * len(said))
+        where.add(f"({each})", *[pattern for pattern in said for _ in range(2)])
     for word in wanted.words:
-        # LIKE knows upper and lower case of ASCII only.
-        forms = [*dict.fromkeys([word] if word.isascii() else [word, word.lower(), word.upper()])]
+        forms = _forms(word)
         columns = ("input", "tool", "net", "rule", "agent")
         each = " OR ".join(f"{column} LIKE ? ESCAPE '\\'" for column in columns for _ in forms)
         where.add(f"({each})", *[_containing(form) for _ in columns for form in forms])
     return where
+
+
+def _forms(word: str) -> list[str]:
+    """LIKE knows upper and lower case of ASCII only."""
+    return [word] if word.isascii() else [*dict.fromkeys([word, word.lower(), word.upper()])]
+
+
+def _as_json(text: str) -> str:
+    """Text as it stands within a string of JSON."""
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def _input_of(body: object) -> str | None:
+    """The input in an event's body, as JSON. SQLite's own functions stop at numbers such as `NaN`."""
+    try:
+        found: dict[str, object] = json.loads(body) if isinstance(body, str) else {}
+        return json.dumps(found.get("input"), ensure_ascii=False)
+    except (ValueError, AttributeError, RecursionError):
+        return None  # a column may hold a value of any type
 
 
 def _containing(word: str) -> str:
@@ -258,7 +301,7 @@ class DecisionReader:
                 top = border
                 if time.monotonic() >= ends:
                     return Scan(parts=tuple(parts), looked=looked, next=top)
-                step = min(STEP, step * 5)
+                step = FIRST_STEP if wanted.inputs else min(STEP, step * 5)
 
     def read(self, wanted: DecisionFilter, part: Part) -> list[Decision]:
         """The decisions of one part, newest first."""

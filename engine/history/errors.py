@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .events import JournalEvent
+
 from collections.abc import Sequence
 
 from ..text import visible
@@ -30,3 +35,8 @@ class SessionNotFound(LookupError):  # noqa: N818 - says what happened, as the s
 
 class FoldError(ValueError):
     """An event that cannot follow those before it; the message names session, event number and reason."""
+
+
+def impossible(event: JournalEvent, why: str) -> FoldError:
+    """The error of an event that cannot follow those before it."""
+    return FoldError(f"session '{event.session}', event {event.seq} ({event.body.type}): {why}")

@@ -8,82 +8,12 @@ added, never renamed.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter
+from pydantic import Field, JsonValue, TypeAdapter
 
-
-class Record(BaseModel):
-    """Base of everything journalled: immutable, unknown fields of a newer version are kept out.
-
-    Numbers that JSON lacks (`NaN`) are written as Python's reader takes them, not turned into null.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="ignore", ser_json_inf_nan="constants")
-
-
-class RuleRecord(Record):
-    """A rule as written, and where; `line` counts from 1."""
-
-    file: str
-    line: int
-    text: str
-
-    @property
-    def where(self) -> str:
-        return f"{self.file}:{self.line}"
-
-
-class TransitionRecord(Record):
-    """A transition's structure, enough to fire it again without the rules that made it."""
-
-    name: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    tools: tuple[str, ...] = ()
-    manual: bool = False
-    deferred: bool = False
-    transfers: tuple[tuple[str, str], ...] = ()
-
-
-class NetRecord(Record):
-    """A net's structure under its registry key."""
-
-    key: str
-    name: str
-    places: tuple[str, ...]
-    transitions: tuple[TransitionRecord, ...]
-    initial_marking: dict[str, int]
-    free_tools: tuple[str, ...] = ()
-    rule: RuleRecord | None = None
-
-
-class StepRecord(Record):
-    """A transition of a net that a call fired, or that waits for the call's result if deferred."""
-
-    net: str
-    transition: str
-    tool: str
-    deferred: bool = False
-
-
-class CallRecord(Record):
-    """A tool call inside an assistant's message.
-
-    `malformed` is what the model wrote in place of a JSON object; `input` is then empty.
-    """
-
-    call_id: str
-    tool: str
-    input: dict[str, JsonValue]
-    malformed: str | None = None
-
-
-Kind: TypeAlias = Literal["root", "branch", "child"]
-"""Where a session comes from: nowhere, an earlier moment of another, or another that started it."""
-
-CallEnd: TypeAlias = Literal["done", "failed", "blocked", "skipped", "unknown"]
-"""How a call ended; see `CallState`."""
+from ..rule import Risk
+from .parts import CallEnd, CallRecord, GrantRecord, Kind, NetRecord, Record, RuleRecord, StepRecord
 
 
 class SessionOpened(Record):
@@ -109,9 +39,9 @@ class SessionOpened(Record):
     parent: str | None = None
     parent_seq: int | None = None
     parent_call: str | None = None
-    markings: dict[str, dict[str, int]] = {}
+    markings: dict[str, dict[str, int]] = Field(default_factory=dict[str, dict[str, int]])
     source: dict[str, JsonValue] | None = None
-    labels: dict[str, str] = {}
+    labels: dict[str, str] = Field(default_factory=dict[str, str])
     max_cost: float | None = None
 
 
@@ -140,7 +70,7 @@ class SessionResumed(Record):
     source: dict[str, JsonValue] | None = None
     asked_again: tuple[str, ...] = ()
     going_on: tuple[str, ...] = ()
-    labels: dict[str, str] = {}
+    labels: dict[str, str] = Field(default_factory=dict[str, str])
     max_cost: float | None = None
 
 
@@ -164,7 +94,8 @@ class MessageAdded(Record):
     session that it was copied from, or where no gate decides: the call's decision and result are then
     not in this record. A summary stands, for the model, in place of all messages before it but the last
     `kept`, counted without summaries; `by` is then who wanted it. `message_id` is that of a message which
-    was queued before: it waits no more.
+    was queued before: it waits no more. `input` is what the call of a tool message ran with, where no
+    decision says so and it is not what the model wrote (A-45).
     """
 
     type: Literal["message"] = "message"
@@ -178,6 +109,7 @@ class MessageAdded(Record):
     ended: CallEnd | None = None
     kept: int | None = None
     message_id: str | None = None
+    input: dict[str, JsonValue] | None = None
 
 
 class MessageQueued(Record):
@@ -221,8 +153,10 @@ class CallDecided(Record):
     """The gate's decision on one call, written before the tool starts.
 
     `outcome` is what enforce mode does. In shadow mode the call ran whatever it says. `input` is what
-    runs, `edited` whether a person changed it. `steps` were committed in this order. `via` is the
-    subagent's session that made the call, for a call that is not the agent's own.
+    runs, `edited` whether a person changed it. `steps` were committed in this order. `granted` are the
+    grants that let it pass in place of a person. `clock` is the time by which nets that age were judged,
+    in seconds since 1970. `via` is the subagent's session that made the call, for a call that is not the
+    agent's own.
     """
 
     type: Literal["call.decided"] = "call.decided"
@@ -238,6 +172,8 @@ class CallDecided(Record):
     steps: tuple[StepRecord, ...] = ()
     approved_by: tuple[str, ...] = ()
     edited: bool = False
+    granted: tuple[str, ...] = ()
+    clock: float | None = None
     via: str | None = None
 
 
@@ -246,6 +182,7 @@ class CallResult(Record):
 
     `unknown` closes a call that had been allowed when its host died: nobody knows whether the tool did
     its work. It counts as an error, so nothing that waited for it fires, and it is never run again.
+    `undone` are the steps of its decision that were taken back, last first, since it never ran (A-40).
     """
 
     type: Literal["call.result"] = "call.result"
@@ -258,6 +195,8 @@ class CallResult(Record):
     dropped: tuple[StepRecord, ...] = ()
     anomaly: str | None = None
     unknown: bool = False
+    undone: tuple[StepRecord, ...] = ()
+    clock: float | None = None
 
 
 class ApprovalRequested(Record):
@@ -265,6 +204,11 @@ class ApprovalRequested(Record):
 
     `uninspectable` says why the call may do more than its names tell (G-51). `preview` is what its tool
     said it would change, such as a file's diff, when the question was asked. `via` is as for a decision.
+
+    An answer must name the `digest`, which covers the input, what asks and all rules in force. `people`
+    is how many different ones must approve, `expires` when the request is denied by itself, `may_grant`
+    whether an answer may let later calls pass as well, `note` why the rule applies although its condition
+    cannot be told.
     """
 
     type: Literal["approval.requested"] = "approval.requested"
@@ -283,10 +227,29 @@ class ApprovalRequested(Record):
     uninspectable: str | None = None
     preview: str | None = None
     via: str | None = None
+    digest: str | None = None
+    risk: Risk | None = None
+    people: int = 1
+    expires: datetime | None = None
+    may_grant: bool = False
+    note: str | None = None
+
+
+class ApprovalGiven(Record):
+    """One of several people who must approve has done so; the request waits for the others."""
+
+    type: Literal["approval.given"] = "approval.given"
+    approval_id: str
+    call_id: str
+    by: str
+    digest: str | None = None
 
 
 class ApprovalDecided(Record):
-    """A person's answer, written before the waiting call is released."""
+    """A person's answer, written before the waiting call is released.
+
+    `others` have approved before, where several people must.
+    """
 
     type: Literal["approval.decided"] = "approval.decided"
     approval_id: str
@@ -295,6 +258,27 @@ class ApprovalDecided(Record):
     by: str
     reason: str | None = None
     input: dict[str, JsonValue] | None = None
+    others: tuple[str, ...] = ()
+    digest: str | None = None
+
+
+class ApprovalExpired(Record):
+    """Nobody answered in time: the call is denied, for this reason."""
+
+    type: Literal["approval.expired"] = "approval.expired"
+    approval_id: str
+    call_id: str
+    reason: str
+
+
+class ApprovalExtended(Record):
+    """A request may be answered until then; without a time it waits for ever."""
+
+    type: Literal["approval.extended"] = "approval.extended"
+    approval_id: str
+    call_id: str
+    until: datetime | None
+    by: str
 
 
 class ApprovalWithdrawn(Record):
@@ -304,6 +288,24 @@ class ApprovalWithdrawn(Record):
     approval_id: str
     call_id: str
     reason: str
+
+
+class GrantGiven(Record):
+    """A person's answer about a call holds for later calls as well; `input` is that of an exact grant."""
+
+    type: Literal["grant.given"] = "grant.given"
+    grant: GrantRecord
+    by: str
+    call_id: str | None = None
+    input: dict[str, JsonValue] | None = None
+
+
+class GrantRevoked(Record):
+    """A grant answers nothing any more."""
+
+    type: Literal["grant.revoked"] = "grant.revoked"
+    key: str
+    by: str
 
 
 class NetToggled(Record):
@@ -335,8 +337,13 @@ EventBody = Annotated[
     | CallDecided
     | CallResult
     | ApprovalRequested
+    | ApprovalGiven
+    | ApprovalExtended
     | ApprovalDecided
+    | ApprovalExpired
     | ApprovalWithdrawn
+    | GrantGiven
+    | GrantRevoked
     | NetToggled
     | ModeChanged,
     Field(discriminator="type"),

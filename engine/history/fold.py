@@ -9,30 +9,35 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..net import Marking, NetError
-from .errors import FoldError
+from ..net import NetError
+from .asked import answered, changed, forget_grants, granted, requested, revoked
+from .errors import FoldError, impossible
 from .events import (
     ApprovalDecided,
+    ApprovalExpired,
+    ApprovalExtended,
+    ApprovalGiven,
     ApprovalRequested,
     ApprovalWithdrawn,
     CallDecided,
     CallResult,
+    GrantGiven,
+    GrantRevoked,
     JournalEvent,
     MessageAdded,
     MessageQueued,
     MessageWithdrawn,
     ModeChanged,
-    NetRecord,
     NetToggled,
     SessionOpened,
     SessionResumed,
     SessionStatus,
     StepEnded,
-    StepRecord,
 )
-from .markings import fired, initial_marking, transition_of
+from .markings import ages, came, fired, initial_marking, taken_back, transition_of
+from .parts import NetRecord, StepRecord
 from .quick import updated
-from .state import ApprovalState, NetState, PendingState, QueuedState, SessionState, shown_status
+from .state import NetState, PendingState, QueuedState, SessionState, shown_status
 from .transcript import (
     UNDECIDED,
     UNRESOLVED,
@@ -74,6 +79,7 @@ def snapshot(state: SessionState) -> SessionState:
             "nets": dict(state.nets),
             "active": list(state.active),
             "pending": list(state.pending),
+            "grants": dict(state.grants),
             "approvals": dict(state.approvals),
             "calls": dict(state.calls),
             "transcript": list(state.transcript),
@@ -90,26 +96,22 @@ def apply(state: SessionState, event: JournalEvent) -> None:
     does not wait. The state is then unchanged.
     """
     if event.session != state.id:
-        raise _impossible(event, f"it is not of session '{state.id}'")
+        raise impossible(event, f"it is not of session '{state.id}'")
     if event.seq != state.seq + 1:
-        raise _impossible(event, f"event {state.seq + 1} was expected")
+        raise impossible(event, f"event {state.seq + 1} was expected")
     try:
         _apply(state, event)
     except NetError as error:
-        raise _impossible(event, str(error)) from error
+        raise impossible(event, str(error)) from error
     state.seq = event.seq
     state.updated = event.at
     state.status = shown_status(state.phase, len(state.approvals))
 
 
-def _impossible(event: JournalEvent, why: str) -> FoldError:
-    return FoldError(f"session '{event.session}', event {event.seq} ({event.body.type}): {why}")
-
-
 def _apply(state: SessionState, event: JournalEvent) -> None:
     body = event.body
     if isinstance(body, SessionOpened) != (state.seq == 0):
-        raise _impossible(event, "a session is opened once, by its first event")
+        raise impossible(event, "a session is opened once, by its first event")
     match body:
         case SessionOpened():
             _open(state, event, body)
@@ -134,9 +136,15 @@ def _apply(state: SessionState, event: JournalEvent) -> None:
         case CallResult():
             _result(state, event, body)
         case ApprovalRequested():
-            _requested(state, event, body)
-        case ApprovalDecided() | ApprovalWithdrawn():
-            _answered(state, event, body)
+            requested(state, event, body)
+        case ApprovalGiven() | ApprovalExtended():
+            changed(state, event, body)
+        case ApprovalDecided() | ApprovalExpired() | ApprovalWithdrawn():
+            answered(state, event, body)
+        case GrantGiven():
+            granted(state, event, body)
+        case GrantRevoked():
+            revoked(state, event, body)
         case NetToggled():
             _toggled(state, event, body)
         case ModeChanged():
@@ -149,7 +157,7 @@ def _open(state: SessionState, event: JournalEvent, body: SessionOpened) -> None
     for key, marking in body.markings.items():
         net = nets.get(key)
         if net is None or set(marking) != set(net.marking):
-            raise _impossible(event, f"the marking of net '{key}' does not fit it")
+            raise impossible(event, f"the marking of net '{key}' does not fit it")
         nets[key] = updated(net, {"marking": marking})
     state.nets = _activated(event, nets, body.active)
     state.active = list(body.active)
@@ -159,7 +167,7 @@ def _open(state: SessionState, event: JournalEvent, body: SessionOpened) -> None
     state.kind, state.parent, state.parent_seq = body.kind, body.parent, body.parent_seq
     state.parent_call = body.parent_call
     state.source = body.source
-    state.opened = event.at
+    state.opened, state.opened_by = event.at, body.opened_by
     if body.parent is not None and body.parent_seq is not None:
         say(state, "note", event.at, f"{body.kind} of {body.parent} at event {body.parent_seq}")
 
@@ -168,8 +176,9 @@ def _resumed(state: SessionState, event: JournalEvent, body: SessionResumed) -> 
     nets = dict(state.nets)
     for key in body.dropped:
         if nets.pop(key, None) is None:
-            raise _impossible(event, f"the session has no net '{key}' to drop")
+            raise impossible(event, f"the session has no net '{key}' to drop")
     nets.update(_fresh(event, body.nets))
+    forget_grants(state, {*body.dropped, *(net.key for net in body.nets)})
     state.nets = _activated(event, nets, body.active)
     state.active = list(body.active)
     state.agent, state.model, state.mode = body.agent, body.model, body.mode
@@ -186,7 +195,7 @@ def _fresh(event: JournalEvent, records: Iterable[NetRecord]) -> dict[str, NetSt
     nets: dict[str, NetState] = {}
     for record in records:
         if record.key in nets:
-            raise _impossible(event, f"net '{record.key}' is listed twice")
+            raise impossible(event, f"net '{record.key}' is listed twice")
         nets[record.key] = NetState(net=record, active=False, marking=initial_marking(record))
     return nets
 
@@ -197,7 +206,7 @@ def _activated(
     """`nets` of which exactly `active` are active."""
     for key in active:
         if key not in nets:
-            raise _impossible(event, f"active net '{key}' is not among its nets")
+            raise impossible(event, f"active net '{key}' is not among its nets")
     return {
         key: net if net.active == (key in active) else updated(net, {"active": key in active})
         for key, net in nets.items()
@@ -230,7 +239,7 @@ def _message(state: SessionState, event: JournalEvent, body: MessageAdded) -> No
 
 def _queued(state: SessionState, event: JournalEvent, body: MessageQueued) -> None:
     if any(waits.id == body.message_id for waits in state.queued):
-        raise _impossible(event, f"message '{body.message_id}' waits already")
+        raise impossible(event, f"message '{body.message_id}' waits already")
     waits = QueuedState(id=body.message_id, since=event.at, mode=body.mode, text=body.text, by=body.by)
     state.queued = [*state.queued, waits]
 
@@ -239,7 +248,7 @@ def _taken(state: SessionState, event: JournalEvent, message_id: str) -> QueuedS
     """The message of this id, which waits no more."""
     found = next((waits for waits in state.queued if waits.id == message_id), None)
     if found is None:
-        raise _impossible(event, f"message '{message_id}' does not wait")
+        raise impossible(event, f"message '{message_id}' does not wait")
     state.queued = [waits for waits in state.queued if waits is not found]
     return found
 
@@ -252,7 +261,8 @@ def _tool_message(state: SessionState, body: MessageAdded) -> None:
     if call is None:
         return
     if body.ended is not None:
-        update = {"status": body.ended, "output": body.text}
+        ran = call.input if body.input is None or call.outcome is not None else body.input
+        update = {"status": body.ended, "output": body.text, "input": ran}
         replace_call(state, call, updated(call, update))
         return
     match call.status:
@@ -270,13 +280,12 @@ def _tool_message(state: SessionState, body: MessageAdded) -> None:
 def _decided(state: SessionState, event: JournalEvent, body: CallDecided) -> None:
     blocked = body.outcome == "block" and body.mode == "enforce"
     if blocked and body.steps:
-        raise _impossible(event, "a blocked call fires nothing")
+        raise impossible(event, "a blocked call fires nothing")
     now = [step for step in body.steps if not step.deferred]
     later = [step for step in body.steps if step.deferred]
     for step in later:
         transition_of(_net_of(state, event, step).net, step)
-    markings = _fire(state, event, now)
-    _move(state, markings)
+    _move(state, _fire(state, event, body.clock, now))
     state.pending += [PendingState(call_id=body.call_id, since=event.at, step=step) for step in later]
     call = find_call(state, body.call_id, UNDECIDED if body.via is None else UNDECIDED | {"skipped"})
     if call is None or any(a.call_id == body.call_id for a in state.approvals.values()):
@@ -292,6 +301,8 @@ def _decided(state: SessionState, event: JournalEvent, body: CallDecided) -> Non
             "net": body.net,
             "rule": body.rule,
             "approved_by": body.approved_by,
+            "granted": body.granted,
+            "edited": body.edited,
             "names": body.names,
             "via": body.via,
         },
@@ -307,12 +318,11 @@ def _result(state: SessionState, event: JournalEvent, body: CallResult) -> None:
     for step in (*body.fired, *body.dropped):
         waiting = next((p for p in pending if p.call_id == body.call_id and p.step == step), None)
         if waiting is None:
-            raise _impossible(
+            raise impossible(
                 event, f"'{step.transition}' of net '{step.net}' is not pending for call '{body.call_id}'"
             )
         pending.remove(waiting)
-    markings = _fire(state, event, body.fired)
-    _move(state, markings)
+    _move(state, _fire(state, event, body.clock, body.fired, body.undone))
     state.pending = pending
     call = find_call(state, body.call_id, UNRESOLVED)
     if call is not None:
@@ -324,73 +334,48 @@ def _result(state: SessionState, event: JournalEvent, body: CallResult) -> None:
 
 def _net_of(state: SessionState, event: JournalEvent, step: StepRecord) -> NetState:
     net = state.nets.get(step.net)
-    if net is None:
-        raise _impossible(event, f"the session has no net '{step.net}'")
-    return net
+    if net is not None:
+        return net
+    grant = state.grants.get(step.net)
+    if grant is None:
+        raise impossible(event, f"the session has no net '{step.net}'")
+    return grant.net
 
 
-def _fire(state: SessionState, event: JournalEvent, steps: Iterable[StepRecord]) -> dict[str, Marking]:
-    """The markings that `steps`, one after the other, lead to."""
-    markings: dict[str, Marking] = {}
-    for step in steps:
-        net = _net_of(state, event, step)
-        markings[step.net] = fired(net.net, markings.get(step.net, net.marking), step)
-    return markings
+def _fire(
+    state: SessionState, event: JournalEvent, clock: float | None, *steps: Iterable[StepRecord]
+) -> dict[str, NetState]:
+    """The nets that steps, one after the other, lead to; a second lot of them is taken back.
+
+    `clock` is when the gate says that they fired.
+    """
+    moved: dict[str, NetState] = {}
+    for move, each in zip((fired, taken_back), steps, strict=False):
+        for step in each:
+            net = moved.get(step.net) or _net_of(state, event, step)
+            marking = move(net.net, net.marking, step)
+            update: dict[str, object] = {"marking": marking}
+            if ages(net.net):
+                at = event.at.timestamp() if clock is None else clock
+                update["since"] = came(net.net, net.since, net.marking, marking, step, at)
+            moved[step.net] = updated(net, update)
+    return moved
 
 
-def _move(state: SessionState, markings: dict[str, Marking]) -> None:
-    for key, marking in markings.items():
-        state.nets[key] = updated(state.nets[key], {"marking": marking})
-
-
-def _requested(state: SessionState, event: JournalEvent, body: ApprovalRequested) -> None:
-    if body.approval_id in state.approvals:
-        raise _impossible(event, f"approval '{body.approval_id}' is open already")
-    state.approvals[body.approval_id] = ApprovalState(
-        id=body.approval_id,
-        session=state.id,
-        agent=state.agent,
-        call_id=body.call_id,
-        since=event.at,
-        tool=body.tool,
-        called=body.called,
-        input=body.input,
-        names=body.names,
-        net=body.net,
-        transition=body.transition,
-        title=body.title,
-        message=body.message,
-        marking=body.marking,
-        rule=body.rule,
-        uninspectable=body.uninspectable,
-        preview=body.preview,
-        via=body.via,
-    )
-    call = find_call(state, body.call_id, UNDECIDED)
-    if call is None:
-        call = propose(state, event.at, body.call_id, body.called, body.input)
-    replace_call(state, call, updated(call, {"status": "waiting", "names": body.names, "via": body.via}))
-
-
-def _answered(
-    state: SessionState, event: JournalEvent, body: ApprovalDecided | ApprovalWithdrawn
-) -> None:
-    if body.approval_id not in state.approvals:
-        raise _impossible(event, f"approval '{body.approval_id}' is not open")
-    del state.approvals[body.approval_id]
-    if any(a.call_id == body.call_id for a in state.approvals.values()):
-        return
-    call = find_call(state, body.call_id, {"waiting"})
-    if call is not None:
-        replace_call(state, call, updated(call, {"status": "proposed"}))
+def _move(state: SessionState, moved: dict[str, NetState]) -> None:
+    for key, net in moved.items():
+        if key in state.nets:
+            state.nets[key] = net
+        else:
+            state.grants[key] = updated(state.grants[key], {"net": net})
 
 
 def _toggled(state: SessionState, event: JournalEvent, body: NetToggled) -> None:
     net = state.nets.get(body.net)
     if net is None:
-        raise _impossible(event, f"the session has no net '{body.net}'")
+        raise impossible(event, f"the session has no net '{body.net}'")
     if net.active == body.active:
-        raise _impossible(event, f"net '{body.net}' is {'already' if body.active else 'not'} active")
+        raise impossible(event, f"net '{body.net}' is {'already' if body.active else 'not'} active")
     state.nets[body.net] = updated(net, {"active": body.active})
     if body.active:
         state.active.append(body.net)

@@ -7,118 +7,142 @@ read in several ways, the longer value counts. Time is linear in the length of t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator
+from string import ascii_letters, digits
 
-Telling: TypeAlias = Callable[[str], bool]
-"""Whether the value of a field of this name is looked for."""
-
-Span: TypeAlias = tuple[int, int]
+from .line_blocks import Heredocs, below
+from .shell_words import QUOTE, ShellWords, closes, quoted
+from .spans import Span
+from .telling import TellingNames
 
 SENTENCES = frozenset(
     {"authorization", "cookie", "passcode", "passphrase", "passwd", "password", "passwords", "pwd"}
 )
 """The last words of names whose value may have several words, as in `Cookie: a=b; c=d`."""
 
-_SIGN = re.compile(r"(?<=[A-Za-z0-9_.-])(\\{0,15}[\"'])?[ \t]{0,8}(=>|:=|==?|:)")
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")
-_NAME_WINDOW = 64
-_OPTION = re.compile(r"(?<![^\s\"'(,])--?([A-Za-z][A-Za-z0-9_.-]{0,60})[ \t]{1,8}(?![\s-])")
+_SIGN = re.compile(r"(\\{0,15}[\"'])?[ \t]{0,8}(=>|:=|==?|:)")
+_NAME = f"{ascii_letters}{digits}_.-"
+_LONGEST_NAME = 64
+_OPTION = re.compile(r"-(?<![^\s\"'(,]-)-?([A-Za-z][A-Za-z0-9_.-]{0,60})[ \t]{1,8}(?![\s-])")
+_USER = re.compile(r"-(?<!\S-)(?:u|U|-user|-proxy-user)(?:[ \t]{0,8}|=)(?=[^\s-])")
+_LONGEST_USER = 300
+_COLON = re.compile(r"[ \t]{0,8}:")
 _BLANKS = re.compile(r"[ \t]{0,8}")
 _SPACE = re.compile(r"\s{0,64}")
 _CONSTANT = re.compile(r"(?:null|true|false|None|True|False)(?![^\s\"',;&|)}\]\\])")
-_QUOTE = re.compile(r"(\\{0,15})([\"'])")
 _BRACKET = re.compile(r"(\\{0,15})([\"'])|[\[\]{}]")
 _SCALAR = re.compile(r"[^\s\"',}\]\\]+")
 _REST = re.compile(r"(?:[^\r\n\"'\\]|\\(?![nr\"']))+")
-_BLOCK = re.compile(r"[|>][+-]?[ \t]*\n(?:[ \t]+[^\n]*(?:\n|\Z))+")
-_BARE = re.compile(r"(?:\\.|[^\s\"'&;|\\])+", re.DOTALL)
 _LAST_WORD = re.compile(r"[A-Za-z]+(?=[^A-Za-z]*\Z)")
 
 
-def given(text: str, telling: Telling) -> Iterator[Span]:
-    """The spans of what `NAME=value`, `name: value`, `"name": "value"` and their like give, unquoted."""
+def given(text: str, names: TellingNames, ends: Iterable[int]) -> Iterator[Span]:
+    """The spans of what `NAME=value`, `name: value`, `"name": "value"` and their like give, unquoted.
+
+    Telling `names` end at some of `ends`.
+    """
+    giving = _Giving(text)
     done = 0
-    for sign in _SIGN.finditer(text):
-        if sign.start() < done:
+    for end in ends:
+        if end < done:
             continue
-        name = _NAME.search(text, max(done, sign.start() - _NAME_WINDOW), sign.start())
-        if name is None or not telling(name[0]):
+        sign = _SIGN.match(text, end)
+        if sign is None:
             continue
-        start, end = _named(text, sign, name[0]) if sign[1] is None else _quoted_name(text, sign)
-        if start < end:
-            yield start, end
-            done = end
+        before = text[max(done, end - _LONGEST_NAME) : end]
+        name = before[len(before.rstrip(_NAME)) :]
+        if not name or not names.telling(name):
+            continue
+        start, last = giving.quoted_name(sign, name) if sign[1] else giving.named(sign, name)
+        if start < last:
+            yield start, last
+            done = last
 
 
-def options(text: str, telling: Telling) -> Iterator[Span]:
+def options(text: str, names: TellingNames) -> Iterator[Span]:
     """The spans of what `--name value` gives."""
+    words = ShellWords(text)
     done = 0
     for option in _OPTION.finditer(text):
-        if option.start() >= done and telling(option[1]):
-            start, end = _word(text, option.end())
+        if option.start() >= done and names.telling(option[1]):
+            start, end = words.word(option.end())
             if start < end:
                 yield start, end
                 done = end
 
 
-def _quoted_name(text: str, sign: re.Match[str]) -> Span:
-    """What stands behind `"name":`, a value of JSON or one like it."""
-    start = _behind(_SPACE, text, sign.end())
-    if _CONSTANT.match(text, start):
-        return start, start
-    if text.startswith(("[", "{"), start):
-        return start, _bracketed(text, start)
-    quote = _QUOTE.match(text, start)
-    return _span(_SCALAR, text, start) if quote is None else _quoted(text, quote)[0]
+def users(text: str) -> Iterator[Span]:
+    """The spans of passwords in what `-u user:password` gives, as curl has it."""
+    words = ShellWords(text)
+    done = 0
+    for option in _USER.finditer(text):
+        if option.start() < done:
+            continue
+        quote = QUOTE.match(text, option.end())
+        if quote is not None and quote[1]:
+            start, end = quoted(text, quote)[0]
+        else:
+            start, end = words.word(option.end())
+        colon = text.find(":", start, min(end, start + _LONGEST_USER))
+        if 0 <= colon < end - 1:
+            yield colon + 1, end
+            done = end
 
 
-def _named(text: str, sign: re.Match[str], name: str) -> Span:
-    """What stands behind `name=` or `name:`, on the same line unless it is marked as a block."""
-    start = _behind(_BLANKS, text, sign.end())
-    if _CONSTANT.match(text, start):
-        return start, start
-    if text.startswith(("[", "{"), start):
-        return start, _bracketed(text, start)
-    quote = _QUOTE.match(text, start)
-    if quote is not None:
-        return _quoted(text, quote)[0] if quote[1] else _word(text, start)
-    if sign[2] == ":":
-        block = _BLOCK.match(text, start)
-        if block is not None:
-            return block.span()
-        last = _LAST_WORD.search(name)
-        if last is not None and last[0].lower().endswith(tuple(SENTENCES)):
-            return _span(_REST, text, start)
-    return _word(text, start)
+class _Giving:
+    """What stands behind names in `text`. Ask in their order, so that the text is read only once."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._words = ShellWords(text)
+        self._heredocs = Heredocs(text)
+
+    def quoted_name(self, sign: re.Match[str], name: str) -> Span:
+        """What stands behind `"name":`, a value of JSON or one like it."""
+        text = self._text
+        if sign[2] == ":" and (lines := below(text, sign.start() - len(name), sign.end())) is not None:
+            opening = QUOTE.match(text, lines[0])
+            alone = opening is None and not text.startswith(("[", "{"), lines[0])
+            if alone or (opening is not None and _COLON.match(text, quoted(text, opening)[1])):
+                return lines
+        start = _behind(_SPACE, text, sign.end())
+        if _CONSTANT.match(text, start):
+            return start, start
+        if text.startswith(("[", "{"), start):
+            return start, _bracketed(text, start)
+        quote = QUOTE.match(text, start)
+        return _span(_SCALAR, text, start) if quote is None else quoted(text, quote)[0]
+
+    def named(self, sign: re.Match[str], name: str) -> Span:
+        """What stands behind `name=` or `name:`, on the same line unless it is on lines of its own."""
+        text = self._text
+        start = _behind(_BLANKS, text, sign.end())
+        if _CONSTANT.match(text, start):
+            return start, start
+        if self._heredocs.any and sign[2] == "=":
+            line = self._heredocs.line(sign.start() - len(name), start)
+            if line is not None:
+                return _unquoted(text, line)
+        if text.startswith(("[", "{"), start):
+            return start, _bracketed(text, start)
+        quote = QUOTE.match(text, start)
+        if quote is not None:
+            return quoted(text, quote)[0] if quote[1] else self._words.word(start)
+        if sign[2] == ":":
+            lines = below(text, sign.start() - len(name), start)
+            if lines is not None:
+                return lines
+            last = _LAST_WORD.search(name)
+            if last is not None and last[0].lower().endswith(tuple(SENTENCES)):
+                return _span(_REST, text, start)
+        return self._words.word(start)
 
 
-def _word(text: str, start: int) -> Span:
-    """A word as a shell reads it, without quotes around the whole.
-
-    One that begins with a quote may be put together of parts, as in `'it'"'"'s'`. One that does not ends
-    at a quote, which is more often that of a string around it all.
-    """
-    at, span = start, (start, start)
-    while (quote := _QUOTE.match(text, at)) is not None and not quote[1]:
-        inner, at = _quoted(text, quote)
-        span = inner if span == (start, start) else (start, at)
-    bare = _BARE.match(text, at)
-    return span if bare is None else (start, bare.end())
-
-
-def _quoted(text: str, opening: re.Match[str]) -> tuple[Span, int]:
-    """What is between quotes, and where the text goes on; to the end where they are not closed."""
-    level = len(opening[1])
-    for closing in _QUOTE.finditer(text, opening.end()):
-        if closing[2] == opening[2] and _closes(level, len(closing[1])):
-            return (opening.end(), closing.end() - 1 - level), closing.end()
-    return (opening.end(), len(text)), len(text)
-
-
-def _closes(level: int, backslashes: int) -> bool:
-    """Whether a quote ends a string that began with `level` backslashes: JSON in JSON doubles them."""
-    return backslashes % (2 * (level + 1)) == level
+def _unquoted(text: str, line: Span) -> Span:
+    """A value to the end of its line, without quotes around the whole."""
+    quote = QUOTE.match(text, line[0])
+    inner, after = (line, line[0]) if quote is None else quoted(text, quote, line[1])
+    return inner if inner[1] < after == line[1] else line
 
 
 def _bracketed(text: str, start: int) -> int:
@@ -131,7 +155,7 @@ def _bracketed(text: str, start: int) -> int:
             level = len(found[1])
             if string is None:
                 string = (quote, level)
-            elif string[0] == quote and _closes(string[1], level):
+            elif string[0] == quote and closes(string[1], level):
                 string = None
         elif string is None:
             depth += 1 if found[0] in "[{" else -1

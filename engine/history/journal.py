@@ -18,10 +18,12 @@ from types import TracebackType
 from typing import Any, NamedTuple, TypeAlias
 
 from ..text import visible
+from .encoded import Encoded, encoded
 from .errors import JournalError
-from .events import EventBody, JournalEvent, SessionOpened, event_body
+from .events import EventBody, JournalEvent, SessionOpened
 from .lock import WriteLock
 from .queries import HistoryReader
+from .quick import made, named
 from .rows import LAST_CURSOR, LAST_OF_SESSION
 from .schema import CURRENT, Schema, inspect, name_of, prepare, reading
 from .times import from_ms, to_ms
@@ -29,11 +31,9 @@ from .writer import Writer, Written
 
 __all__ = ["Clock", "Journal", "JournalError", "utc_now"]
 
+
 Clock: TypeAlias = Callable[[], datetime]
 """The time, as an aware datetime."""
-
-SURELY_SHALLOW = 100
-"""Brackets in a JSON text which it can have at any depth and still be read."""
 
 
 def utc_now() -> datetime:
@@ -72,10 +72,12 @@ class Journal:
         self._writer = writer
         self._clock = clock
         self._reader = HistoryReader(path)
-        self._queued = threading.Condition()
+        self._mutex = threading.Lock()
+        self._queued = threading.Condition(self._mutex)
         self._queue: list[_Waiter] = []
         self._heads: dict[str, _Head] = {}
         self._cursor: int | None = None
+        self._now = 0, from_ms(0)
         self._closing = False
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"journal {path.name}", daemon=True)
@@ -120,6 +122,11 @@ class Journal:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def clock(self) -> Clock:
+        """What events are dated by."""
+        return self._clock
 
     def reader(self) -> HistoryReader:
         """Reads what is durable in this journal's file; any thread may use it."""
@@ -173,7 +180,7 @@ class Journal:
     ) -> tuple[JournalEvent, ...]:
         """Number the events and queue them; `future` ends with them if `telling`, else with nothing."""
         texts = [self._encode(body) for body in bodies]
-        with self._queued:
+        with self._mutex:
             if self._closing:
                 raise JournalError(
                     f"Journal '{name_of(self.path)}' is closed; nothing more can be recorded."
@@ -183,40 +190,41 @@ class Journal:
             cursor = self._last_cursor() if self._cursor is None else self._cursor
             seq = head.seq
             at = max(to_ms(self._clock()), head.at)
-            when = from_ms(at)
+            if at != self._now[0]:
+                self._now = at, from_ms(at)
+            when = self._now[1]
             written: list[Written] = []
+            events: list[JournalEvent] = []
             for body, text in zip(bodies, texts, strict=True):
                 cursor += 1
                 seq += 1
-                event = JournalEvent(cursor=cursor, session=session, seq=seq, at=when, body=body)
-                written.append(Written(event, text, at))
-            events = tuple([each.event for each in written])
+                fields = {"cursor": cursor, "session": session, "seq": seq, "at": when, "body": body}
+                events.append(event := made(JournalEvent, fields))
+                written.append(named(Written, (event, text, at)))
+            recorded = tuple(events)
             if written:
                 head.seq, head.at = seq, at
                 self._heads[session] = head
                 self._cursor = cursor
-            self._queue.append(_Waiter(written, loop, future, events if telling else None))
+            waiter = (written, loop, future, recorded if telling else None)
+            self._queue.append(named(_Waiter, waiter))
             if len(self._queue) == 1:
                 self._queued.notify()
-        return events
+        return recorded
 
-    def _encode(self, body: EventBody) -> str:
+    def _encode(self, body: EventBody) -> Encoded:
         try:
-            text = body.model_dump_json()
-            if text.count("[") + text.count("{") > SURELY_SHALLOW:
-                # What is nested deeper than the reader follows must not become durable.
-                event_body.validate_json(text)
+            return encoded(body)
         except ValueError as error:
             raise JournalError(
                 f"Journal '{name_of(self.path)}': a '{body.type}' event holds text that cannot be "
                 f"stored: {error}. Replace what is not valid Unicode or is nested too deep."
             ) from error
-        return text
 
     def _check_opening(self, session: str, head: _Head, bodies: Iterable[EventBody]) -> None:
         opened = head.seq > 0
         for body in bodies:
-            opens = isinstance(body, SessionOpened)
+            opens = type(body) is SessionOpened
             if opens and opened:
                 raise JournalError(
                     f"Session '{visible(session)}' is in the journal already; "
@@ -301,6 +309,11 @@ def _release(batch: Iterable[_Waiter], failure: JournalError | None) -> None:
 
 
 def _settle_all(waiters: Iterable[_Waiter], failure: JournalError | None) -> None:
+    if failure is None:
+        for _, _, future, result in waiters:
+            if not future.done():
+                future.set_result(result)
+        return
     for waiter in waiters:
         _settle(waiter, failure)
 

@@ -8,14 +8,17 @@ from dataclasses import dataclass
 from ..net import (
     Marking,
     NetError,
+    Since,
     SkillNet,
     Transition,
     auto_advance,
     define_skill_net,
     fire,
     initial_state,
+    unfired,
 )
-from .events import NetRecord, StepRecord
+from ..timed import arrivals, next_due
+from .parts import NetRecord, StepRecord
 
 _LIMIT = 4096
 
@@ -58,6 +61,8 @@ def skill_net(record: NetRecord) -> SkillNet:
                 type="manual" if t.manual else "auto",
                 deferred=t.deferred,
                 transfers=t.transfers,
+                after=t.after,
+                partial=t.partial,
             )
             for t in record.transitions
         ),
@@ -75,6 +80,42 @@ def fired(record: NetRecord, marking: Mapping[str, int], step: StepRecord) -> Ma
     """The marking after a recorded step. Raises `NetError` when it names no transition or cannot fire."""
     made = _net(record)
     return auto_advance(made.net, fire(marking, transition_of(made.record, step)))
+
+
+def taken_back(record: NetRecord, marking: Mapping[str, int], step: StepRecord) -> Marking:
+    """The marking before a recorded step. Raises `NetError` when it names no transition that fired."""
+    before = unfired(_net(record).net, marking, transition_of(record, step))
+    if before is None or step.deferred:
+        raise NetError(f"'{step.transition}' of net '{record.key}' cannot be taken back at {marking}")
+    return before
+
+
+def ages(record: NetRecord) -> bool:
+    """Whether tokens of this net age: it has transitions that fire after a time."""
+    return bool(_net(record).net.timed)
+
+
+def came(
+    record: NetRecord,
+    since: Since,
+    before: Mapping[str, int],
+    after: Mapping[str, int],
+    step: StepRecord,
+    at: float,
+) -> Since:
+    """When the tokens came that age, once `step` fired at `at`, or by itself when it was due."""
+    net = _net(record).net
+    transition = transition_of(record, step)
+    if transition.after is not None:
+        due = next_due(net, before, since, at)
+        at = at if due is None else due[0]
+    return arrivals(net, since, before, after, at)
+
+
+def start_of(record: NetRecord, at: float) -> Since:
+    """When the tokens of the first marking came, if they came at `at`."""
+    net = _net(record).net
+    return arrivals(net, {}, {}, initial_state(net).marking, at)
 
 
 def transition_of(record: NetRecord, step: StepRecord) -> Transition:

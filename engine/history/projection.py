@@ -80,16 +80,22 @@ class Projection:
                         f"session '{event.session}' begins with '{event.body.type}', not its opening"
                     )
                 line = cls.opening(event, event.body)
-            line.add(event)
+            line.add(event, to_ms(event.at))
         if line is None:
             raise ValueError("no events: a session begins with its opening")
         return line
 
-    def add(self, event: JournalEvent) -> None:
-        """Count one event in. `blocked` are calls that did not run, so none in shadow mode."""
+    def add(self, event: JournalEvent, at: int) -> None:
+        """Count one event in, `at` its time in UTC milliseconds.
+
+        `blocked` are calls that did not run, so none in shadow mode.
+        """
         self.events += 1
-        self.updated = to_ms(event.at)
+        self.updated = at
         match event.body:
+            case CallDecided() as decided:
+                self.calls += 1
+                self.blocked += decided.outcome == "block" and decided.mode == "enforce"
             case SessionStatus(status=status, error=error):
                 self.phase, self.error = status, error
             case SessionResumed() as resumed:
@@ -97,9 +103,6 @@ class Projection:
                 self.phase, self.error = "idle", None
                 if resumed.source is not None:
                     self.source = json.dumps(resumed.source)
-            case CallDecided(outcome=outcome, mode=mode):
-                self.calls += 1
-                self.blocked += outcome == "block" and mode == "enforce"
             case ApprovalRequested():
                 self.waiting += 1
             case ApprovalDecided() | ApprovalWithdrawn():

@@ -7,20 +7,30 @@ half the time of `model_copy`, `made` a quarter of that of a model's own check.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeVar
+from functools import cache
+from typing import Protocol, TypeVar, cast
 
 from pydantic import BaseModel
 
 M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
+
+
+class _Named(Protocol):
+    def __call__(self, kind: type[T], values: tuple[object, ...], /) -> T: ...
+
+
+named = cast("_Named", tuple.__new__)  # pyright: ignore[reportUnknownMemberType]
+"""A named tuple `kind` of `values`: all that it has, in order. Its own way takes twice as long."""
 
 _set = object.__setattr__
 
 
 def made(model: type[M], fields: Mapping[str, object]) -> M:
-    """A `model` with these fields: all that it has, and valid."""
+    """A frozen `model` with these fields: all that it has, and valid."""
     new = model.__new__(model)
     _set(new, "__dict__", {**fields})
-    _set(new, "__pydantic_fields_set__", set(fields))
+    _set(new, "__pydantic_fields_set__", _names(model))
     _set(new, "__pydantic_extra__", None)
     _set(new, "__pydantic_private__", None)
     return new
@@ -34,3 +44,9 @@ def updated(model: M, update: Mapping[str, object]) -> M:
     _set(new, "__pydantic_extra__", None)
     _set(new, "__pydantic_private__", None)
     return new
+
+
+@cache
+def _names(model: type[BaseModel]) -> set[str]:
+    """All fields; a model that is frozen never changes which of them are set."""
+    return set(model.model_fields)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
@@ -12,8 +13,10 @@ from .fold import apply, new_state, snapshot
 from .masked import MaskedEvents
 from .state import SessionState
 
-MOST_CHECKPOINTS = 64
+MOST_CHECKPOINTS = 128
 SHORTEST_GAP = 256
+AT_A_TIME = 32
+"""Events that are folded beside a user's thread before it gets its turn."""
 
 
 def is_decision(event: JournalEvent) -> bool:
@@ -107,12 +110,25 @@ class Replay:
     def fill(self, gone: Callable[[], bool] = bool) -> None:
         """Keep all states that are worth it, so that every way is short; for a thread beside the user's.
 
-        Stops when `gone` says yes. Raises `FoldError` when the events cannot follow each other.
+        It stands back while another thread folds its own way. Stops when `gone` says yes. Raises
+        `FoldError` when the events cannot follow each other.
         """
-        for position in (*range(self._gap, len(self.events), self._gap), len(self.events)):
-            if gone():
-                return
-            self.at(position)
+        state, position = snapshot(self._checkpoints[0]), 0
+        while position < len(self.events) and not gone():
+            # Unless it lets go by itself, a thread that paints waits for this one time and again.
+            time.sleep(0)
+            with self._lock:
+                known = self._checkpoints.get(position + self._gap) if position % self._gap == 0 else None
+            if known is not None:
+                state, position = snapshot(known), position + self._gap
+                continue
+            for event in self.events[position : position + AT_A_TIME]:
+                apply(state, event)
+                position += 1
+                if position % self._gap == 0:
+                    with self._lock:
+                        self._checkpoints.setdefault(position, snapshot(state))
+                    break
 
     def step(self, by: int = 1) -> SessionState:
         """Go `by` events on, or back when negative."""

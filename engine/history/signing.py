@@ -40,6 +40,37 @@ def public_key(path: Path) -> bytes | None:
     return None if key is None else _raw(key.public_key())
 
 
+def trusted_key(path: Path) -> bytes:
+    """The public key in a file that somebody names as one to trust: in PEM, its public half or the whole.
+
+    Raises `JournalError` for a file that cannot be read or holds no such key.
+    """
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise JournalError(
+            f"Cannot read the key to trust, '{name_of(path)}': {error.strerror}. "
+            "Name a file with the public key of whoever signed."
+        ) from error
+    try:
+        if b"PRIVATE KEY" in text:
+            key = serialization.load_pem_private_key(text, password=None).public_key()
+        else:
+            key = serialization.load_pem_public_key(text)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise JournalError(_no_key_to_trust(path)) from error
+    if not isinstance(key, Ed25519PublicKey):
+        raise JournalError(_no_key_to_trust(path))
+    return _raw(key)
+
+
+def _no_key_to_trust(path: Path) -> str:
+    return (
+        f"'{name_of(path)}' holds no Ed25519 key in PEM. Whoever signed gets theirs to give away with: "
+        "openssl pkey -in journal-key.pem -pubout"
+    )
+
+
 def signed(message: bytes, signature: bytes, public: bytes) -> bool:
     """Whether the owner of the key `public` has signed `message`."""
     try:

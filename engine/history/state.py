@@ -10,7 +10,8 @@ from typing import Literal
 
 from pydantic import BaseModel, JsonValue
 
-from .events import Kind, NetRecord, RuleRecord, StepRecord
+from ..rule import Risk
+from .parts import GrantRecord, Kind, NetRecord, RuleRecord, StepRecord
 
 Phase = Literal["running", "idle", "done", "failed"]
 Status = Literal["running", "waiting", "idle", "done", "failed"]
@@ -22,11 +23,15 @@ def shown_status(phase: Phase, waiting: int) -> Status:
 
 
 class NetState(BaseModel):
-    """A net of the session: its structure, whether it is active, where its tokens are."""
+    """A net of the session: its structure, whether it is active, where its tokens are.
+
+    `since` is when the tokens came that age, by place, oldest first, in seconds since 1970.
+    """
 
     net: NetRecord
     active: bool
     marking: dict[str, int]
+    since: dict[str, tuple[float, ...]] = {}
 
     @property
     def key(self) -> str:
@@ -41,8 +46,27 @@ class PendingState(BaseModel):
     step: StepRecord
 
 
+class GrantState(BaseModel):
+    """What a person lets pass without being asked, who and since when; `net` holds the uses left."""
+
+    record: GrantRecord
+    input: dict[str, JsonValue] | None = None
+    net: NetState
+    by: str
+    at: datetime
+    revoked_by: str | None = None
+
+    @property
+    def key(self) -> str:
+        return self.record.key
+
+
 class ApprovalState(BaseModel):
-    """An open question; `session` and `agent` make it complete on its own in a queue."""
+    """An open question; `session` and `agent` make it complete on its own in a queue.
+
+    `given` are the people who have approved so far, of the `people` that must. For the rest see
+    `ApprovalRequested`.
+    """
 
     id: str
     session: str
@@ -62,6 +86,13 @@ class ApprovalState(BaseModel):
     uninspectable: str | None = None
     preview: str | None = None
     via: str | None = None
+    digest: str | None = None
+    risk: Risk | None = None
+    people: int = 1
+    given: tuple[str, ...] = ()
+    expires: datetime | None = None
+    may_grant: bool = False
+    note: str | None = None
 
 
 class QueuedState(BaseModel):
@@ -94,6 +125,8 @@ class CallState(BaseModel):
     net: str | None = None
     rule: RuleRecord | None = None
     approved_by: tuple[str, ...] = ()
+    granted: tuple[str, ...] = ()
+    edited: bool = False
     names: tuple[str, ...] = ()
     output: str | None = None
     seconds: float | None = None
@@ -131,6 +164,7 @@ class SessionState(BaseModel):
     phase: Phase = "idle"
     error: str | None = None
     opened: datetime | None = None
+    opened_by: str | None = None
     updated: datetime | None = None
     workdir: str | None = None
     kind: Kind = "root"
@@ -143,6 +177,7 @@ class SessionState(BaseModel):
     nets: dict[str, NetState] = {}
     active: list[str] = []
     pending: list[PendingState] = []
+    grants: dict[str, GrantState] = {}
     approvals: dict[str, ApprovalState] = {}
     calls: dict[str, CallState] = {}
     transcript: list[TranscriptEntry] = []

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from .chain import Place, link, new_salts
+from .chain import link_parts, new_salts, parts
 from .decided import BEARING, Change, SessionCalls, calls_before, opened_calls, write_changes
+from .encoded import Encoded
 from .errors import JournalError
 from .events import JournalEvent, SessionOpened
 from .projection import Projection
@@ -25,7 +26,7 @@ class Written(NamedTuple):
     """An event, its body as the database takes it, and its time in UTC milliseconds."""
 
     event: JournalEvent
-    body: str
+    body: Encoded
     at: int
 
 
@@ -108,18 +109,18 @@ class Writer:
         touched: dict[str, Projection] = {}
         events: list[LinkedRow] = []
         decisions: list[Change] = []
-        for (event, body, at), salt in zip(batch, new_salts(len(batch)), strict=True):
-            session = event.session
+        for (event, (text, hashed), at), salt in zip(batch, new_salts(len(batch)), strict=True):
+            session, seq = event.session, event.seq
             kept = self._sessions.get(session) or self._keep(event)
             line = touched[session] = kept.line
-            change = self._change(event, at, kept)
+            calls = kept.calls or self._calls_before(event, kept)
+            change = None if calls is None else calls.take(event, at)
             if change is not None:
                 decisions.append(change)
-            line.add(event)
-            linked = kept.head = link(Place(session, event.seq, at), body, salt, kept.head)
-            events.append(
-                (event.cursor, session, event.seq, at, event.body.type, body, salt, None, linked)
-            )
+            line.add(event, at)
+            linked = link_parts((session, seq, at), hashed or parts(text), salt, kept.head)
+            kept.head = linked
+            events.append((event.cursor, session, seq, at, event.body.type, text, salt, None, linked))
         return [line.row() for line in touched.values()], events, decisions
 
     def _keep(self, event: JournalEvent) -> _Kept:
@@ -136,15 +137,13 @@ class Writer:
         self._sessions[session] = kept
         return kept
 
-    def _change(self, event: JournalEvent, at: int, kept: _Kept) -> Change | None:
-        """What `event` changes in the lines of decisions; `kept` is its session before it."""
-        calls = kept.calls
-        if calls is None:
-            if not isinstance(event.body, BEARING):
-                return None
-            calls = kept.calls = SessionCalls(kept.line.agent, child=kept.line.kind == "child")
-            calls_before(self._connection, event, calls)
-        return calls.take(event, at)
+    def _calls_before(self, event: JournalEvent, kept: _Kept) -> SessionCalls | None:
+        """What stands in the file of the calls of a session, for an `event` that bears on them."""
+        if not isinstance(event.body, BEARING):
+            return None
+        calls = kept.calls = SessionCalls(kept.line.agent, child=kept.line.kind == "child")
+        calls_before(self._connection, event, calls)
+        return calls
 
     def _undo(self) -> None:
         """Forget a failed batch.

@@ -2,9 +2,10 @@
 
 from .effort import Effort
 from .local import Action
-from .most import Most
+from .most import Most, Pace
 from .reach import Reachability, reachable
-from .together import Answer, Never, PlannedCall, Together, Unknown, Way
+from .shown import PlannedCall
+from .together import Answer, Never, Together, Unknown, Way
 from .vocabulary import Vocabulary, vocabulary
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "Effort",
     "Most",
     "Never",
+    "Pace",
     "PlannedCall",
     "Reachability",
     "Together",

@@ -3,12 +3,14 @@
 A demand stands for every state that meets it. A net that can be walked through demands one of its
 states, exactly. Any other demands tokens: whatever holds more meets it too. Such a net is taken to choose
 freely among its transitions and to fire structural ones when it likes: it then does all the gate's net
-does and perhaps more, so what it can never do is never done; where it is monotone it does no more.
+does and perhaps more, so what it can never do is never done; where it is monotone it does no more. Before
+the last transition of a chain it fires any partial ones of that name, as often as it likes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import product
 from operator import le
 from typing import Protocol, TypeAlias
@@ -22,8 +24,14 @@ Demand: TypeAlias = int | Tokens
 MAX_VARIANTS = 64
 """Ways a call may fire in one net; with more, the call is taken to bring whatever is demanded."""
 
-_Back: TypeAlias = tuple[Step, bool]
-"""A transition that fires, or that only has to be enabled."""
+
+@dataclass(frozen=True, slots=True)
+class _Back:
+    """A transition that fires, or only has to be enabled; and the partial ones that may precede it."""
+
+    step: Step
+    fires: bool
+    partial: tuple[Step, ...] = ()
 
 
 class Demands(Protocol):
@@ -127,11 +135,13 @@ class Tokenwise:
         found: list[Tokens] = []
         for variant in variants:
             demands = [wanted]
-            for step, fires in reversed(variant):
-                if fires:
-                    demands = self._fired(step, self._settled(demands))
+            for back in reversed(variant):
+                if back.fires:
+                    demands = self._fired(back.step, self._settled(demands))
                 else:
-                    demands = self._least(_at_least(demand, step) for demand in demands)
+                    demands = self._least(_at_least(demand, back.step) for demand in demands)
+                if back.partial:
+                    demands = self._settled(demands, back.partial)
             found.extend(demands)
         return [demand if any(demand) else None for demand in self._least(found)]
 
@@ -141,28 +151,34 @@ class Tokenwise:
         One that waits may find itself disabled, or the net without rest, and is then dropped.
         """
         names, succeeds = self._local.call(action)
-        choices = [[s for s in steps if s in self._alive] for steps in self._local.machine.gated(names)]
+        covering = [[s for s in steps if s in self._alive] for steps in self._local.machine.gated(names)]
+        partial = [tuple(s for s in steps if s.partial) for steps in covering]
+        choices = [[s for s in steps if not s.partial] for steps in covering]
         droppable = len(choices) > 1 or bool(self._structural)
         ways: list[list[_Back]] = []
         for chosen in product(*choices):
             waiting = [step for step in chosen if step.deferred and succeeds]
-            now: list[_Back] = [(step, not step.deferred) for step in chosen]
+            now = [_Back(s, not s.deferred, p) for s, p in zip(chosen, partial, strict=True)]
             for fires in product(*([(True, False) if droppable else (True,)] * len(waiting))):
-                late = [(step, True) for step, yes in zip(waiting, fires, strict=True) if yes]
+                late = [_Back(step, True) for step, yes in zip(waiting, fires, strict=True) if yes]
                 ways.append([*now, *late])
                 if len(ways) > MAX_VARIANTS:
                     return None
         return ways
 
-    def _settled(self, demands: list[Tokens]) -> list[Tokens]:
-        """What brings the demands once structural transitions have fired as often as they like."""
-        if not self._structural:
+    def _settled(self, demands: list[Tokens], partial: tuple[Step, ...] = ()) -> list[Tokens]:
+        """What brings the demands once structural transitions have fired as often as they like.
+
+        So do those of `partial`.
+        """
+        firing = (*self._structural, *partial)
+        if not firing:
             return demands
         found = self._least(demands)
         waiting = list(found)
         while waiting:
             demand = waiting.pop()
-            for step in self._structural:
+            for step in firing:
                 for earlier in self._fired(step, [demand]):
                     self._local.effort.charge(1 + len(found) // 2)
                     if not any(self.weaker(other, earlier) for other in found):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from operator import ge
 
-from ..net import Marking, SkillNet
+from ..net import Marking, SkillNet, Transition
 from .effort import Effort
 from .machine import Machine, Tokens
 from .reach import Budget, budget_of
@@ -28,18 +28,30 @@ MAX_TRIES = 6
 
 
 @dataclass(frozen=True, slots=True)
+class Wait:
+    """Time passes until a timed transition of the net with this key fires, if it can."""
+
+    key: str
+    transition: Transition
+
+
+@dataclass(frozen=True, slots=True)
 class Action:
     """A call as the nets see it: all its names, the most specific first (G-50), and how it ends.
 
-    `by_net` overrides the names for nets that know the call otherwise, by the net's key.
+    `by_net` overrides the names for nets that know the call otherwise, by the net's key: those with a
+    condition that does not hold know it by fewer or none. These are also in `outside` where the call is
+    one of several that an agent may choose from. With `wait` it is no call.
     """
 
     names: tuple[str, ...]
     succeeds: bool = True
     by_net: Mapping[str, tuple[str, ...]] | None = None
+    outside: tuple[str, ...] = ()
+    wait: Wait | None = None
 
     def names_in(self, key: str) -> tuple[str, ...]:
-        return self.names if self.by_net is None else self.by_net.get(key, ())
+        return self.names if self.by_net is None else self.by_net.get(key, self.names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,16 +143,16 @@ class LocalNet:
         moved = self._advance(state, action)
         return BLOCKED if moved is None else self._id(moved[0])
 
-    def _advance(self, state: int, action: int) -> tuple[Tokens, bool] | None:
+    def _advance(self, state: int, action: int) -> tuple[Tokens, int] | None:
         names, succeeds = self.call(action)
         return self.machine.advance(self._markings[state], names, self.effort, succeeds=succeeds)
 
-    def asks(self, state: int, action: int) -> bool:
-        """Whether the call asks a person here."""
+    def asks(self, state: int, action: int) -> int:
+        """How many people the call asks here."""
         if not self.manual:
-            return False
+            return 0
         moved = self._advance(state, action)
-        return moved is not None and moved[1]
+        return 0 if moved is None else moved[1]
 
     def no_worse(self, state: int, other: int) -> bool:
         """Whether whatever can be called from `other` on can be called from `state` on as well."""
@@ -169,8 +181,9 @@ class LocalNet:
         """Whether more tokens never allow less, from where the net is now.
 
         So it is when no structural transition can fire any more, at most one transition that can fire
-        covers each name (else the first enabled one comes first), and no call that has several of the
-        net's names waits with one of them for its end (another may then have disabled it).
+        covers each name (else the first enabled one comes first; a partial one alone lets nothing pass),
+        and no call that has several of the net's names waits with one of them for its end (another may
+        then have disabled it).
         """
         if self._monotone is None:
             names = {name for action in self.actions for name in self.call(action)[0]}

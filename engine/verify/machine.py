@@ -1,7 +1,8 @@
 """A net made ready to be stepped often: markings as tuples, the transitions of each name at hand.
 
 Moves as the gate does (G-4, G-50, G-61), and counts what that costs: structural transitions can take
-thousands of rounds to come to rest.
+thousands of rounds to come to rest. Time is a move like a call: each timed transition has a name of its
+own, `time_name`, and fires by it or does nothing.
 """
 
 from __future__ import annotations
@@ -13,11 +14,17 @@ from math import inf
 from typing import TypeAlias
 
 from ..net import MAX_STRUCTURAL_ROUNDS, SkillNet, Transition
+from ..passage import LONGEST
 from .effort import Effort
 
 _LOOKS = 20
 
 Tokens: TypeAlias = tuple[int, ...]
+
+
+def time_name(transition: Transition) -> str:
+    """What stands for waiting until a timed transition fires, among the names of calls; none has it."""
+    return f"\0{transition.name}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,6 +36,8 @@ class Step:
     gives: tuple[tuple[int, int], ...]
     deferred: bool
     manual: bool
+    partial: bool
+    timed: bool
 
     def enabled(self, marking: Sequence[int]) -> bool:
         for place, need in self.needs:  # noqa: SIM110 - a generator here costs more than the check
@@ -69,6 +78,8 @@ class Machine:
                 structural.append(step)
             for name in dict.fromkeys(transition.tools):
                 self.covering.setdefault(name, []).append(step)
+            if step.timed:
+                self.covering[time_name(transition)] = [step]
         for name in net.free_tools:
             self.covering.pop(name, None)
         self.structural = tuple(structural)
@@ -80,21 +91,29 @@ class Machine:
 
     def advance(
         self, marking: Tokens, names: Iterable[str], effort: Effort, *, succeeds: bool = True
-    ) -> tuple[Tokens, bool] | None:
-        """The marking after a finished call, and whether a person was asked; `None` when it blocks.
+    ) -> tuple[Tokens, int] | None:
+        """The marking after a finished call, and how many people were asked; `None` when it blocks.
 
         Names are taken in order and together (G-50); deferred transitions fire last, if the call
         succeeds. What would not come to rest is blocked, or dropped when it was deferred.
         """
         waiting: list[Step] = []
-        asks = False
+        people = 0
         effort.charge(self._cost)
         for covering in self.gated(names):
             chosen = next((step for step in covering if step.enabled(marking)), None)
             effort.charge(1 + len(covering) // 4)
             if chosen is None:
+                if covering[0].timed:
+                    continue
                 return None
-            asks = asks or chosen.manual
+            asked = int(chosen.manual)
+            if chosen.partial:
+                chained = self._chained(marking, chosen, covering, effort)
+                if chained is None:
+                    return None
+                marking, chosen, asked = chained
+            people = max(people, asked)
             if chosen.deferred:
                 waiting.append(chosen)
                 continue
@@ -107,7 +126,29 @@ class Machine:
                 after = self.rest(step.fire(marking), effort)
                 # The gate drops a result that does not come to rest and leaves the net where it is.
                 marking = marking if after is None else after
-        return marking, asks
+        return marking, people
+
+    def _chained(
+        self, marking: Tokens, chosen: Step, covering: Sequence[Step], effort: Effort
+    ) -> tuple[Tokens, Step, int] | None:
+        """`passage` from a partial transition on: where it ends, what fires last, how many are asked."""
+        seen = {marking}
+        people = int(chosen.manual)
+        while chosen.partial:
+            if len(seen) > LONGEST:
+                return None
+            effort.charge(self._cost + len(covering) // 4)
+            after = self.rest(chosen.fire(marking), effort)
+            if after is None or after in seen:
+                return None
+            marking = after
+            seen.add(marking)
+            following = next((step for step in covering if step.enabled(marking)), None)
+            if following is None:
+                return None
+            chosen = following
+            people += chosen.manual
+        return marking, chosen, people
 
     def rest(self, marking: Sequence[int], effort: Effort) -> Tokens | None:
         """`auto_advance`; `None` when the net does not come to rest."""
@@ -159,6 +200,8 @@ def _step(transition: Transition, at: Mapping[str, int]) -> Step:
         tuple((at[place], given) for place, given in Counter(transition.outputs).items()),
         transition.deferred,
         transition.type == "manual",
+        transition.partial,
+        transition.after is not None,
     )
 
 

@@ -9,8 +9,10 @@ from math import inf
 
 from .effort import SpentError
 from .local import BLOCKED, LocalNet, TooLargeError
+from .machine import time_name
 from .plan import first_plan, plan
 from .spread import ALLOWANCE, POOL
+from .waiting import in_words
 from .whole import Whole
 
 MAX_PRODUCT = 300
@@ -18,16 +20,29 @@ MAX_ROUNDS = 60
 
 
 @dataclass(frozen=True, slots=True)
+class Pace:
+    """So many calls within so many seconds, whenever they begin; `str` gives it as `3 per 1h`."""
+
+    calls: int
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.calls:,} per {in_words(self.seconds)}"
+
+
+@dataclass(frozen=True, slots=True)
 class Most:
     """The most calls a session can make of a tool.
 
     At least `least` are possible, at most `most`; `most` is `None` when no bound is known, and
-    `unlimited` says that there is none. The answer is exact when `least` equals `most`.
+    `unlimited` says that there is none. The answer is exact when `least` equals `most`. The calls keep to
+    each of `paces` besides: what is used up then comes back with time.
     """
 
     least: int
     most: int | None
     unlimited: bool = False
+    paces: tuple[Pace, ...] = ()
 
     @property
     def exact(self) -> bool:
@@ -148,12 +163,28 @@ def _bounds_of_budget(local: LocalNet, net: int) -> list[_Bound]:
     budget = local.budget
     assert budget is not None
     marking = local.marking(local.start)
-    use, *refill = [t for t in local.net.transitions if t.tools]
+    use, *refill = [t for t in local.net.transitions if not t.structural]
     uses = {a for a in local.usable if local.names(a) & set(use.tools)}
-    fills = {a for a in local.usable if refill and local.names(a) & set(refill[0].tools)}
+    filling = {*refill[0].tools, time_name(refill[0])} if refill else set[str]()
+    fills = {a for a in local.usable if local.names(a) & filling}
     left = marking[budget.budget]
     total = left + (0 if budget.spent is None else marking[budget.spent])
     return [_Bound(net, frozenset(uses), left, total, frozenset(fills))]
+
+
+def paces(whole: Whole, counted: Sequence[int]) -> tuple[Pace, ...]:
+    """What sliding limits hold calls of `counted` to, all of them together."""
+    found: dict[Pace, None] = {}
+    for net in sorted({net for action in counted for net in whole.nets_of[action]}):
+        local = whole.locals[net]
+        budget = local.budget
+        if budget is None or budget.after is None or budget.spent is None:
+            continue
+        using = {tool for t in local.net.transitions for tool in t.tools}
+        if all(net in whole.nets_of[a] and local.names(a) & using for a in counted):
+            marking = local.marking(local.start)
+            found[Pace(marking[budget.budget] + marking[budget.spent], budget.after)] = None
+    return tuple(found)
 
 
 def most_calls(whole: Whole, bounds: Bounds, counted: Iterable[int], effort: int) -> Most:

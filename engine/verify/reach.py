@@ -1,7 +1,8 @@
 """Which markings a net can be in: breadth first over its plain firing graph.
 
-Every transition counts alike here, structural ones too: the states are those of the net, not of a
-session, which never rests where a structural transition is enabled.
+Every transition counts alike here, structural and timed ones too: the states are those of the net, not
+of a session, which never rests where a structural transition is enabled. Only what a call fires in one
+piece, a chain that begins with partial transitions, is one step: no session is ever in the middle of it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from ..net import Marking, SkillNet
+from ..net import Marking, SkillNet, Transition, auto_advance, fire, is_enabled
+from ..passage import chain
 from .packed import Move, pack
 
 
@@ -35,6 +37,8 @@ def reachable(net: SkillNet, *, limit: int = 10_000, keep: int = 100) -> Reachab
     budget = budget_of(net)
     if budget is not None:
         return Reachability(budget.states, True, tuple(islice(budget.markings(), keep)))
+    if any(t.partial for t in net.transitions):
+        return _with_chains(net, limit, keep)
     packed = pack(net, firings=max(limit, 1))
     found = [packed.start]
     seen = {packed.start}
@@ -58,11 +62,47 @@ def _explore(moves: Sequence[Move], found: list[int], seen: set[int], limit: int
     return True
 
 
+def _with_chains(net: SkillNet, limit: int, keep: int) -> Reachability:
+    """The same where calls by some names fire several transitions in one piece."""
+    chained: dict[str, list[Transition]] = {
+        name: [t for t in net.transitions if name in t.tools]
+        for transition in net.transitions
+        if transition.partial
+        for name in transition.tools
+    }
+    single = [t for t in net.transitions if not t.tools or not chained.keys() >= {*t.tools}]
+    found: list[Marking] = [{**dict.fromkeys(net.places, 0), **net.initial_marking}]
+    seen = {tuple(found[0].values())}
+    for marking in found:
+        after = [fire(marking, t) for t in single if is_enabled(marking, t)]
+        for covering in chained.values():
+            steps = chain(net, marking, covering)
+            if steps is not None:
+                after.append(_fired(net, marking, steps))
+        for reached in after:
+            key = tuple(reached.values())
+            if key in seen:
+                continue
+            if len(found) >= limit:
+                return Reachability(len(found), False, tuple(found[:keep]))
+            seen.add(key)
+            found.append(reached)
+    return Reachability(len(found), True, tuple(found[:keep]))
+
+
+def _fired(net: SkillNet, marking: Marking, steps: Sequence[Transition]) -> Marking:
+    """The marking after a chain; nothing follows its last transition by itself, as after any other."""
+    for step in steps[:-1]:
+        marking = auto_advance(net, fire(marking, step))
+    return fire(marking, steps[-1])
+
+
 @dataclass(frozen=True, slots=True)
 class Budget:
     """A budget net: a token moves from `idle` to `ready`, then those of `budget` are used one by one.
 
-    What is used goes to `spent`, if there is such a place, and may come back all at once.
+    What is used goes to `spent`, if there is such a place, and may come back: all at once by a call, or
+    with `after`, in seconds, one by one.
     """
 
     idle: str
@@ -71,6 +111,7 @@ class Budget:
     spent: str | None
     tokens: int
     places: tuple[str, ...]
+    after: float | None = None
 
     @property
     def states(self) -> int:
@@ -103,6 +144,8 @@ def budget_of(net: SkillNet) -> Budget | None:
             pass
         case _:
             return None
+    if not start.structural or not use.tools or any(t.partial for t in net.transitions):
+        return None
     if len(start.inputs) != 1 or len(start.outputs) != 1 or len(use.inputs) != 2 or start.transfers:
         return None
     idle, ready, budget = start.inputs[0], start.outputs[0], use.inputs[1]
@@ -116,8 +159,10 @@ def budget_of(net: SkillNet) -> Budget | None:
         and not use.transfers
     )
     if fits and refill is not None:
-        fits = refill.inputs == refill.outputs == (ready,) and refill.transfers == ((spent, budget),)
+        by_call = refill.inputs == refill.outputs == (ready,) and refill.transfers == ((spent, budget),)
+        in_time = refill.after is not None and (refill.inputs, refill.outputs) == ((spent,), (budget,))
+        fits = by_call or in_time
     tokens = net.initial_marking.get(budget, 0)
     if not fits or any(net.initial_marking.get(p, 0) != (p == idle) for p in places if p != budget):
         return None
-    return Budget(idle, ready, budget, spent, tokens, net.places)
+    return Budget(idle, ready, budget, spent, tokens, net.places, refill and refill.after)

@@ -287,7 +287,9 @@ def _redundant(whole: Whole, net: int) -> bool:
     local = whole.locals[net]
     others = {n for action in local.usable for n in whole.cone(action)} | {net}
     for goal in local.actions:
-        if not Spread(whole, others - {net}).possible(goal):
+        if whole.actions[goal].wait is not None:
+            continue
+        if not Spread(whole, {*others, *whole.nets_of[goal]} - {net}).possible(goal):
             continue
         if search(whole, sorted(others), goal, refusing=net) is not None:
             return False

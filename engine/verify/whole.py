@@ -13,6 +13,7 @@ from ..net import SkillNet, auto_advance
 from .demands import Demands, Tokenwise, demands_of
 from .effort import Effort, SpentError
 from .local import BLOCKED, Action, LocalNet
+from .machine import time_name
 from .spread import Spread
 
 INERT = 2_000
@@ -24,8 +25,9 @@ class Whole:
 
     `markings` gives where a net stands when that is not its initial marking at rest. Nets that neither
     block nor move on any of the calls are left out. `nets_of[a]` are the places of action `a`'s nets in
-    `locals`, in order; `named` gives the actions that have a name, `asking` those for which a net that
-    is left out asks a person, `manual` whether any other may. Working on the nets takes from `effort`.
+    `locals`, in order; `named` gives the actions that have a name, `asking` how many people nets that
+    are left out ask for an action, `manual` whether any other may. Working on the nets takes from
+    `effort`.
     """
 
     def __init__(
@@ -38,23 +40,22 @@ class Whole:
         self.effort = effort or Effort()
         self.actions = tuple(actions)
         self.named: dict[str, list[int]] = {}
-        self.asking: set[int] = set()
+        self.asking: dict[int, int] = {}
         self.locals: list[LocalNet] = []
         self.nets_of: list[list[int]] = [[] for _ in self.actions]
-        by_name: dict[str, list[int]] = {}
-        special: list[int] = []
+        special: dict[str, dict[int, tuple[str, ...]]] = {}
         for number, action in enumerate(self.actions):
             for name in action.names:
                 self.named.setdefault(name, []).append(number)
-            if action.by_net is not None:
-                special.append(number)
-                continue
-            for name in action.names:
-                by_name.setdefault(name, []).append(number)
+            for key, known in (action.by_net or {}).items():
+                special.setdefault(key, {})[number] = known
         for key, net in nets.items():
             gated = {tool for t in net.transitions for tool in t.tools}.difference(net.free_tools)
-            numbers = {number for name in gated for number in by_name.get(name, ())}
-            numbers.update(n for n in special if not gated.isdisjoint(self.actions[n].names_in(key)))
+            numbers = {number for name in gated for number in self.named.get(name, ())}
+            if key in special:
+                gated.update(map(time_name, net.timed))
+                numbers.difference_update(special[key])
+                numbers.update(n for n, known in special[key].items() if not gated.isdisjoint(known))
             if not numbers:
                 continue
             marking = auto_advance(net, net.initial_marking) if markings is None else markings[key]
@@ -62,7 +63,10 @@ class Whole:
                 key, net, marking, {n: self.actions[n] for n in sorted(numbers)}, self.effort
             )
             if _inert(local):
-                self.asking.update(n for n in local.actions if local.asks(local.start, n))
+                for number in local.actions:
+                    people = local.asks(local.start, number)
+                    if people > self.asking.get(number, 0):
+                        self.asking[number] = people
                 continue
             for number in local.actions:
                 self.nets_of[number].append(len(self.locals))

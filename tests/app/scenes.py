@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from interlock.engine.history.events import NetRecord, RuleRecord, StepRecord, TransitionRecord
+from interlock.engine.history.parts import NetRecord, RuleRecord, StepRecord, TransitionRecord
 from interlock.engine.history.state import (
     ApprovalState,
     CallState,

@@ -87,7 +87,7 @@ class TestHelp:
             palette = [c.title.lower() for c in on.app.get_system_commands(on.app.screen)]
             assert len(ours) > 20
             for binding in ours:
-                if binding.action == "command_palette":
+                if binding.action == "app.command_palette":
                     continue
                 assert binding.id
                 assert binding.tooltip

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from interlock.app.commands.explain import run
+from interlock.app.explain_text import Moment
+from interlock.app.explain_text import explained as explain_lines
 from interlock.app.screens.approval import ApprovalScreen
 from interlock.app.screens.detail import Detail
 from interlock.engine.explained import ExplanationView
@@ -128,6 +130,53 @@ class TestCommand:
 def explained(rules: str, tool: str) -> ExplanationView:
     gate = create_gate_manager(registry=compile_rules(rules, file="deploy.rules").registry)
     return ExplanationView.of(gate.explain(ToolCall("c1", tool, {})))
+
+
+class TestMoments:
+    """The same explanation as things stand and as they stood when a recorded call was decided."""
+
+    PRESENT = frozenset(
+        {"now", "asks", "blocks", "lets", "allows", "does", "do", "is", "forbids", "forbid"}
+    )
+
+    def texts(self, rules: str, tool: str, moment: Moment) -> list[str]:
+        return [f"{line.label} {line.text}" for line in explain_lines(explained(rules, tool), moment)]
+
+    @pytest.mark.parametrize(
+        ("rules", "tool", "now", "then"),
+        [
+            (RULES, "push", "nets ▸ limit-push-1  lets it pass", "nets ▸ limit-push-1  let it pass"),
+            (RULES, "push", " 4 other nets do not know it", " 4 other nets did not know it"),
+            ("require human-approval before a", "a", "now ◐ asks a person", "then ◐ asked a person"),
+            (
+                "require human-approval before a",
+                "a",
+                "way a (approval): nothing is missing but a person's answer",
+                "way a (approval): nothing was missing but a person's answer",
+            ),
+            (
+                RULES,
+                "rm",
+                "way none: block-rm forbids it for good",
+                "way none: block-rm forbade it for good",
+            ),
+            ("block a", "b", "nets 1 net does not know it", "nets 1 net did not know it"),
+            ("", "b", "nets no net is active", "nets no net was active"),
+            ("block a", "b", "now ▸ allowed", "then ▸ allowed"),
+        ],
+    )
+    def test_the_words_follow(self, rules: str, tool: str, now: str, then: str) -> None:
+        """What is told of the past is told in the past tense, and nothing else differs."""
+        assert now in self.texts(rules, tool, "now")
+        assert then in self.texts(rules, tool, "then")
+
+    @pytest.mark.parametrize("tool", ["deploy", "rm", "push", "lint", "nothing"])
+    def test_nothing_of_then_is_said_as_now(self, tool: str) -> None:
+        """No word of the present stands in an explanation of the past, but in what a rule itself says."""
+        view = explained(RULES, tool)
+        said = " ".join(line.text for line in explain_lines(view, "then"))
+        reasons = " ".join(net.reason or "" for net in view.nets)
+        assert not {word for word in said.split() if word not in reasons.split()} & self.PRESENT
 
 
 async def open_blocked(on: Stage) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from interlock.app.widgets.markings import net_blocks, places_line, prospects, tokens, words
-from interlock.engine.history.events import NetRecord, TransitionRecord
+from interlock.engine.history.parts import NetRecord, TransitionRecord
 from interlock.engine.history.state import NetState, SessionState
 from tests.app.scenes import approve, block, limit, release_bot, require
 

@@ -124,6 +124,65 @@ class TestRuns:
         assert command(tmp_path)[0] == 0
 
 
+HOURLY = "limit a to 2 per 1h"
+TWO = f"{ASK} by 2 within 15m"
+PROD = 'block a when input.env = "prod"'
+
+
+class TestTimeAndPeople:
+    """What conditions, sliding limits, times and several people make of a scenario."""
+
+    @pytest.mark.parametrize(
+        ("rules", "text"),
+        [
+            (PROD, 'call a env prod\nexpect block "a is blocked"\ncall a env dev\nexpect allow'),
+            (PROD, 'call a\nexpect block "the call has no input.env"'),
+            (
+                f"{ASK} when input.n > 3",
+                "call a n 3\nexpect allow\ncall a n 4\nexpect ask\ncall a n x\nexpect ask",
+            ),
+            (HOURLY, 'call a\nwait 30m\ncall a\ncall a\nexpect block "2 calls per 1h"'),
+            (
+                HOURLY,
+                "call a\nwait 30m\ncall a\nwait 30m\ncall a\ncall a\nexpect block\nwait 30m\ncall a",
+            ),
+            (
+                HOURLY,
+                "wait 365d\ncall a\ncall a\nwait 59m\nwait 59s\ncall a\nexpect block\nwait 1s\ncall a",
+            ),
+            (TWO, "call a\nexpect ask\napprove\nexpect ask\napprove\nexpect allow"),
+            (TWO, 'call a\napprove\ndeny "no"\nexpect block "no"'),
+            (TWO, 'call a\nwait 15m\nexpect block "nobody decided within 15 min (r.rules:1)"'),
+            (TWO, "call a\nwait 14m\nwait 59s\napprove\napprove\nexpect allow\nwait 1h\nexpect allow"),
+            (TWO, "call a\napprove\nwait 15m\nexpect block\ncall a\nexpect ask"),
+            (f"{ASK} within 15m\nrequire human-approval before b", "call b\nwait 365d\nexpect ask"),
+            # The second question has its own time.
+            (
+                f"{ASK} within 15m risk low\n{ASK} within 15m risk high",
+                "call a\nwait 10m\napprove\nwait 10m\nexpect ask\nwait 5m\nexpect block",
+            ),
+        ],
+    )
+    def test_go_as_they_would(self, rules: str, text: str) -> None:
+        """Time passes only where a scenario waits, and each `approve` is somebody else's."""
+        assert diverges(rules, text) is None
+
+    @pytest.mark.parametrize(
+        ("rules", "text", "said"),
+        [
+            (HOURLY, "call a\ncall a\nwait 59m\ncall a", "6: expected the call to run, got block"),
+            (TWO, "call a\napprove\nexpect allow", "5: expected allow, got ask"),
+            (TWO, "call a\napprove\napprove\napprove", "6: expected a question to answer, got allow"),
+            (TWO, "call a\nwait 15m", "3: expected the call to run, got block"),
+            (TWO, "call a\nwait 15m\napprove", "5: expected a question to answer, got block"),
+            (PROD, "call a env prod", "3: expected the call to run, got block"),
+        ],
+    )
+    def test_diverge_where_they_differ(self, rules: str, text: str, said: str) -> None:
+        """A scenario that counts on more time, or on fewer people, is told."""
+        assert message(rules, text).startswith(said)
+
+
 class TestDivergence:
     @pytest.mark.parametrize(
         ("rules", "text", "expected"),
@@ -260,7 +319,7 @@ class TestLibrary:
         names = {path.stem for path in LIBRARY.glob("*.rules")}
         rules = {name for name in names if not name.endswith("_test")}
         assert {"deploy", "freeze", "file-safety", "git", "chat", "infrastructure"} <= rules
-        assert {"coding-agent", "tool-approval"} <= rules
+        assert {"coding-agent", "tool-approval", "production"} <= rules
         assert names == rules | {f"{name}_test" for name in rules}
         code, out, err = command(LIBRARY)
         assert (code, err) == (0, ""), out

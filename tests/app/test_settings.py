@@ -74,7 +74,10 @@ class TestEveryOption:
         ("line", "variable", "value", "option", "expected"),
         [
             (["demo"], "DB", "a.db", "db", Path("a.db")),
+            (["demo"], "AS", "maria", "operator", "maria"),
             (["demo"], "OPERATOR", "maria", "operator", "maria"),
+            (["console"], "READ_ONLY", "1", "read_only", True),
+            (["notify"], "TEST", "0", "test", False),
             (["demo"], "HEADLESS", "1", "headless", True),
             (["demo"], "HEADLESS", "0", "headless", False),
             (["demo"], "ANSWER", "deny", "answer", "deny"),

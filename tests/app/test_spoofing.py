@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from interlock.engine.history.events import RuleRecord, StepRecord
+from interlock.engine.history.parts import RuleRecord, StepRecord
 from interlock.engine.history.state import PendingState, TranscriptEntry
 from tests.app.scenes import NOW, approve, before, call, deploy_request, entry, release_bot
 from tests.app.stage import Stage, stage

@@ -8,7 +8,7 @@ from textual.content import Content
 
 from interlock.app.flow import Flow
 from interlock.app.widgets.transcript import MUTED, entry_block
-from interlock.engine.history.events import RuleRecord
+from interlock.engine.history.parts import RuleRecord
 from interlock.engine.history.state import CallState, TranscriptEntry
 from tests.app.scenes import NOW
 

@@ -15,13 +15,13 @@ from statistics import median
 
 from interlock.engine import GateContext, GateManager, ToolCall, ToolResult, create_gate_manager
 from interlock.engine.history.events import (
-    CallRecord,
     EventBody,
     MessageAdded,
     SessionOpened,
     StepEnded,
 )
 from interlock.engine.history.journal import Journal
+from interlock.engine.history.parts import CallRecord
 from interlock.engine.records import decision_record, net_record, result_record
 from interlock.rules import compile_rules
 

@@ -17,7 +17,6 @@ from typing import Any
 from interlock.engine.history.decided import INSERT_DECISION, decisions_of
 from interlock.engine.history.events import (
     CallDecided,
-    CallRecord,
     CallResult,
     EventBody,
     JournalEvent,
@@ -26,6 +25,7 @@ from interlock.engine.history.events import (
 )
 from interlock.engine.history.fold import fold
 from interlock.engine.history.journal import Journal
+from interlock.engine.history.parts import CallRecord
 from interlock.engine.history.queries import open_reader
 from interlock.engine.history.replay import Replay
 from interlock.engine.history.rows import (

@@ -1,4 +1,4 @@
-"""Masking: a usual session's events, and the worst texts of a megabyte, beside copying them."""
+"""Masking: a usual session's events, then megabytes: what tools usually say, and the worst texts."""
 
 from __future__ import annotations
 
@@ -12,6 +12,12 @@ from tests.app.replay.recording import BODIES
 
 SIZE = 1_000_000
 TURNS = 5
+
+USUAL = {
+    "log lines": '{"at":"14:02:07","level":"info","path":"src/app.py","msg":"request-done in 12 ms"}\n',
+    "source": "def read(self, path: str, key: int = 0) -> str:\n    return self.files[path].text\n",
+    "pages": '<p class="note">See <a href="https://example.org/docs?page=2">the pages</a>.</p>\n',
+}
 
 WORST = {
     "plain": "the quick brown fox jumps over it ",
@@ -36,6 +42,16 @@ WORST = {
     "private keys, unclosed": "-----BEGIN PRIVATE KEY-----",
     "blocks": "secret: |\n a\n",
     "curl": "curl -u a",
+    "elements": "<token>a</token>",
+    "elements, unclosed": "<token>",
+    "elements, nested": "<token><token>" * 6 + "</token>",
+    "tags, unclosed": '<token a="',
+    "blocks below names": "token:\n  a: b\n",
+    "names of blocks": "token:\n\n",
+    "glued words": "token=a'b'",
+    "glued words, unclosed": "token=a' ",
+    "heredocs": "<<a\ntoken=b\n",
+    "heredocs, unclosed": "<<a ",
 }
 
 
@@ -53,7 +69,7 @@ def measure() -> Iterator[tuple[str, float, str]]:
     body = CallResult(call_id="c", tool="t", output=WORST["plain"] * 3, is_error=False)
     yield "masking a result of 100 characters", _each(lambda: redaction.body(body)), "µs"
     slowest, name = 0.0, ""
-    for kind, piece in WORST.items():
+    for kind, piece in {**USUAL, **WORST}.items():
         text = (piece * (SIZE // len(piece) + 1))[:SIZE]
         half = median(_seconds(lambda text=text: redaction.text(text[: SIZE // 2])) for _ in range(TURNS))
         whole = median(_seconds(lambda text=text: redaction.text(text)) for _ in range(TURNS))

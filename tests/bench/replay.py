@@ -22,13 +22,18 @@ from .journal import CALLS, _call
 from .terminal import Terminal
 
 OPENINGS = 3
-STEPS = 40
+JUMPS = 14
+STEPS = 10
 EVENTS = 1 + 5 * CALLS
 
 
 def measure() -> Iterator[tuple[str, float, str]]:
-    """Openings are fresh processes; jumps go to and fro over the whole session."""
+    """Openings are fresh processes; jumps go to and fro over the whole session.
+
+    The first of each process goes to the other end as soon as a person could have typed its number.
+    """
     openings: list[float] = []
+    at_once: list[float] = []
     jumps: list[float] = []
     steps: list[float] = []
     with tempfile.TemporaryDirectory(dir=".") as folder:
@@ -38,14 +43,14 @@ def measure() -> Iterator[tuple[str, float, str]]:
             with Terminal([sys.executable, "-m", "tests.bench.replay", str(path)]) as terminal:
                 terminal.wait_for("events, ")
                 openings.append(_painted(terminal, "\r", f"event 1 of {EVENTS}"))
-                at_once = _jump(terminal, EVENTS - 1)
+                at_once.append(_jump(terminal, EVENTS - 1))
                 _jump(terminal, 2)
-                jumps += [_jump(terminal, 3 + n * 7919 * 13 % (EVENTS - 3)) for n in range(STEPS)]
+                jumps += [_jump(terminal, 3 + n * 7919 * 13 % (EVENTS - 3)) for n in range(JUMPS)]
                 _jump(terminal, 50_000)
                 for number in range(50_001, 50_001 + STEPS):
                     steps.append(_painted(terminal, "]", f"event {number} of"))
     yield f"{EVENTS:,} events, enter → replay painted", median(openings), "s (goal ≤ 1)"
-    yield "at once to the other end", at_once * 1000, "ms"
+    yield "at once to the other end, slowest", max(at_once) * 1000, "ms (goal ≤ 100)"
     yield "jump confirmed → painted, median", median(jumps) * 1000, "ms"
     yield "jump confirmed → painted, slowest", max(jumps) * 1000, "ms (goal ≤ 100)"
     yield "step → painted, median", median(steps) * 1000, "ms"

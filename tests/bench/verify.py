@@ -111,7 +111,12 @@ def _proving() -> Iterator[tuple[str, float, str]]:
             asked += 1
     yield f"slowest question on {SETS} hand-built growing nets", slowest, "s (goal ≤ 1)"
     yield "questions on those left unknown", unknown, f"of {asked}"
-    for name, text in (("of all kinds", ruleset(1_000)), ("in one chain", chain(1_000))):
+    texts = {
+        "of all kinds": ruleset(1_000),
+        "in one chain": chain(1_000),
+        "with conditions and times": conditional(random.Random(1), 1_000),
+    }
+    for name, text in texts.items():
         rules = compile_rules(text)
         start = time.perf_counter()
         examine(rules)
@@ -133,6 +138,25 @@ def growing(chance: random.Random) -> SkillNet:
         )
     marking = {p: chance.choice([0, 0, 1, 2]) for p in places}
     return define_skill_net("growing", places=places, transitions=transitions, initial_marking=marking)
+
+
+def conditional(chance: random.Random, count: int) -> str:
+    """Rules about 40 tools that mostly hold for some inputs only, and limits that slide."""
+    lines: list[str] = []
+    for _ in range(count):
+        first, then = (f"t{i}" for i in sorted(chance.sample(range(40), 2)))
+        when = f'when input.field{chance.randrange(8)} = "{chance.randrange(30)}"'
+        rule = chance.choice(
+            [
+                f"require {first} before {then}",
+                f"require {first} before {then}",
+                f"limit {first} to {chance.randint(1, 9)} per {chance.randint(1, 9)}h",
+                f"require 2 human-approvals before {then}",
+                f"block {first}",
+            ]
+        )
+        lines.append(f"{rule} {when}")
+    return "\n".join(lines)
 
 
 def chain(count: int) -> str:

@@ -1,4 +1,4 @@
-"""A busy host: twenty sessions, and operators who answer, switch nets and modes, interrupt and close.
+"""A busy host: twenty sessions and their helpers, and operators who answer, switch, interrupt, branch.
 
 All of it is random from a seed. It goes on until the process dies.
 """
@@ -8,59 +8,37 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from random import Random
+from typing import Literal, TypeAlias
 
-from pydantic import JsonValue
-
-from interlock.engine.agents import (
-    Agent,
-    AgentError,
-    AssistantMessage,
-    Message,
-    Reply,
-    ScriptedModel,
-    T,
-    ToolContext,
-)
-from interlock.engine.agents.scripted import ScriptedCall
+from interlock.engine.agents import AgentError
 from interlock.engine.history import writer
 from interlock.engine.history.events import ApprovalRequested, JournalEvent
-from interlock.engine.hub import Hub, UnknownSessionError
-from interlock.rules import compile_rules
+from interlock.engine.history.state import SessionState
+from interlock.engine.hub import BranchError, Hub, UnknownSessionError
 from tests.crash import disk, planted
+from tests.crash.agents import NETS, Agents, Step, steps_from
 from tests.crash.marks import Marks
 
 SESSIONS = 20
+MOST_BRANCHES = 8
 MOST_EVENTS = 20_000
 """After so many a life ends by itself, and the harness has failed to end it."""
 
-RULES = """
-require test before deploy
-require human-approval before deploy
-require human-approval before publish
-limit deploy to 40 per session
-limit push to 2 per test
-block remove
-"""
-TOOLS = ("look", "test", "push", "deploy", "publish", "remove")
 SWITCHED = ("block-remove", "approve-before-publish", "require-test-before-deploy")
 
-NewCalls = Callable[[str, int], Reply]
-"""What an agent does in its step of this number in this session."""
+
+Act: TypeAlias = Callable[[str], Awaitable[None]]
+"""What an operator of this name does."""
 
 
 def database_in(folder: Path) -> Path:
     """The database of the lives in `folder`."""
     return folder.resolve() / "journal.db"
-
-
-NETS = compile_rules(RULES).registry
-"""The nets of every session."""
 
 
 def often_checkpointed() -> None:
@@ -75,71 +53,20 @@ def often_checkpointed() -> None:
     writer.connect_writing = connected
 
 
-def steps_from(seed: int) -> NewCalls:
-    """Up to three calls a step, or the turn's end; always the same for the same step of a session."""
-
-    def step(session: str, number: int) -> Reply:
-        random = Random(f"{seed} {session} {number}")
-        if random.random() < 0.1:
-            return T("done")
-        calls: list[ScriptedCall] = []
-        for n in range(random.choice((1, 1, 2, 3))):
-            name = random.choices(TOOLS, (3, 5, 3, 5, 4, 1))[0]
-            env = random.choice(("staging", "production"))
-            calls.append(ScriptedCall(name, {"env": env}, f"{session}.{number}.{n}"))
-        return Reply(calls=tuple(calls))
-
-    return step
-
-
-@dataclass(frozen=True, slots=True)
-class MarkingTool:
-    """A tool that leaves a mark when it starts, and fails one time in five."""
-
-    name: str
-    marks: Marks
-    description: str = "Do it."
-    parameters: dict[str, JsonValue] = field(
-        default_factory=lambda: {"type": "object", "properties": {"env": {"type": "string"}}}
-    )
-
-    async def execute(self, args: dict[str, JsonValue], ctx: ToolContext) -> str:
-        """Takes some turns of the loop."""
-        self.marks.ran(ctx.session_id, ctx.call_id, self.name, str(args.get("env")))
-        luck = Random(ctx.call_id)
-        for _ in range(luck.randrange(40)):
-            await asyncio.sleep(0)
-        if luck.random() < 0.2:
-            raise ValueError(f"{self.name} failed")
-        return f"{self.name} ok"
-
-
-def agent(session: str, marks: Marks, step: NewCalls) -> Agent:
-    """The agent of a session, whose conversation says which step is next."""
-
-    def reply(messages: Sequence[Message]) -> Reply:
-        return step(session, sum(isinstance(message, AssistantMessage) for message in messages))
-
-    tools = [MarkingTool(name, marks) for name in TOOLS]
-    return Agent(ScriptedModel(reply), name=session, tools=tools, max_steps=1000)
-
-
 class Busy:
     """The hub, its sessions and its operators."""
 
-    def __init__(self, folder: Path, seed: int, reporting: int, step: NewCalls | None = None) -> None:
+    def __init__(self, folder: Path, seed: int, reporting: int, step: Step | None = None) -> None:
         self.random = Random(seed)
         self.marks = Marks(folder)
         self.hub = Hub.open(database_in(folder))
-        self.step = step or steps_from(seed)
+        self.agents = Agents(self.marks, step or steps_from(seed))
         self.events = 0
         self._said = count(1)
+        self._branches = count(1)
         self.moved = asyncio.Event()
         self._closing: set[str] = set()
         self._reporting = reporting
-
-    def agent(self, session: str) -> Agent:
-        return agent(session, self.marks, self.step)
 
     async def begin(self) -> None:
         """Go on with every session that is recorded, then open those that are missing, side by side."""
@@ -150,11 +77,11 @@ class Busy:
         if recorded:
             await self.resume(session)
         else:
-            await self.hub.open_session(self.agent(session), registry=NETS, session_id=session)
+            await self.hub.open_session(self.agents.of(session), registry=NETS, session_id=session)
             self.marks.told("opened", session)
 
     async def resume(self, session: str) -> None:
-        await self.hub.resume_session(session, self.agent(session), registry=NETS, by="maria")
+        await self.hub.resume_session(session, self.agents.of(session), registry=NETS, by="maria")
 
     # Operators
 
@@ -168,15 +95,17 @@ class Busy:
             if isinstance(event, JournalEvent) and isinstance(event.body, ApprovalRequested):
                 self.marks.told("asked", event.session, event.body.call_id, event.body.approval_id)
 
-    async def operate(self, by: str, *, switches: bool) -> None:
-        """One operator's day: mostly answers; one of them also switches, interrupts and closes."""
+    async def operate(self, by: str, odds: Mapping[Act, int]) -> None:
+        """One operator's day: all the time one thing or another, as often as `odds` says, or nothing."""
+        acts, weights = list(odds), list(odds.values())
         while self.events < MOST_EVENTS:
             await asyncio.sleep(0.001)
-            luck = self.random.random()
-            if luck < 0.25:
-                await self.answer(by)
-            elif switches and luck > 0.75:
-                await self._switch(luck)
+            [act] = self.random.choices(acts, weights)
+            with suppress(UnknownSessionError):
+                await act(by)
+
+    async def rest(self, by: str) -> None:
+        """Nothing."""
 
     async def answer(self, by: str) -> None:
         """Decide one open question, if there is one: two in three are approved, some with other input."""
@@ -190,53 +119,83 @@ class Busy:
         if outcome.ok:
             self.marks.told("decided", request.session, request.id, "yes" if approved else "no")
 
-    async def _switch(self, luck: float) -> None:
-        state = self.random.choice(await self.hub.sessions())
-        session = state.id
-        with suppress(UnknownSessionError):
-            if luck < 0.83:
-                net = self.random.choice(SWITCHED)
-                active = net not in state.active
-                if (await self.hub.toggle_net(session, net, active, by="maria")).ok:
-                    self.marks.told("toggled", session, net, "on" if active else "off")
-            elif luck < 0.86:
-                mode = "shadow" if state.mode == "enforce" else "enforce"
-                if (await self.hub.set_mode(session, mode, by="maria")).ok:
-                    self.marks.told("mode", session, mode)
-            elif luck < 0.9:
-                await self._say(session, "hurry")
-            elif luck < 0.94:
-                await self._close(session)
-            else:
-                await self.wake()
+    async def toggle(self, by: str) -> None:
+        """Switch a net on or off."""
+        state, net = await self._any(), self.random.choice(SWITCHED)
+        active = net not in state.active
+        if (await self.hub.toggle_net(state.id, net, active, by=by)).ok:
+            self.marks.told("toggled", state.id, net, "on" if active else "off")
 
-    async def _close(self, session: str) -> None:
+    async def change_mode(self, by: str) -> None:
+        """Switch a session to shadow mode, or back."""
+        state = await self._any()
+        mode = "shadow" if state.mode == "enforce" else "enforce"
+        if (await self.hub.set_mode(state.id, mode, by=by)).ok:
+            self.marks.told("mode", state.id, mode)
+
+    async def speak(self, by: str) -> None:
+        """Say something to whoever works, often a helper: at once, or for later."""
+        working = [s.id for s in await self.hub.sessions() if s.status in ("running", "waiting")]
+        mode = self.random.choice(("steer", "queue", "queue"))
+        await self._say(self.random.choice([*working, names()[0]]), "hurry", by, mode)
+
+    async def close(self, by: str) -> None:
         """Close a session and go on with it."""
+        session = (await self._any()).id
         self._closing.add(session)
-        await self.hub.close_session(session, by="maria")
+        await self.hub.close_session(session, by=by)
         self.marks.told("closed", session)
         await self.resume(session)
         self._closing.remove(session)
 
-    async def wake(self) -> None:
+    async def branch(self, by: str) -> None:
+        """Begin a session where another was at some moment, and set it to work."""
+        number = next(self._branches)
+        if number > MOST_BRANCHES:
+            return
+        state = await self._any()
+        name, at = f"{state.id}-b{number}", self.random.randint(1, state.seq)
+        try:
+            await self._branch_at(state.id, at, name, by)
+        except BranchError as error:
+            await self._branch_at(state.id, error.nearest[0], name, by)
+        await self._say(name, "go", by)
+
+    async def _any(self) -> SessionState:
+        """One of the sessions that are no helper's."""
+        return self.random.choice([s for s in await self.hub.sessions() if s.kind != "child"])
+
+    async def _branch_at(self, session: str, at: int, name: str, by: str) -> None:
+        agent = self.agents.of(name)
+        await self.hub.branch_session(session, at, agent, registry=NETS, by=by, branch_id=name)
+        self.marks.told("opened", name)
+
+    async def wake(self, by: str) -> None:
         """Give every session that rests something to do."""
         for state in await self.hub.sessions():
-            if state.status in ("idle", "failed"):
-                await self._say(state.id, "go")
+            if state.status in ("idle", "failed") and state.kind != "child":
+                await self._say(state.id, "go", by)
 
-    async def _say(self, session: str, word: str) -> None:
+    async def _say(
+        self, session: str, word: str, by: str, mode: Literal["steer", "queue"] = "steer"
+    ) -> None:
         """Send a text that nobody sends again."""
         text = f"{word}-{os.getpid()}-{next(self._said)}"
         with suppress(UnknownSessionError, AgentError):
-            await self.hub.send(session, text, by="maria")
+            await self.hub.send(session, text, by=by, mode=mode)
             self.marks.told("said", session, text)
 
     async def day(self) -> None:
         """Everything at once, until the process dies or far too much has happened."""
         listening = asyncio.create_task(self.listen())
         await self.begin()
-        await self.wake()
-        await asyncio.gather(self.operate("maria", switches=True), self.operate("ben", switches=False))
+        await self.wake("maria")
+        changes = {self.toggle: 7, self.change_mode: 3, self.close: 3, self.wake: 5}
+        await asyncio.gather(
+            self.operate("maria", {self.rest: 50, self.answer: 25, **changes}),
+            self.operate("ben", {self.rest: 75, self.answer: 25}),
+            self.operate("noor", {self.rest: 50, self.speak: 35, self.branch: 15}),
+        )
         listening.cancel()
 
 

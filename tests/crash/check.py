@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from interlock.engine.history.errors import JournalError
 from interlock.engine.history.events import (
@@ -28,9 +28,10 @@ from interlock.engine.history.fold import FoldError, fold
 from interlock.engine.history.projection import project
 from interlock.engine.history.queries import HistoryReader, open_reader
 from interlock.engine.history.schema import connect_readonly, inspect
-from interlock.engine.history.state import SessionState
+from interlock.engine.history.state import SessionState, SessionSummary
 from interlock.engine.history.verify import check_file, verify_journal
 from interlock.engine.resuming import HOST_GONE
+from tests.crash.family import at_top, below, not_as_it_was, unlike_their_parents
 from tests.crash.marks import Mark, ran_in, told_in
 
 T = TypeVar("T", bound=EventBody)
@@ -44,33 +45,78 @@ class Found:
     states: dict[str, SessionState] = field(default_factory=dict)
     ran: list[Mark] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    _kinds: dict[tuple[str, type[EventBody]], list[EventBody]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    _decisions: dict[tuple[str, str], list[CallDecided]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+
+    def add(self, session: str, events: list[JournalEvent]) -> None:
+        """Take in what a session recorded."""
+        self.events[session] = events
+        for event in events:
+            self._kinds[session, type(event.body)].append(event.body)
+            if isinstance(event.body, CallDecided):
+                self._decisions[session, event.body.call_id].append(event.body)
 
     def bodies(self, session: str, kind: type[T]) -> list[T]:
         """The bodies of one kind in a session."""
-        return [e.body for e in self.events.get(session, ()) if isinstance(e.body, kind)]
+        return cast("list[T]", self._kinds.get((session, kind), []))
+
+    def decisions(self, session: str, call_id: str) -> list[CallDecided]:
+        """What a session recorded to be decided about a call."""
+        return self._decisions.get((session, call_id), [])
+
+    def tops(self) -> list[str]:
+        """The sessions that nets of their own judge: all but helpers'."""
+        return [session for session, state in self.states.items() if state.kind != "child"]
 
     def unanswered(self) -> set[tuple[str, str]]:
         """Session and call of every question that nobody answered and that the nets still ask.
 
         They do not when meanwhile an operator has switched its net off, or the session to shadow mode, or
-        said something that takes it back.
+        said something that takes it back to whoever made the call.
         """
         return {
             (session, call_id)
-            for session, state in self.states.items()
-            if state.mode == "enforce" and not any(said.mode == "steer" for said in state.queued)
+            for session in self.tops()
+            if (state := self.states[session]).mode == "enforce"
             for call_id, net in _unanswered(self.events[session]).items()
-            if net in state.active
+            if net in state.active and self._still_wanted(*below(self.states, session, call_id))
         }
 
+    def _still_wanted(self, maker: str, call_id: str) -> bool:
+        """Whether who made a call still waits for it."""
+        if any(said.mode == "steer" for said in self.states[maker].queued):
+            return False
+        return all(m.call_id != call_id or m.role != "tool" for m in self.bodies(maker, MessageAdded))
+
     def without_result(self) -> set[tuple[str, str]]:
-        """Session and call of everything that was allowed and has no result."""
+        """Session and call of everything that was allowed and has no result.
+
+        A helper's call has one when it is recorded where its nets are.
+        """
         return {
             (session, call.call_id)
             for session, state in self.states.items()
             for call in state.calls.values()
-            if call.status in ("running", "unknown")
+            if call.status in ("running", "unknown") and not self._settled(session, call.call_id)
         }
+
+    def _settled(self, session: str, call_id: str) -> bool:
+        top, name = at_top(self.states, session, call_id)
+        call = self.states[top].calls.get(name)
+        return call is not None and call.status in ("done", "failed")
+
+    def at_work(self) -> list[str]:
+        """The helpers' sessions whose calls are without a result."""
+        left = self.without_result()
+        return [
+            session
+            for session, state in self.states.items()
+            if state.kind == "child" and (state.parent, state.parent_call) in left
+        ]
 
 
 def found_in(folder: Path, database: Path) -> Found:
@@ -86,13 +132,15 @@ def found_in(folder: Path, database: Path) -> Found:
         found.problems += _broken_chain(database)
         reader = open_reader(database)
         for line in reader.sessions(limit=None):
-            found.problems += _read(found, reader, line.id)
+            found.problems += _read(found, reader, line)
     except (JournalError, sqlite3.Error) as error:
         found.problems.append(f"it cannot be read: {error}")
         return found
     found.problems += _unfounded_marks(found)
     found.problems += _forgotten(found, told)
     found.problems += _reused(found)
+    found.problems += unlike_their_parents(found)
+    found.problems += not_as_it_was(found)
     return found
 
 
@@ -116,15 +164,16 @@ def _broken_chain(database: Path) -> list[str]:
     return [*faults, *([f"{missing} events are missing from the file"] if missing else [])]
 
 
-def _read(found: Found, reader: HistoryReader, session: str) -> list[str]:
+def _read(found: Found, reader: HistoryReader, line: SessionSummary) -> list[str]:
     """Take a session in: its fold, and whether its line in the list agrees."""
-    events = found.events[session] = list(reader.events(session))
+    events = list(reader.events(line.id))
+    found.add(line.id, events)
     try:
-        found.states[session] = fold(events)
+        found.states[line.id] = fold(events)
     except FoldError as error:
         return [f"the record makes no sense: {error}"]
-    if project(events) != reader.session(session):
-        return [f"the line of {session} is not what its events say"]
+    if project(events) != line:
+        return [f"the line of {line.id} is not what its events say"]
     return []
 
 
@@ -132,20 +181,28 @@ def _read(found: Found, reader: HistoryReader, session: str) -> list[str]:
 
 
 def _unfounded_marks(found: Found) -> Iterator[str]:
-    """A tool runs once, after a durable decision that allowed it, with exactly what was allowed."""
+    """A tool runs once, after a durable decision that allowed it, with exactly what was allowed.
+
+    A helper's call was decided where its nets are, and that is recorded where it works, too.
+    """
     times = Counter((mark.session, mark.call_id) for mark in found.ran)
     for (session, call_id), count in times.items():
         if count > 1:
             yield f"{session}: call {call_id} ran {count} times"
     for mark in found.ran:
         where = f"{mark.session}: call {mark.call_id}"
-        decided = [d for d in found.bodies(mark.session, CallDecided) if d.call_id == mark.call_id]
-        allowed = [d for d in decided if d.mode == "shadow" or d.outcome == "allow"]
-        if not allowed:
-            yield f"{where} ran and no decision allowed it ({len(decided)} decisions)"
-        elif (mark.tool, mark.env) not in [(d.tool, d.input.get("env")) for d in allowed]:
-            yield f"{where} ran as {mark.tool} {mark.env}, which was not what was allowed"
-        answers = [a for a in found.bodies(mark.session, ApprovalDecided) if a.call_id == mark.call_id]
+        if mark.session not in found.states:
+            yield f"{where} ran in a session that is not recorded"
+            continue
+        top, name = at_top(found.states, mark.session, mark.call_id)
+        for session, call_id in {(mark.session, mark.call_id), (top, name)}:
+            decided = found.decisions(session, call_id)
+            allowed = [d for d in decided if d.mode == "shadow" or d.outcome == "allow"]
+            if not allowed:
+                yield f"{where} ran and no decision allowed it in {session} ({len(decided)} decisions)"
+            elif (mark.tool, mark.env) not in [(d.tool, d.input.get("env")) for d in allowed]:
+                yield f"{where} ran as {mark.tool} {mark.env}, which was not what was allowed"
+        answers = [a for a in found.bodies(top, ApprovalDecided) if a.call_id == name]
         if not all(answer.approved for answer in answers):
             yield f"{where} ran though it had been denied"
 

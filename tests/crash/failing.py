@@ -11,7 +11,8 @@ from interlock.engine.agents import Agent, C, Event, Reply, ScriptedModel, T, To
 from interlock.engine.history.errors import JournalError
 from interlock.engine.hub import Hub
 from tests.crash import disk
-from tests.crash.busy import NETS, MarkingTool, database_in
+from tests.crash.agents import NETS, MarkingTool
+from tests.crash.busy import database_in
 from tests.crash.marks import Marks
 from tests.engine.shop import check
 

@@ -36,10 +36,11 @@ class Tally:
     left: Counter[str] = field(default_factory=Counter[str])
 
     def is_proof(self) -> bool:
-        """Whether as many died as should, and enough was at stake; of very few runs not much is asked."""
-        at_stake = ("ran", "unanswered", "without_result", "deferred")
+        """Whether as many died as should, and enough was at stake; of few runs not much is asked."""
         runs = len(seeds())
-        return self.deaths >= runs and (runs < 10 or all(self.left[what] > 0 for what in at_stake))
+        often = ("ran", "unanswered", "without_result", "deferred", "helpers") if runs >= 10 else ()
+        seldom = ("branches", "queued") if runs >= 50 else ()
+        return self.deaths >= runs and all(self.left[what] > 0 for what in (*often, *seldom))
 
 
 def seeds() -> list[int]:

@@ -11,12 +11,13 @@ from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 
-from interlock.engine import hosted, resuming
+from interlock.engine import hosted, live, resuming
 from interlock.engine.agents import Message, ProposedCall
 from interlock.engine.agents.messages import open_calls
 from interlock.engine.agents.scripted import ScriptedCall, ScriptedModel
+from interlock.engine.children import Host, HostedChildren
 from interlock.engine.gate.types import GateDecision, ResultRecord, ToolResult
-from interlock.engine.history import fold, writer
+from interlock.engine.history import fold, schema, writer
 from interlock.engine.history.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -25,7 +26,9 @@ from interlock.engine.history.events import (
     JournalEvent,
 )
 from interlock.engine.history.journal import utc_now
+from interlock.engine.history.state import SessionState
 from interlock.engine.hosted import HostedSession
+from interlock.engine.live import LiveSessions
 from interlock.engine.net import ToolCall
 from interlock.engine.records import decision_record
 
@@ -38,11 +41,23 @@ def plant(name: str) -> None:
 
 def record_after_execution() -> None:
     """What a session allowed is recorded when the first of its tools has run."""
+    _record_late(lambda _: True)
+
+
+def helpers_recorded_late() -> None:
+    """So is what it allowed its helpers, though where these work it is recorded at once."""
+    _record_late(lambda call: "/" in call.tool_call_id)
+
+
+def _record_late(late_ones: Callable[[ToolCall], bool]) -> None:
     late: dict[str, list[EventBody]] = defaultdict(list)
-    settle = HostedSession.settle
+    record, settle = HostedSession._record_decision, HostedSession.settle
 
     async def record_late(self: HostedSession, call: ToolCall, decision: GateDecision) -> None:
-        late[self.id].append(decision_record(decision, call.input))
+        if late_ones(call):
+            late[self.id].append(decision_record(decision, call.input))
+        else:
+            await record(self, call, decision)
 
     async def settle_both(
         self: HostedSession, result: ToolResult, output: str, seconds: float
@@ -119,6 +134,46 @@ def allowed_calls_run_again() -> None:
             module.undecided = all_open
 
 
+def helpers_begin_again() -> None:
+    """A task that goes on has a new helper, to whom nobody tells what the last one did."""
+    begin = HostedChildren.__init__
+
+    def begin_anew(
+        self: HostedChildren, parent: HostedSession, host: Host, _: object = None, depth: int = 1
+    ) -> None:
+        begin(self, parent, host, depth=depth)
+
+    setattr(HostedChildren, "__init__", begin_anew)  # noqa: B010
+
+
+def branches_begin_now() -> None:
+    """A branch has the markings that its origin has by now, not those of the moment."""
+    branch, fit = LiveSessions.branch, live._fit
+    now: dict[str, SessionState] = {}
+
+    async def begin(self: LiveSessions, session_id: str, *more: object) -> str:
+        now[session_id] = self._hosted[session_id].state
+        try:
+            return await branch(self, session_id, *more)
+        finally:
+            del now[session_id]
+
+    LiveSessions.branch = begin
+    live._fit = lambda state, terms: fit(now.get(state.id, state), terms)
+
+
+def upgraded_in_pieces() -> None:
+    """An upgrade changes the tables in one transaction, and what is in them in the next."""
+    link = schema.link_unlinked
+
+    def link_later(connection: sqlite3.Connection) -> None:
+        connection.execute("COMMIT")
+        connection.execute("BEGIN IMMEDIATE")
+        link(connection)
+
+    schema.link_unlinked = link_later
+
+
 BUGS: dict[str, Callable[[], None]] = {
     bug.__name__: bug
     for bug in (
@@ -128,5 +183,9 @@ BUGS: dict[str, Callable[[], None]] = {
         approval_ids_reused,
         call_ids_reused,
         allowed_calls_run_again,
+        helpers_begin_again,
+        helpers_recorded_late,
+        branches_begin_now,
+        upgraded_in_pieces,
     )
 }

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from interlock.engine.agents import Reply, T
+from interlock.engine.history.fold import fold
+from interlock.engine.history.state import SessionState
 from tests.crash import disk, planted
-from tests.crash.busy import Busy, database_in, often_checkpointed, steps_from
+from tests.crash.agents import level_of, steps_from
+from tests.crash.busy import Busy, database_in, often_checkpointed
 from tests.crash.check import Found, found_in, unheard
+from tests.crash.family import at_top, below
 from tests.crash.marks import ran_in
 from tests.engine.shop import check as check_live
 
@@ -24,26 +29,30 @@ class Restarted:
         self.folder = folder
         self.left = found_in(folder, database_in(folder))
         self.problems = list(self.left.problems)
+        helpers = (state for state in self.left.states.values() if state.kind == "child")
+        self._tasks = {(helper.parent, helper.parent_call) for helper in helpers}
         self._stepped: set[str] = set()
         self._steps = steps_from(seed + 1)
         self.busy = Busy(folder, seed, reporting, self._one_more)
 
-    def _one_more(self, session: str, number: int) -> Reply:
-        """Every session does one more step, then rests."""
-        if session in self._stepped:
-            return T("done")
-        self._stepped.add(session)
-        return self._steps(session, number)
+    def _one_more(self, who: str, number: int) -> Reply:
+        """Every session does one more step, then rests; helpers finish their tasks."""
+        if level_of(who) == 0:
+            if who in self._stepped:
+                return T("done")
+            self._stepped.add(who)
+        return self._steps(who, number)
 
     async def go_on(self) -> None:
         """Resume every session, see that it is where it was, and work until all of them rest."""
         hub = self.busy.hub
+        tops = self.left.tops()
         listening = asyncio.create_task(self.busy.listen())
-        await asyncio.gather(*(self._resume(session) for session in self.left.states))
+        await asyncio.gather(*(self._resume(session) for session in tops))
         await self._asked_again()
-        await self.busy.wake()
-        operators = asyncio.create_task(self.busy.operate("maria", switches=False))
-        for session in self.left.states:
+        await self.busy.wake("maria")
+        operators = asyncio.create_task(self.busy.operate("maria", {self.busy.answer: 1}))
+        for session in tops:
             try:
                 async with asyncio.timeout(PATIENCE):
                     await hub.wait(session)
@@ -51,11 +60,14 @@ class Restarted:
                 self.problems.append(f"{session} does not come to rest: {type(error).__name__}: {error}")
         operators.cancel()
         listening.cancel()
-        for session in self.left.states:
+        for session in tops:
             try:
                 await check_live(hub, session)
             except AssertionError as error:
                 self.problems.append(f"{session}: the live session is not the fold: {error}")
+        for helper in await hub.sessions():
+            if helper.kind == "child" and fold(await hub.recorded(helper.id)) != helper:
+                self.problems.append(f"{helper.id}: the helper's live session is not the fold")
         await hub.close()
 
     async def _resume(self, session: str) -> None:
@@ -72,16 +84,26 @@ class Restarted:
             if (active, mode) != (tuple(left.active), left.mode):
                 self.problems.append(f"{session}: switches are {active} {mode}, not as they were left")
         for _, call_id in (pair for pair in self.left.without_result() if pair[0] == session):
-            if (status := state.calls[call_id].status) != "unknown":
-                self.problems.append(f"{session}: call {call_id} has no result and is shown as {status}")
+            self._check_unknown(state, call_id)
+
+    def _check_unknown(self, state: SessionState, call_id: str) -> None:
+        """A call that was left without a result is unknown, but for a task whose helper goes on."""
+        session, status = state.id, state.calls[call_id].status
+        if status != "unknown" and below(self.left.states, session, call_id) not in self._tasks:
+            self.problems.append(f"{session}: call {call_id} has no result and is shown as {status}")
 
     async def _asked_again(self) -> None:
         """Every question that was open is open again, on the same call, when nothing moves any more."""
         hub, wanted = self.busy.hub, self.left.unanswered()
-        async with asyncio.timeout(PATIENCE):
-            while any(s.status == "running" and not s.approvals for s in await hub.sessions()):
-                self.busy.moved.clear()
-                await self.busy.moved.wait()
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while _moving(await hub.sessions()):
+                    self.busy.moved.clear()
+                    await self.busy.moved.wait()
+        except TimeoutError:
+            self.problems.append(
+                "after a restart nothing happens, and not all who work wait for anything"
+            )
         if missing := wanted - {(a.session, a.call_id) for a in await hub.approvals()}:
             self.problems.append(f"questions that were open are not asked again: {sorted(missing)}")
 
@@ -91,8 +113,28 @@ class Restarted:
         after.problems += unheard(after)
         self.problems += [p for p in after.problems if p not in self.problems]
         again = {(m.session, m.call_id) for m in ran_in(self.folder)[len(self.left.ran) :]}
-        self.problems += [f"{s}: call {c} ran again" for s, c in again & self.left.without_result()]
+        lost = self.left.without_result()
+        tops = {at_top(after.states, *call): call for call in again if call[0] in after.states}
+        ran = again & lost | {call for name, call in tops.items() if name in lost}
+        self.problems += [f"{s}: call {c} ran again" for s, c in sorted(ran)]
+        for session, call_id in lost:
+            if session in after.states:
+                self._check_unknown(after.states[session], call_id)
         return {"problems": self.problems, **_seen(self.left)}
+
+
+def _moving(live: Sequence[SessionState]) -> bool:
+    """Whether a session is at work that waits neither for a person nor for all whom it set to work."""
+    asking = {a.via or a.session for state in live for a in state.approvals.values()}
+    at_work = [s for s in live if s.phase == "running" or (s.kind == "child" and s.phase == "idle")]
+    helpers = Counter(state.parent for state in at_work)
+
+    def waits(state: SessionState) -> bool:
+        own = (call for call in state.calls.values() if "/" not in call.call_id)
+        tasks = [call for call in own if call.status == "running" and call.tool.startswith("task_")]
+        return state.id in asking or 0 < len(tasks) <= helpers[state.id]
+
+    return not all(waits(state) for state in at_work)
 
 
 def _seen(left: Found) -> dict[str, int]:
@@ -103,6 +145,9 @@ def _seen(left: Found) -> dict[str, int]:
         "unanswered": len(left.unanswered()),
         "without_result": len(left.without_result()),
         "deferred": sum(len(state.pending) for state in left.states.values()),
+        "helpers": len(left.at_work()),
+        "branches": sum(state.kind == "branch" for state in left.states.values()),
+        "queued": sum(len(state.queued) for state in left.states.values()),
         "modes": len(Counter(state.mode for state in left.states.values())),
     }
 

@@ -1,4 +1,4 @@
-"""A host that dies while it creates its journal: the next one creates it."""
+"""A host that dies while it creates its journal: the next one creates it. And names that get lost."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from random import Random
 
 import pytest
 
+from interlock.engine.history.schema import inspect
+from tests.crash import disk
 from tests.crash.disk import Death
 from tests.crash.host import Host
 from tests.crash.lives import seeds
@@ -31,3 +33,37 @@ def test_creation_is_all_or_nothing(host: Host, tmp_path: Path, power_loss: bool
         assert host.life(LIFE, folder=str(folder), death=asdict(death)).killed
         again = host.life(LIFE, folder=str(folder))
         assert again.error is None, f"seed {seed}, {death}: {again.error}"
+
+
+def test_what_was_created_stays(host: Host, tmp_path: Path) -> None:
+    """A journal that was opened is there after a power loss, under its name."""
+    (tmp_path / "whole").mkdir()
+    whole = host.life(LIFE, folder=str(tmp_path / "whole"))
+    at = int(str(whole.value["operations"])) + 1
+    for seed in range(1, 6):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        death = Death("before", at, power_loss=True, seed=seed)
+        assert host.life(LIFE, folder=str(folder), death=asdict(death), used=True).killed
+        assert inspect(folder / "journal.db")[0] == "current", f"seed {seed}"
+
+
+class TestNames:
+    def left(self, host: Host, folder: Path, seed: int, synced: bool) -> str:
+        """The files that are there after a power loss."""
+        folder.mkdir()
+        (folder / "file-old").touch()
+        death = asdict(Death("after", 1, disk.WRITES, power_loss=True, seed=seed))
+        life = "tests.crash.creating:rename"
+        assert host.life(life, folder=str(folder), death=death, synced=synced).killed
+        return " ".join(sorted(path.name.removeprefix("file-") for path in folder.iterdir()))
+
+    def test_are_lost_in_part(self, host: Host, tmp_path: Path) -> None:
+        """Without a sync of the directory only the first few changes of names are there, or none."""
+        found = {self.left(host, tmp_path / str(seed), seed, synced=False) for seed in range(24)}
+        assert found == {"old", "made old", "moved old", "moved"}
+
+    def test_are_durable_when_synced(self, host: Host, tmp_path: Path) -> None:
+        """After one, all of them are."""
+        found = {self.left(host, tmp_path / str(seed), seed, synced=True) for seed in range(8)}
+        assert found == {"moved"}

@@ -13,12 +13,15 @@ ENOUGH = 30
 """Deaths after which a bug that did not show is one that the harness cannot see."""
 
 BUGS: list[tuple[str, Way, str]] = [
-    ("record_after_execution", "before", "ran and no decision allowed it"),
+    ("record_after_execution", "outside", "ran and no decision allowed it"),
     ("synchronous_normal", "power loss", "operators were told"),
     ("pending_in_memory", "outside", "operators were told 'asked"),
     ("approval_ids_reused", "after", "questions have the id"),
     ("call_ids_reused", "amid", "ran 2 times"),
     ("allowed_calls_run_again", "after", "ran again"),
+    ("helpers_begin_again", "before", "helpers to work"),
+    ("helpers_recorded_late", "before", "has not decided"),
+    ("branches_begin_now", "after", "its markings are not those of"),
 ]
 
 

@@ -13,7 +13,6 @@ from interlock.engine.agents import Agent, C, Reply, ScriptedModel, T, ToolConte
 from interlock.engine.history.changes import changes, headline
 from interlock.engine.history.events import (
     ApprovalWithdrawn,
-    CallRecord,
     EventBody,
     MessageAdded,
     MessageQueued,
@@ -23,6 +22,7 @@ from interlock.engine.history.events import (
 )
 from interlock.engine.history.fold import fold
 from interlock.engine.history.journal import Journal
+from interlock.engine.history.parts import CallRecord
 from interlock.engine.hub import Hub
 from tests.engine.history.recording import (
     approval,

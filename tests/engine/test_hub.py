@@ -121,7 +121,7 @@ class TestApproval:
         late = await hub.decide(request, approved=True, by="ben")
         await hub.wait(session)
         assert (first.ok, second.ok, late.ok) == (True, False, False)
-        assert late.message == "Already decided by maria"
+        assert late.message == "Already denied by maria"
         assert shop.ran == ["test"]
         assert len(bodies(hub, session, ApprovalDecided)) == 1
 

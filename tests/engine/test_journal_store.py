@@ -60,6 +60,7 @@ MESSAGES = st.lists(
             name=NAMES,
             text=TEXTS,
             is_error=st.booleans(),
+            ran=st.none() | st.dictionaries(TEXTS, JSON, max_size=3),
         ),
     ),
     max_size=8,

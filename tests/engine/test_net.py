@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.engine.net import (
-    BlockRule,
     NetError,
     SkillNet,
     Transition,
@@ -19,6 +18,7 @@ from interlock.engine.net import (
     format_marking,
     is_enabled,
 )
+from interlock.engine.rule import BlockRule
 from interlock.engine.verify import Together
 
 

@@ -17,10 +17,10 @@ from interlock.engine.history.events import (
     CallResult,
     SessionResumed,
     SessionStatus,
-    StepRecord,
 )
 from interlock.engine.history.fold import fold
 from interlock.engine.history.journal import Journal
+from interlock.engine.history.parts import StepRecord
 from interlock.engine.history.queries import SessionNotFound
 from interlock.engine.hub import Hub, ResumeError, UnknownSessionError
 from interlock.engine.net import NetError, SkillNet, Transition, define_skill_net
@@ -89,7 +89,8 @@ class TestConversation:
     async def test_refused_after_it_was_settled(self, hub: Hub, shop: Shop) -> None:
         """A-77: a call whose other arguments were blocked is loaded with the text the model read."""
         agent = bot(shop, C(deploy={}), T("ok"))
-        session = await hub.open_session(agent, registry=registry(limit("deploy", 1)))
+        rules = compile_rules("map deploy.env prod as release\nblock release")
+        session = await hub.open_session(agent, registry=rules.registry)
         hosted, live = hub._live.get(session)
         live.on("tool_call", lambda event: Override(args={"env": "prod"}))
         await hub.send(session, "go")

@@ -13,9 +13,9 @@ from interlock.engine.history.events import (
     EventBody,
     MessageAdded,
     SessionStatus,
-    StepRecord,
 )
 from interlock.engine.history.journal import Journal
+from interlock.engine.history.parts import StepRecord
 from interlock.engine.hub import DIED, Hub
 from tests.engine.history.recording import asks, opening, registry, sequence, step
 from tests.engine.shop import Shop, bodies, bot, check, prompt

@@ -15,7 +15,6 @@ from interlock.engine.history.events import (
     ApprovalRequested,
     ApprovalWithdrawn,
     CallDecided,
-    CallRecord,
     EventBody,
     MessageAdded,
     SessionResumed,
@@ -23,6 +22,7 @@ from interlock.engine.history.events import (
 )
 from interlock.engine.history.fold import fold
 from interlock.engine.history.journal import Journal
+from interlock.engine.history.parts import CallRecord
 from interlock.engine.hub import DIED, Hub
 from interlock.engine.resuming import HOST_GONE, NOT_DECIDED, REFUSED
 from tests.engine.history.recording import (

@@ -11,13 +11,14 @@ REASON = "a text in double quotes or the end of the line"
 MORE = "'fails', a word, or the end of the line"
 OUTCOME = "'allow', 'ask', or 'block'"
 SWITCH = "'on' or 'off'"
+TIME = "a time such as 90s, 15m, 1h or 2d, at most 365d"
 MODE = "'enforce' or 'shadow'"
 
 
 def unknown(word: str) -> str:
     return (
         f"unknown keyword '{word}'. Expected 'use', 'scenario', 'call', 'expect', 'approve', 'deny', "
-        "'switch', or 'mode'"
+        "'switch', 'mode', or 'wait'"
     )
 
 
@@ -99,6 +100,13 @@ LINES: list[tuple[str, ...]] = [
     ("switch x«»#2 off", expected(SWITCH, 3)),
     ("switch x«» #on", expected(SWITCH, 3)),
     ("switch x «to» on", expected(SWITCH, 3, "to")),
+    ("wait«»", expected(TIME, 2)),
+    ("wait «15»", expected(TIME, 2, "15")),
+    ("wait «a»", expected(TIME, 2, "a")),
+    ("wait 15m «b»", expected(END, 3, "b")),
+    ("wait «15» min", expected(TIME, 2, "15")),
+    ("wait «0s»", "a time is at least 1s and at most 365d, got '0s'"),
+    ("wait «366d»", "a time is at least 1s and at most 365d, got '366d'"),
     ("mode«»", expected(MODE, 2)),
     ("mode «on»", expected(MODE, 2, "on")),
     ("mode «Shadow»", expected(MODE, 2, "Shadow")),

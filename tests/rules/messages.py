@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 EMPTY = "empty regex pattern"
+EXAMPLE = 'write for example: when input.<field> = "<text>"'
+TIME = "write a time such as 90s, 15m, 1h or 2d, at most 365d"
+SCALAR = "a text, a number, true, false or null"
+PATTERN = "a pattern between slashes"
+FOLDER = "a folder in double quotes"
 NO_UNICODE = "the pattern is not valid Unicode"
 
 
@@ -61,3 +66,45 @@ def no_flag(flags: str) -> str:
 
 def re2(said: str) -> str:
     return f"unsupported or malformed regex: {said}"
+
+
+def no_operator(word: str) -> str:
+    known = "'=', '!=', '<', '<=', '>', '>=', 'in', 'contains', 'matches', or 'under'"
+    return f"unknown operator '{word}'. Expected {known}"
+
+
+def no_option(word: str, after: str = "") -> str:
+    behind = f" after '{after}'" if after else ""
+    return f"expected 'by', 'within', 'risk', 'no', 'when' or the end of the line{behind}, got '{word}'"
+
+
+def no_time(word: str) -> str:
+    return f"expected a time such as 90s, 15m, 1h or 2d, at most 365d, got '{word}'"
+
+
+def time_range(word: str) -> str:
+    return f"a time is at least 1s and at most 365d, got '{word}'"
+
+
+def no_people(word: str) -> str:
+    return f"expected a number of people from 1 to 10, got '{word}'"
+
+
+def no_join(after: str, word: str) -> str:
+    return f"expected 'and', 'or' or the end of the line after '{after}', got '{word}'"
+
+
+def no_input(word: str) -> str:
+    return f"a comparison begins with a field 'input.<field>', got '{word}'"
+
+
+def no_quotes(word: str) -> str:
+    return f"a text stands in double quotes, got '{word}'"
+
+
+def compares(operator: str, takes: str, got: str) -> str:
+    return f"'{operator}' compares with {takes}, got {got}"
+
+
+def no_comparison(after: str) -> str:
+    return f"expected a comparison after '{after}', got the end of the line"

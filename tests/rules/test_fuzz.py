@@ -13,6 +13,8 @@ WORDS = [
     *("a", "b", "a.b", ".x", "x.", "bash.command", "1", "0", "3x", "99999999999999999999"),
     *("/x/", "/x/i", "/(", "/(/", "//", "/", "x/", "/a(?=b)/", "/\\/", "\\"),
     *("--force", "$HOME", "#", "#x", "é", "工具", "'", '"'),
+    *("when", "input.a", "=", "in", "matches", "under", "not", "and", "(", ")", '"x # y"', "true"),
+    *("by", "2", "within", "15m", "risk", "high", "no", "grants", "human-approvals", "1h"),
 ]
 LINE = st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join)
 SHAPED = st.builds(

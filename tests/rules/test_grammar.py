@@ -38,6 +38,64 @@ LINES = [
     ("map shell x.y rm as z", "shell_map", ["FIELD x.y", "LITERAL rm", "WORD z"]),
     ("map shell.y shell as shell", "map", ["FIELD shell.y", "LITERAL shell", "WORD shell"]),
     ("map x.y /// as /c/", "map", ["FIELD x.y", "REGEX ///", "WORD /c/"]),
+    ("require 2 before b", "sequence", ["NUMBER 2", "WORD b"]),
+    ("limit a to 3 per 1h", "limit", ["WORD a", "COUNT 3", "DURATION 1h"]),
+    ("limit 1h to 3 per 1hour", "limit", ["WORD 1h", "COUNT 3", "WORD 1hour"]),
+    ("require human-approval before by", "approval", ["WORD by"]),
+    ("require 2 human-approvals before b", "people", ["NUMBER 2", "WORD b"]),
+    ("require 1 human-approval before b", "people", ["NUMBER 1", "WORD b"]),
+]
+
+# The same with options and conditions; of them the types of the words that count, flat.
+CLAUSES = [
+    ("block when when input.a", "block", ["WORD when", "CONDITION input.a"]),
+    ("block a when x # y", "block", ["WORD a", "CONDITION x # y"]),
+    ("require when before when when x", "sequence", ["WORD when", "WORD when", "CONDITION x"]),
+    ("require 2 before b when x", "sequence", ["NUMBER 2", "WORD b", "CONDITION x"]),
+    ("limit when to 1 per when when x", "limit", ["WORD when", "COUNT 1", "WORD when", "CONDITION x"]),
+    ("limit a to 1 per 1h when x", "limit", ["WORD a", "COUNT 1", "DURATION 1h", "CONDITION x"]),
+    ("require human-approval before b when x", "approval", ["WORD b", "CONDITION x"]),
+    ("require human-approval before b by 2", "approval", ["WORD b", "BY by", "NUMBER 2"]),
+    (
+        "require human-approval before b by 2 risk low",
+        "approval",
+        ["WORD b", "BY by", "NUMBER 2", "RISK risk", "LOW low"],
+    ),
+    (
+        "require human-approval before no risk medium when x",
+        "approval",
+        ["WORD no", "RISK risk", "MEDIUM medium", "CONDITION x"],
+    ),
+    (
+        "require human-approval before b within 15m no grants risk high when x",
+        "approval",
+        [
+            *("WORD b", "WITHIN within", "DURATION 15m", "NO no", "GRANTS grants"),
+            *("RISK risk", "HIGH high", "CONDITION x"),
+        ],
+    ),
+    (
+        "require 3 human-approvals before b no grants",
+        "people",
+        ["NUMBER 3", "WORD b", "NO no", "GRANTS grants"],
+    ),
+    (
+        "require 3 human-approval before b no grants",
+        "people",
+        ["NUMBER 3", "WORD b", "NO no", "GRANTS grants"],
+    ),
+    ("require 3 human-approvals before b when x", "people", ["NUMBER 3", "WORD b", "CONDITION x"]),
+    ("require 3 human-approval before b when x", "people", ["NUMBER 3", "WORD b", "CONDITION x"]),
+    (
+        "require 3 human-approvals before b risk low when x",
+        "people",
+        ["NUMBER 3", "WORD b", "RISK risk", "LOW low", "CONDITION x"],
+    ),
+    (
+        "require 3 human-approval before b risk low when x",
+        "people",
+        ["NUMBER 3", "WORD b", "RISK risk", "LOW low", "CONDITION x"],
+    ),
 ]
 
 
@@ -51,18 +109,37 @@ class TestProductions:
         assert (tree.data if tree else "") == statement
         assert [f"{word.type} {word}" for word in (tree.children if tree else [])] == words
 
+    @pytest.mark.parametrize(("line", "statement", "words"), CLAUSES)
+    def test_take_options_and_a_condition(self, line: str, statement: str, words: list[str]) -> None:
+        """What follows a rule is told apart from its tools, and a condition is all the rest of a line."""
+        reading = RULES.read(line)
+        tree = reading.statement
+        assert reading.clean
+        assert tree.data == statement
+        assert [f"{word.type} {word}" for word in tree.scan_values(lambda _: True)] == words
+
     def test_are_all_reached(self) -> None:
         """No production of the grammar is without a line above, whether or not it shows in a tree."""
         shown = re.sub(r"^\?", "", TEXT, flags=re.MULTILINE)
         whole = Lark(shown, start="line", parser="lalr", keep_all_tokens=True)
-        productions = {(rule.origin.name, *(s.name for s in rule.expansion)) for rule in whole.rules}
-        assert productions == {
+        # Lark makes a rule of its own of what may come several times, and hides it in trees.
+        productions = {
+            (rule.origin.name, *(re.sub(r"__\w+_star_\d+", "option", s.name) for s in rule.expansion))
+            for rule in whole.rules
+            if not rule.origin.name.startswith("__")
+        }
+        reached = {
             (node.data, *(part.data if isinstance(part, Tree) else part.type for part in node.children))
-            for line, _, _ in LINES
+            for line, _, _ in (*LINES, *CLAUSES)
             for node in whole.parse(line).iter_subtrees()
         }
+        assert productions == {
+            tuple(part for at, part in enumerate(made) if part != "option" or made[at - 1] != "option")
+            for made in reached
+        }
 
-    @pytest.mark.parametrize("line", [line for line, statement, _ in LINES if statement])
+    # Another word for a number of people makes another statement.
+    @pytest.mark.parametrize("line", [line for line, kind, _ in LINES if kind not in {"", "people"}])
     def test_say_where_a_word_is_wrong(self, line: str) -> None:
         """G-40: a foreign word is found at its place, by what the grammar takes there."""
         words = line.partition("#")[0].split()

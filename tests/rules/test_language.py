@@ -5,16 +5,12 @@ from __future__ import annotations
 import pytest
 
 from interlock.engine.net import (
-    ApprovalRule,
-    BlockRule,
-    LimitRule,
-    RuleSource,
-    SequenceRule,
     Transition,
     fire,
     initial_state,
     is_enabled,
 )
+from interlock.engine.rule import ApprovalRule, BlockRule, LimitRule, RuleSource, SequenceRule
 from interlock.rules import RuleError, compile_rules
 
 START = Transition("start", ("idle",), ("ready",))

@@ -20,6 +20,7 @@ from interlock.rules.scenarios import (
     SetMode,
     Step,
     Switch,
+    Wait,
     load_scenarios,
     parse_scenarios,
 )
@@ -149,6 +150,25 @@ class TestStatements:
             ("block-a#2", True),
         ]
         assert [s.mode for s in found if isinstance(s, SetMode)] == ["shadow", "enforce"]
+
+    def test_wait(self) -> None:
+        """Time passes in whole seconds, minutes, hours or days."""
+        found = steps("wait 90s\nwait 15m # coffee\nwait 1h\nwait 2d")
+        assert [s.seconds for s in found if isinstance(s, Wait)] == [90, 900, 3600, 172_800]
+
+    @pytest.mark.parametrize(
+        ("line", "remedy"),
+        [
+            ("wait 15", "write: wait 15m"),
+            ("wait 1.5h", "write: wait 90m"),
+            ("wait a", "write: wait <time>"),
+        ],
+    )
+    def test_wait_without_a_unit(self, line: str, remedy: str) -> None:
+        """G-40: a time that is nearly one comes with the line that has it right."""
+        with pytest.raises(RuleError) as caught:
+            steps(line)
+        assert caught.value.problems[0].remedy == remedy
 
     def test_uses_count_from_the_file(self) -> None:
         """Rules are named as seen from the folder of the scenarios; a name with blanks is quoted."""

@@ -16,11 +16,10 @@ from interlock.engine.history.events import (
     CallDecided,
     CallResult,
     EventBody,
-    RuleRecord,
     SessionOpened,
-    StepRecord,
 )
 from interlock.engine.history.journal import Journal
+from interlock.engine.history.parts import RuleRecord, StepRecord
 from tests.engine.history.recording import opening, sequence
 
 NOW = datetime(2026, 11, 20, 14, 2, 30, tzinfo=UTC)

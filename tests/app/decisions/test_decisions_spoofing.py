@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.engine.history.events import RuleRecord
 from interlock.engine.history.journal import Journal
+from interlock.engine.history.parts import RuleRecord
 from tests.app.decisions.desk import Desk, desk
 from tests.app.test_spoofing import HOSTILE, LONG
 from tests.support.decisions import Ticking, asked, call, ended, opened

@@ -15,6 +15,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_pem_private_key,
+)
 
 from interlock.app.ages import age
 from interlock.app.cli import main, parser
@@ -22,8 +27,10 @@ from interlock.app.settings import SettingsError, apply_settings
 from interlock.engine.history.chain import content_hash
 from interlock.engine.history.events import MessageAdded, SessionStatus
 from interlock.engine.history.journal import Journal
+from interlock.engine.history.prune import prune
 from interlock.engine.history.queries import open_reader
-from interlock.engine.history.signing import fingerprint, public_key
+from interlock.engine.history.signing import Signer, fingerprint, public_key
+from interlock.engine.history.times import to_ms
 from interlock.engine.history.verify import verify_journal
 from tests.engine.history.keeping import BODIES, SECRET, contents, recorded_at, tamper
 from tests.engine.history.recording import opening
@@ -334,10 +341,73 @@ class TestPrune:
         shell.run("prune", "--older-than", "1w", "--key", "other.pem", "--as", "ben")
         known = public_key(Path("other.pem"))
         assert known is not None
-        assert f"    signed with another key: {fingerprint(known)}" in shell.run("verify").splitlines()
-        assert "by ben" in shell.out
+        lines = shell.run("verify", code=1).splitlines()
+        assert lines[1].startswith(f"? {ID}  10 events, pruned ")
+        assert lines[1].endswith(" by ben")
+        assert lines[2] == f"    signed by a key this machine does not know: {fingerprint(known)}"
+        assert lines[4].endswith("interlock history verify --trust FILE")
+        assert lines[5] == "1 session, 2 events: all whole, 1 stub by unknown keys."
         narrow(shell.out)
         assert "signed here" in shell.run("verify", "--key", "other.pem")
+
+    def test_by_somebody_trusted(self, shell: Shell) -> None:
+        """A public key that is named is known, or the file of the whole key; another's is not."""
+        shell.run("prune", "--older-than", "1w", "--key", "other.pem", "--as", "ben")
+        whole = load_pem_private_key(Path("other.pem").read_bytes(), password=None)
+        Path("other.pub").write_bytes(
+            whole.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        )
+        known = public_key(Path("other.pem"))
+        assert known is not None
+        for file in ("other.pub", "other.pem"):
+            lines = shell.run("verify", "--trust", file).splitlines()
+            assert lines[1].startswith(f"- {ID}  10 events, pruned ")
+            assert lines[2] == f"    signed by the trusted key {fingerprint(known)}"
+            assert lines[-1] == "1 session, 2 events: all whole."
+        narrow(shell.out)
+        Signer.open(Path("third.pem"))
+        assert "does not know" in shell.run("verify", "--trust", "third.pem", code=1)
+        shell.run("verify", "--trust", "third.pem", "--trust", "other.pub")
+        Path("interlock.toml").write_text('[history]\ntrust = ["third.pem", "other.pub"]\n')
+        shell.run("verify")
+
+    def test_a_trusted_key_repairs_nothing(self, shell: Shell) -> None:
+        """A stub that was changed stays a finding, whoever is trusted."""
+        shell.run("prune", "--older-than", "90d", "--key", "other.pem")
+        tamper(shell.database, "UPDATE pruned SET events = events + 1")
+        assert "was changed" in shell.run("verify", "--trust", "other.pem", code=1)
+
+    def test_a_forged_stub(self, shell: Shell) -> None:
+        """A session removed by hand, with a stub that is signed by a key of one's own, is told."""
+        shell.run("prune", "--older-than", "90d", "--dry-run")
+        shell.run("prune", "--older-than", "90d", "--key", "forged.pem", "--as", "maria")
+        Signer.open(shell.key)
+        assert "by a key this machine does not know" in shell.run("verify", code=1)
+
+    def test_found_by_programs(self, shell: Shell) -> None:
+        """JSON says of each stub whether its key is known, and how many are not."""
+        shell.run("prune", "--older-than", "90d", "--key", "other.pem")
+        found = json.loads(shell.run("verify", "--json", code=1))
+        assert (found["whole"], found["unknown_keys"]) == (True, 1)
+        assert (found["pruned"][0]["own_key"], found["pruned"][0]["known_key"]) == (False, False)
+        found = json.loads(shell.run("verify", "--json", "--trust", "other.pem"))
+        assert found["unknown_keys"] == 0
+        assert (found["pruned"][0]["own_key"], found["pruned"][0]["known_key"]) == (False, True)
+
+    @pytest.mark.parametrize(
+        ("text", "says"),
+        [
+            (None, "Cannot read the key to trust, 'k.pem'"),
+            ("no key", "holds no Ed25519 key in PEM"),
+            ("-----BEGIN PRIVATE KEY-----", "holds no Ed25519 key in PEM"),
+        ],
+    )
+    def test_no_key_to_trust(self, shell: Shell, text: str | None, says: str) -> None:
+        """A file that is none is said so, with what to do; it never counts as trusted."""
+        if text is not None:
+            Path("k.pem").write_text(text)
+        shell.run("prune", "--older-than", "90d")
+        assert says in shell.refused("verify", "--trust", "k.pem")
 
     @pytest.mark.parametrize("column", ["session", "head", "at", "key", "events", "signature", "by"])
     @pytest.mark.parametrize("value", ["'text'", "x'00'", "9223372036854775807"])
@@ -433,10 +503,14 @@ class TestSpoofing:
             ["export", HOSTILE, "-o", f"{HOSTILE}.jsonl"],
             ["--db", "other.db", "import", f"{HOSTILE}.jsonl"],
             ["--db", "other.db", "verify"],
-            ["prune", "--older-than", "90d", "--as", HOSTILE],
-            ["verify"],
+            ["prune", "--older-than", "90d", "--dry-run"],
         ):
             said += [shell.run(*line), shell.err]
+        # Such a name is not taken any more; a stub may have one all the same.
+        now = to_ms(datetime.now(UTC))
+        shell.key.parent.mkdir(exist_ok=True)
+        prune(shell.database, before=now - 86_400_000, by=HOSTILE, at=now, key=shell.key)
+        said += [shell.run("verify"), shell.err]
         for line in (
             ["verify", HOSTILE],
             ["export", HOSTILE],
@@ -493,6 +567,7 @@ class TestSettings:
             (["prune"], "OPERATOR", "ben", "operator", "ben"),
             (["verify"], "JSON", "1", "json", True),
             (["verify"], "KEY", "k.pem", "key", Path("k.pem")),
+            (["verify"], "TRUST", "k.pem", "trust", [Path("k.pem")]),
             (["export", "s"], "FORMAT", "csv", "format", "csv"),
             (["export", "s"], "OUT", "a.csv", "out", Path("a.csv")),
             (["export", "s"], "UNMASKED", "true", "unmasked", True),

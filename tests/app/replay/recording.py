@@ -9,21 +9,17 @@ from interlock.engine.history.events import (
     ApprovalDecided,
     ApprovalRequested,
     CallDecided,
-    CallRecord,
     CallResult,
     EventBody,
     JournalEvent,
     MessageAdded,
     ModeChanged,
-    NetRecord,
     NetToggled,
-    RuleRecord,
     SessionOpened,
     SessionStatus,
     StepEnded,
-    StepRecord,
-    TransitionRecord,
 )
+from interlock.engine.history.parts import CallRecord, NetRecord, RuleRecord, StepRecord, TransitionRecord
 
 SESSION = "release-bot-3fa9c1"
 START = datetime(2026, 11, 20, 14, 0, tzinfo=UTC)

@@ -315,7 +315,8 @@ class TestClosely:
             assert "approved by maria" in text
             assert "event 22" in text
             assert "AS THINGS STOOD THEN" in text
-            assert "◐ approve-before-deploy  asks a person" in text
+            assert "then    ◐ asked a person" in text
+            assert "◐ approve-before-deploy  asked a person" in text
             assert "ready:1, budget:2" in text
             await pilot.press("r", "escape")
             assert (await ready(pilot)).position == 23

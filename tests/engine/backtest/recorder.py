@@ -17,6 +17,7 @@ from interlock.engine.gate import (
     GateManager,
     ToolResult,
 )
+from interlock.engine.gate.types import Step
 from interlock.engine.history.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -54,6 +55,7 @@ class Recorder:
             )
         ]
         self.running: dict[str, ToolCall] = {}
+        self._steps: dict[str, tuple[Step, ...]] = {}
         self._questions: dict[str, asyncio.Future[ApprovalAnswer]] = {}
         self._tasks: dict[str, asyncio.Task[GateDecision]] = {}
         self._inputs: dict[str, Mapping[str, object]] = {}
@@ -79,6 +81,7 @@ class Recorder:
         decision = await self.manager.handle_tool_call(call, GateContext(self._confirm))
         if not decision.block:
             self.running[call.tool_call_id] = decision.call
+            self._steps[call.tool_call_id] = decision.steps
         return decision
 
     async def _confirm(self, request: ApprovalRequest) -> ApprovalAnswer:
@@ -133,10 +136,11 @@ class Recorder:
         with suppress(asyncio.CancelledError):
             await self._tasks[call_id]
 
-    def result(self, call_id: str, *, is_error: bool = False) -> None:
-        """How a call that runs ended."""
-        call = self.running.pop(call_id)
-        result = ToolResult(call_id, call.tool_name, call.input, is_error)
+    def result(self, call_id: str, *, is_error: bool = False, ran: bool = True) -> None:
+        """How a call that was allowed ended, or that it never ran."""
+        call, steps = self.running.pop(call_id), self._steps.pop(call_id)
+        undo = () if ran else steps
+        result = ToolResult(call_id, call.tool_name, call.input, is_error or not ran, undo)
         self.bodies.append(result_record(result, "said", 0.1, self.manager.handle_tool_result(result)))
 
     def toggle(self, net: str, active: bool) -> None:

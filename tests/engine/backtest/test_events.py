@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from interlock.engine.backtest import RecordedCall, Then
-from interlock.engine.history.events import CallDecided, EventBody, RuleRecord
+from interlock.engine.history.events import CallDecided, EventBody
+from interlock.engine.history.parts import RuleRecord
 from tests.engine.history.recording import RULE, answer, decided, opening, recorded, request
 
 from .recorder import items_of

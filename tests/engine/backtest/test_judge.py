@@ -22,8 +22,9 @@ from interlock.engine.backtest import (
 from interlock.engine.backtest.rows import JsonInput
 from interlock.engine.backtest.trial import CACHED, LONGEST_CACHED
 from interlock.engine.gate.types import Outcome
-from interlock.engine.history.events import RuleRecord, SessionResumed
+from interlock.engine.history.events import SessionResumed
 from interlock.engine.history.fold import fold
+from interlock.engine.history.parts import RuleRecord
 from interlock.engine.net import GateState, NetError, Rejection, ToolCall, Transition, define_skill_net
 from interlock.rules import compile_rules
 

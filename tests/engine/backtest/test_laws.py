@@ -40,6 +40,7 @@ steps = st.lists(
             st.sampled_from(COMMANDS),
         ),
         st.tuples(st.just("result"), st.integers(0, 6), st.booleans()),
+        st.tuples(st.just("not run"), st.integers(0, 6)),
         st.tuples(st.just("answer"), st.integers(0, 6), st.booleans(), st.sampled_from(EDITED)),
         st.tuples(st.just("withdraw"), st.integers(0, 6)),
         st.tuples(st.just("toggle"), st.sampled_from(KEYS), st.booleans()),
@@ -58,6 +59,8 @@ async def play(recorder: Recorder, schedule: list[Any]) -> None:
                 await recorder.call(f"c{number}", tool, command=command)
             case ("result", number, is_error) if f"c{number}" in recorder.running:
                 recorder.result(f"c{number}", is_error=is_error)
+            case ("not run", number) if f"c{number}" in recorder.running:
+                recorder.result(f"c{number}", ran=False)
             case ("answer", number, approved, edited) if f"c{number}" in recorder.waiting:
                 await recorder.answer(f"c{number}", approved, **(edited if approved else {}))
             case ("withdraw", number) if f"c{number}" in recorder.waiting:

@@ -18,10 +18,9 @@ from interlock.engine.history.events import (
     CallDecided,
     CallResult,
     EventBody,
-    RuleRecord,
     SessionOpened,
-    StepRecord,
 )
+from interlock.engine.history.parts import RuleRecord, StepRecord
 from interlock.engine.history.rows import event_of
 from interlock.engine.history.times import to_ms
 from tests.engine.history.recording import NOON, opening, sequence

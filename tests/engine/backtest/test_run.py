@@ -18,7 +18,7 @@ from interlock.engine.backtest import (
     Trial,
 )
 from interlock.engine.backtest.run import EVERY
-from interlock.engine.history.events import RuleRecord
+from interlock.engine.history.parts import RuleRecord
 from interlock.engine.history.times import to_ms
 from interlock.rules import compile_rules
 from tests.engine.history.recording import NOON

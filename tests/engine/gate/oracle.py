@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from json import dumps
 from typing import Any
 
 Marking = dict[str, int]
@@ -212,9 +213,11 @@ class Oracle:
                 return Decided("block", "enforce", f"{key}: confirm failed: {said}", key)
             if said is False:
                 return Decided("block", "enforce", f"{name} was rejected by human review.", key)
+            if isinstance(said, dict) and dumps(said, sort_keys=True) != dumps(
+                called.input, sort_keys=True
+            ):
+                called, before, answered = replace(called, input=said), [], []
             answered.append(self.question(key, name))
-            if isinstance(said, dict):
-                called, before = replace(called, input=said), []
 
     def finish(self, called: Called, found: list[Any]) -> Decided:
         """Validators, then the commit, of all gated nets or of none (G-14, G-15)."""

@@ -9,16 +9,14 @@ from interlock.engine.history.events import (
     ApprovalDecided,
     ApprovalRequested,
     CallDecided,
-    CallRecord,
     CallResult,
     EventBody,
     JournalEvent,
     MessageAdded,
-    RuleRecord,
     SessionOpened,
-    StepRecord,
 )
 from interlock.engine.history.fold import fold
+from interlock.engine.history.parts import CallRecord, RuleRecord, StepRecord
 from interlock.engine.history.state import SessionState
 from interlock.engine.net import SkillNet, Transition, define_skill_net
 from interlock.engine.records import net_record

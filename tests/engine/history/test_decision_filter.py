@@ -29,9 +29,11 @@ class TestKeys:
     def test_each_has_its_place(self) -> None:
         """Words, and every key; several of one key are kept together."""
         assert parsed(
-            'deploy prod tool:bash tool:rm rule:"block rm" verdict:block session:s1 agent:bot result:done'
+            'deploy prod input:"a b" tool:bash tool:rm rule:"block rm" verdict:block '
+            "session:s1 agent:bot result:done"
         ) == DecisionFilter(
             words=("deploy", "prod"),
+            inputs=("a b",),
             tools=("bash", "rm"),
             rules=("block rm",),
             verdicts=("block",),

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 
-from interlock.engine.history.decided import COLUMNS, DecisionLine
+from interlock.engine.history.decided import COLUMNS, HEAD, DecisionLine
 from interlock.engine.history.decision_counts import count_decisions, shadow_summary, total
 from interlock.engine.history.decision_filter import (
     EVERYTHING,
@@ -19,7 +21,15 @@ from interlock.engine.history.decision_filter import (
     DecisionFilter,
     parse_filter,
 )
-from interlock.engine.history.decisions import PART, Decision, DecisionReader, Mark, Part, Scan
+from interlock.engine.history.decisions import (
+    FIRST_STEP,
+    PART,
+    Decision,
+    DecisionReader,
+    Mark,
+    Part,
+    Scan,
+)
 from interlock.engine.history.errors import JournalError
 from interlock.engine.history.journal import Journal
 from tests.support.decisions import NOW, Ticking, call, ended, many, opened, usual
@@ -129,6 +139,78 @@ class TestFilters:
         reader = DecisionReader(path)
         assert [d.tool for d in listed(reader, filtered("tool:test"))] == ["test"]
         assert [d.tool for d in listed(reader, filtered("tool:TEST"))] == ["test-all", "test"]
+
+
+def written(path: Path, *inputs: dict[str, JsonValue]) -> DecisionReader:
+    """A journal with a call of each input, the first one oldest."""
+    with Journal.open(path, clock=Ticking()) as journal:
+        calls = [call(f"c{n}", "write", "", input=each) for n, each in enumerate(inputs)]
+        journal.write("s1", opened("bot"), *calls)
+    return DecisionReader(path)
+
+
+class TestInput:
+    """`input:` looks through all of an input; words only through its head."""
+
+    def calls(self, reader: DecisionReader, text: str) -> list[str]:
+        return [decision.call_id for decision in listed(reader, filtered(text))]
+
+    def test_behind_the_head(self, tmp_path: Path) -> None:
+        """What stands after the first 200 characters is found, however far below."""
+        deep: JsonValue = {"edits": [{"old": "x" * HEAD}, {"new": "needle in HAY"}]}
+        reader = written(
+            tmp_path / "j.db", {"text": "y" * 5_000 + "needle"}, {"path": "a"}, {"deep": deep}
+        )
+        assert self.calls(reader, "needle") == []
+        assert self.calls(reader, "input:needle") == ["c2", "c0"]
+        assert self.calls(reader, 'input:"needle IN hay"') == ["c2"]
+        assert self.calls(reader, "input:y input:hay") == ["c2", "c0"]
+        assert self.calls(reader, "input:needle tool:bash verdict:block") == []
+
+    @pytest.mark.parametrize(
+        ("value", "word"),
+        [
+            ("C:\\temp\\x", "\\temp\\"),
+            ("100% of a_b", "0% of a_"),
+            ("Größe", "GRÖSSE".replace("SS", "ß")),
+            ("ÄNDERN", "ändern"),
+            ("日本", "本"),
+            ("line\nnext", "next"),
+        ],
+    )
+    def test_any_characters(self, tmp_path: Path, value: str, word: str) -> None:
+        """Backslashes, signs of LIKE and letters of other alphabets are what they are in the input."""
+        reader = written(tmp_path / "j.db", {"text": "-" * HEAD + value}, {"text": "-" * HEAD + "other"})
+        assert self.calls(reader, f'input:"{word}"') == ["c0"]
+
+    def test_nothing_but_the_input(self, tmp_path: Path) -> None:
+        """Other fields of the event are not looked at: every one has a tool and a mode."""
+        reader = written(tmp_path / "j.db", {"path": "a", "n": float("nan")}, {"mode": "fast"})
+        assert self.calls(reader, "input:enforce") == []
+        assert self.calls(reader, "input:call_id") == []
+        assert self.calls(reader, "input:path") == ["c0"]
+        assert self.calls(reader, "input:NaN") == ["c0"]
+
+    def test_in_small_steps(self, tmp_path: Path, large: Path) -> None:
+        """A scan looks at few events before it says where to go on: it can be left at any time."""
+        scan = DecisionReader(large).scan(filtered("input:nothing"), seconds=0)
+        assert (scan.looked, scan.next is None) == (FIRST_STEP, False)
+        scan = DecisionReader(large).scan(filtered("input:nothing"), top=scan.next, seconds=0)
+        assert scan.looked == FIRST_STEP
+
+    def test_counted(self, tmp_path: Path) -> None:
+        """Counts follow, and end when nobody wants them any more."""
+        reader = written(tmp_path / "j.db", *({"text": "-" * HEAD + f"call {n}"} for n in range(3)))
+        assert count_decisions(reader.path, filtered("input:call")).total.count == 3
+        assert count_decisions(reader.path, filtered('input:"call 1"')).total.count == 1
+
+    def test_counting_stops(self, large: Path) -> None:
+        """A count that is no longer wanted ends with an error instead of at the end of the journal."""
+        stop = threading.Event()
+        assert count_decisions(large, by="tool", stop=stop).total.count == ROWS
+        stop.set()
+        with pytest.raises(JournalError):
+            count_decisions(large, by="tool", stop=stop)
 
 
 class TestParts:

@@ -19,10 +19,11 @@ from interlock.engine.agents.model import ModelRequest
 from interlock.engine.agents.openai_wire import wire_messages
 from interlock.engine.history.canonical import canonical
 from interlock.engine.history.chain import Place, link
-from interlock.engine.history.events import CallRecord, EventBody, MessageAdded, SessionStatus
+from interlock.engine.history.events import EventBody, MessageAdded, SessionStatus
 from interlock.engine.history.exporting import COLUMNS, as_csv, as_jsonl, linked_events
 from interlock.engine.history.importing import Export, ExportError, import_session, read_export
 from interlock.engine.history.journal import Journal
+from interlock.engine.history.parts import CallRecord
 from interlock.engine.history.queries import open_reader
 from interlock.engine.history.redaction import Redaction
 from interlock.engine.history.verify import LinkedEvent

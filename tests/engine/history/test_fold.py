@@ -7,7 +7,6 @@ import pytest
 from interlock.engine.history.errors import FoldError
 from interlock.engine.history.events import (
     ApprovalWithdrawn,
-    CallRecord,
     EventBody,
     MessageAdded,
     ModeChanged,
@@ -17,6 +16,7 @@ from interlock.engine.history.events import (
     StepEnded,
 )
 from interlock.engine.history.fold import apply, fold, new_state, snapshot
+from interlock.engine.history.parts import CallRecord
 from interlock.engine.history.state import SessionState
 from tests.engine.history.recording import (
     NOON,

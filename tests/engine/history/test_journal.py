@@ -15,12 +15,12 @@ import pytest
 
 from interlock.engine.history.events import (
     CallDecided,
-    CallRecord,
     MessageAdded,
     SessionOpened,
     SessionStatus,
 )
 from interlock.engine.history.journal import Journal, JournalError
+from interlock.engine.history.parts import CallRecord
 from interlock.engine.history.projection import project
 from interlock.engine.history.queries import open_reader
 from tests.engine.history.recording import NOON, answer, asks, decided, opening, request, result

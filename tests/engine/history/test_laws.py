@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock.engine.gate import GateContext, ToolResult, create_gate_manager
-from interlock.engine.gate.types import GateDecision
+from interlock.engine.gate.types import GateDecision, Step
 from interlock.engine.history.events import (
     CallResult,
     EventBody,
@@ -56,6 +56,7 @@ MOVES = st.lists(
     st.one_of(
         st.tuples(st.just("call"), st.sampled_from(TOOLS), st.booleans()),
         st.tuples(st.just("result"), st.integers(0, 3), st.booleans()),
+        st.tuples(st.just("not run"), st.integers(0, 3), st.just(True)),
         st.tuples(st.just("toggle"), st.sampled_from(NETS), st.booleans()),
         st.tuples(st.just("mode"), st.sampled_from(MODES), st.just(True)),
         st.tuples(st.just("status"), st.sampled_from(("running", "idle", "done")), st.just(True)),
@@ -72,6 +73,7 @@ class Live:
         self.manager = create_gate_manager(registry=registry(*NETS))
         self.bodies: list[EventBody] = [opening(*NETS)]
         self.running: list[ToolCall] = []
+        self.steps: dict[str, tuple[Step, ...]] = {}
 
     async def move(self, what: str, which: object, well: bool) -> None:
         """Make one move; what the gate refuses leaves no event."""
@@ -80,6 +82,9 @@ class Live:
                 await self.call(tool, approved=well)
             case "result", int() as index if self.running:
                 self.finish(self.running.pop(index % len(self.running)), failed=not well)
+            case "not run", int() as index if self.running:
+                call = self.running.pop(index % len(self.running))
+                self.finish(call, failed=True, undo=self.steps[call.tool_call_id])
             case "toggle", net:
                 name = getattr(net, "name", "")
                 done = self.manager.add_net(name) if well else self.manager.remove_net(name)
@@ -105,6 +110,7 @@ class Live:
         self.bodies.append(decision_record(decision, call.input))
         if not decision.block:
             self.running.append(call)
+            self.steps[call.tool_call_id] = decision.steps
 
     def resume(self, net: SkillNet, *, drop: bool) -> None:
         """Another gate goes on where the record is, with `net` started fresh, or dropped."""
@@ -130,9 +136,9 @@ class Live:
         ]
         self.running.clear()
 
-    def finish(self, call: ToolCall, *, failed: bool) -> None:
+    def finish(self, call: ToolCall, *, failed: bool, undo: tuple[Step, ...] = ()) -> None:
         told = self.manager.handle_tool_result(
-            ToolResult(call.tool_call_id, call.tool_name, call.input, is_error=failed)
+            ToolResult(call.tool_call_id, call.tool_name, call.input, failed, undo)
         )
         self.bodies.append(
             CallResult(
@@ -143,6 +149,7 @@ class Live:
                 fired=step_records(told.fired),
                 dropped=step_records(told.dropped),
                 anomaly=told.anomaly,
+                undone=step_records(told.undone),
             )
         )
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import threading
+from functools import cache
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from interlock.engine.history.errors import FoldError
 from interlock.engine.history.events import EventBody, MessageAdded, SessionStatus
-from interlock.engine.history.fold import fold
-from interlock.engine.history.replay import SHORTEST_GAP, Replay
+from interlock.engine.history.fold import fold, new_state
+from interlock.engine.history.replay import AT_A_TIME, SHORTEST_GAP, Replay
+from interlock.engine.history.state import SessionState
 from tests.engine.history.recording import answer, asks, decided, opening, recorded, request, result
 
 SESSION: tuple[EventBody, ...] = (
@@ -99,6 +103,28 @@ class TestLongSessions:
         assert len(replay._checkpoints) == 7
 
 
+LONG = recorded(
+    opening(),
+    *[
+        body
+        for n in range(520)
+        for body in (
+            asks((f"c{n % 7}", "test"), (f"d{n}", "rm")),
+            decided(f"c{n % 7}", "test"),
+            MessageAdded(role="user", text=f"on {n}"),
+            result(f"c{n % 7}", "test"),
+            SessionStatus(status="idle" if n % 50 == 0 else "running"),
+        )
+    ],
+)
+
+
+@cache
+def folded(position: int) -> SessionState:
+    """The state after so many events of `LONG`."""
+    return fold(LONG[:position]) if position else new_state(LONG[0].session)
+
+
 class TestLater:
     """States that are made when they are needed, or by a thread beside."""
 
@@ -124,6 +150,23 @@ class TestLater:
             assert state.transcript[-1].text == str(position - 2)
         thread.join(30)
         assert replay.goto(1777) == fold(events[:1777])
+
+    @settings(max_examples=25, deadline=None)
+    @given(st.lists(st.integers(0, 3000), max_size=8), st.integers(0, 2600))
+    def test_filled_in_turns(self, places: list[int], upto: int) -> None:
+        """Filled up to anywhere, gone on from there, and jumped to and fro: always the prefix's fold."""
+        events = LONG
+        replay = Replay(events, at=1)
+        turns = iter(range(upto // AT_A_TIME))
+        replay.fill(lambda: next(turns, None) is None)
+        for place in places:
+            state = replay.goto(place)
+            assert state == folded(min(place, len(events)))
+            assert replay.before == folded(max(min(place, len(events)) - 1, 0))
+        replay.fill()
+        kept = replay._checkpoints
+        assert sorted(kept) == list(range(0, len(events), SHORTEST_GAP))
+        assert all(kept[position] == folded(position) for position in kept)
 
     def test_filling_finds_what_cannot_follow(self) -> None:
         """An event that cannot follow is found, unless nobody wants to know any more."""

@@ -1,0 +1,101 @@
+"""What keys are called on screen, read from the bindings and the operator's own keymap.
+
+No text names a key by itself: footer, help, palette and hints all ask here, so that what is shown is
+what works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from textual._context import active_app
+from textual.binding import Binding
+from textual.content import Content
+from textual.dom import DOMNode
+from textual.keys import format_key
+from textual.screen import Screen
+from textual.style import Style
+
+from .charset import ascii_only
+
+NOT_DECIDING = frozenset({"approval.close", "approval.explain", "approval.fold"})
+"""What the approval dialog offers besides deciding. Every other action of it counts as a decision."""
+_WORDS = {"enter": "enter", "backspace": "backspace"}
+_ASCII_WORDS = {"up": "up", "down": "down", "left": "left", "right": "right"}
+
+
+def decides(binding: str) -> bool:
+    """Whether an action decides something that cannot be taken back."""
+    return binding == "confirm.yes" or (binding.startswith("approval.") and binding not in NOT_DECIDING)
+
+
+def display_key(key: str, display: str | None = None) -> str:
+    """A key as it is written on screen: `a`, `?`, `^s`, `enter`, `↑` or, in ASCII, `up`."""
+    if display:
+        return display
+    *modifiers, name = key.split("+")
+    words = {**_WORDS, **_ASCII_WORDS} if ascii_only() else _WORDS
+    text = words.get(name) or format_key(name)
+    if "ctrl" in modifiers:
+        modifiers.remove("ctrl")
+        text = f"^{text}"
+    return "+".join([*modifiers, text])
+
+
+def bindings_of(owner: type[DOMNode]) -> Iterator[Binding]:
+    """A class's bindings, its own and those it inherits, a binding of two keys twice."""
+    merged = owner._merged_bindings  # Textual has no public way from a class to them.
+    if merged is not None:
+        for _, binding in merged:
+            yield binding
+
+
+def name_of(binding: Binding) -> str:
+    """The first key that a binding has now, as it is written on screen."""
+    chosen = _chosen(binding.id or "")
+    return chosen[0] if chosen else display_key(binding.key.split(",")[0], binding.key_display)
+
+
+def _chosen(binding_id: str) -> list[str]:
+    """The operator's own keys for an action, if there are any."""
+    app = active_app.get(None)
+    keys = app._keymap.get(binding_id) if app is not None else None
+    return [display_key(key) for key in keys.split(",")] if keys else []
+
+
+def keys_of(owner: type[DOMNode], binding_id: str) -> list[str]:
+    """The names of the keys that a binding of `owner` has now.
+
+    Raises `LookupError` for an id that `owner` does not have.
+    """
+    found = [b for b in bindings_of(owner) if b.id == binding_id]
+    if not found:
+        raise LookupError(f"{owner.__name__} has no binding '{binding_id}'")
+    return _chosen(binding_id) or [display_key(b.key, b.key_display) for b in found]
+
+
+def key_of(owner: type[DOMNode], binding_id: str) -> str:
+    """The first key of a binding, as it is written on screen."""
+    return keys_of(owner, binding_id)[0]
+
+
+def hints(screen: Screen[object], *parts: tuple[str, str] | str) -> Content:
+    """`^s starts · esc cancels`: what keys of `screen` do, to read and to click.
+
+    A part is a binding's id and the words for it, or words alone for a key that nobody can change.
+    """
+    shown: list[Content] = []
+    for part in parts:
+        if isinstance(part, str):
+            shown.append(Content(part))
+            continue
+        binding_id, words = part
+        binding = next(b for b in bindings_of(type(screen)) if b.id == binding_id)
+        shown.append(clickable(f"{key_of(type(screen), binding_id)} {words}", binding.action))
+    return Content(" · ").join(shown)
+
+
+def clickable(text: str, action: str) -> Content:
+    """A text of a screen that does an action of it when it is clicked."""
+    named = action if action.startswith(("app.", "screen.")) else f"screen.{action}"
+    return Content.styled(text, Style.from_meta({"@click": named}))

@@ -1,0 +1,95 @@
+"""What both consoles share: themes, the operator's keys, what the terminal can show, help and palette."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar
+
+from textual.actions import ActionParseResult
+from textual.app import App, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.dom import DOMNode
+from textual.filter import LineFilter
+from textual.screen import Screen
+
+from .appearance import Appearance
+from .ascii import AsciiFilter
+from .charset import ascii_only, unmarked, use_ascii
+from .keymap import display_key
+from .palette import binding_commands
+from .read_only import REFUSED, changes
+from .screens.help import Help, help_for
+from .screens.keys import COMMANDS_KEY, HELP_KEY, LEAVE_KEY
+from .theme import OWN_THEMES, SIGNAL_BOX
+
+
+class TerminalApp(App[None]):
+    """A console in a terminal, before it is said what it shows."""
+
+    # The palette's magnifying glass is two cells wide and has no stand-in. What is to be read stands out
+    # from its ground in every theme: placeholders, and the palette's chosen line.
+    CSS: ClassVar[str] = """
+    .-ascii SearchIcon { visibility: hidden; }
+    Input > .input--placeholder { color: $text-muted; }
+    CommandList > .option-list--option-highlighted { background: $primary 12%; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [HELP_KEY, COMMANDS_KEY, LEAVE_KEY]
+
+    def __init__(self, appearance: Appearance | None = None, *, read_only: bool = False) -> None:
+        appearance = appearance or Appearance()
+        self.read_only = read_only
+        # Before any widget makes its text.
+        use_ascii(appearance.ascii_only)
+        if os.environ.get("NO_COLOR") == "":
+            # Only a value that says something asks for no colours (no-color.org); Textual takes any.
+            del os.environ["NO_COLOR"]
+        super().__init__()
+        self._ascii = AsciiFilter()
+        self.set_class(appearance.ascii_only, "-ascii")
+        for theme in OWN_THEMES:
+            self.register_theme(theme)
+        self.theme = appearance.theme or SIGNAL_BOX.name
+        self.set_keymap(dict(appearance.keys))
+
+    def _check_action_state(self, action: str, default_namespace: DOMNode) -> bool | None:
+        """Greyed where it would change something and nothing is to be changed.
+
+        Here and nowhere else: what each screen offers by itself stays as it is.
+        """
+        state = super()._check_action_state(action, default_namespace)
+        return None if state and self.read_only and changes(default_namespace, action) else state
+
+    async def run_action(
+        self,
+        action: str | ActionParseResult,
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        """Do it, or say why not."""
+        asked = self.read_only and isinstance(action, str) and default_namespace is not None
+        if asked and changes(default_namespace, action):
+            self.notify(REFUSED, severity="warning")
+            return True
+        return await super().run_action(action, default_namespace, namespaces)
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        filters = super().get_line_filters()
+        return [*filters, self._ascii] if ascii_only() else filters
+
+    def get_key_display(self, binding: Binding) -> str:
+        """A key as footer, help and hints name it."""
+        return display_key(binding.key, binding.key_display)
+
+    def copy_to_clipboard(self, text: str) -> None:
+        """Copy what was written, not what was painted for it."""
+        super().copy_to_clipboard(unmarked(text))
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Every binding that does something here, by name."""
+        return binding_commands(self, screen)
+
+    def action_show_help(self) -> None:
+        """The keys that work where the operator is."""
+        if not isinstance(self.screen, Help):
+            self.push_screen(help_for(self.screen))

@@ -1,0 +1,255 @@
+"""The grants of one session: which of them answers a question now, and how one comes about.
+
+A grant's use is a step like any other: it is committed with the call's, all or none.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass
+from math import isfinite
+
+from ..net import Input, Marking, NetError, Since, SkillNet, ToolCall, initial_state, is_enabled
+from ..rule import ApprovalRule
+from . import reasons
+from .approve import Asking, manual_steps, own_input, tokens_wanted
+from .classify import Finding, Findings
+from .grants import GRANTED, Grant, Question, grant_key, grant_net, grant_number, question_of, same_json
+from .inspecting import uninspectable
+from .member import Member
+from .moment import Moment
+from .restoring import Placed
+from .types import GrantTerms, NetVerdict, Step
+
+log = logging.getLogger(__name__)
+
+NOT_COVERED: Mapping[Question, Finding] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Giving:
+    """A grant that will come about when its call is committed: for what `member` asked about `tool`."""
+
+    member: Member
+    tool: str
+    terms: GrantTerms
+
+
+def make_grant(
+    key: str,
+    *,
+    asks: str,
+    net: SkillNet,
+    name: str,
+    tool: str,
+    names: tuple[str, ...],
+    value: Input | None,
+    terms: GrantTerms,
+) -> Grant:
+    """A grant in place of the person whom `net`, under the key `asks`, asks about `name`.
+
+    For calls of `tool` under `names`, and only with the input `value` unless that is `None`.
+    """
+    own = None if value is None else own_input(value)
+    asked = question_of(asks, net, name)
+    return Grant(key, grant_net(key, name, terms), asks, tool, names, own, terms, asked)
+
+
+class Granted:
+    """Grants with their nets' states, by key. A key is used once in a session, whatever became of it."""
+
+    def __init__(self) -> None:
+        self.grants: dict[str, Grant] = {}
+        self.members: dict[str, Member] = {}
+        self._last = 0
+
+    def add(self, grant: Grant, since: float | None) -> None:
+        """Hold a grant whose tokens came at `since`, which only one that expires needs.
+
+        Raises `NetError` for a key that is none or is in use, or without a time that is needed.
+        """
+        number = self._number(grant)
+        member = Member(grant.key, grant.net, initial_state(grant.net))
+        if since is not None:
+            member.state.since = {GRANTED: (since,) * member.state.marking[GRANTED]}
+        _check_times(member.key, member.net, member.state.marking, member.state.since)
+        self._hold(grant, member, number)
+
+    def _hold(self, grant: Grant, member: Member, number: int) -> None:
+        self._last = max(self._last, number)
+        self.grants[grant.key] = grant
+        self.members[grant.key] = member
+
+    def replaced(self, grants: Iterable[Grant] | None, revoked: Container[str]) -> Granted:
+        """Those of `grants` that were not revoked in place of these, whose keys stay used.
+
+        Where they stand is told afterwards. Raises `NetError` for a key that is none or is there twice.
+        """
+        if grants is None:
+            return self
+        held = Granted()
+        held._last = self._last
+        for grant in grants:
+            number = held._number(grant)
+            held._last = max(held._last, number)
+            if grant.key not in revoked:
+                held._hold(grant, Member(grant.key, grant.net, initial_state(grant.net)), number)
+        return held
+
+    def check_times(self, places: Mapping[str, Placed]) -> None:
+        """Raises `NetError` when one that expires is to stand anywhere without a time."""
+        for key, member in self.members.items():
+            place = places.get(key)
+            if place is not None:
+                _check_times(key, member.net, place.marking, place.told)
+            else:
+                _check_times(key, member.net, member.state.marking, member.state.since)
+
+    def drop(self, key: str) -> Grant | None:
+        """Have a grant no more, and give it; `None` when there is none."""
+        self.members.pop(key, None)
+        return self.grants.pop(key, None)
+
+    def _number(self, grant: Grant) -> int:
+        number = grant_number(grant.key)
+        if number is None:
+            raise NetError(f"'{grant.key}' is no key of a grant, which is like 'grant-1'")
+        if grant.key in self.grants:
+            raise NetError(f"There is already a grant '{grant.key}'")
+        return number
+
+    # Answering
+
+    def covering(
+        self, findings: Findings, call: ToolCall, asking: Asking | None, moment: Moment
+    ) -> Mapping[Question, Finding]:
+        """The questions about a call that grants answer now, each with the use of one grant.
+
+        None for a call that a person has edited: nobody granted that one.
+        """
+        if not self.grants or (asking is not None and asking.edited):
+            return NOT_COVERED
+        answered = {} if asking is None else asking.answers
+        covered: dict[Question, Finding] = {}
+        taken: set[str] = set()
+        for member, verdict, step, asked in manual_steps(findings.opinions):
+            if asked in answered or asked in covered:
+                continue
+            if refusal(member.net, tokens_wanted(verdict, step.tool)) is not None:
+                continue
+            for key, grant in self.grants.items():
+                if key in taken or not _answers(grant, asked, member.net, call, findings.names):
+                    continue
+                use = self._use(key, moment)
+                if use is not None:
+                    covered[asked] = use
+                    taken.add(key)
+                    break
+        return covered
+
+    def _use(self, key: str, moment: Moment) -> Finding | None:
+        """The use of a grant, if it has one left."""
+        member = self.members[key]
+        try:
+            marking = moment.marking(member)
+        except Exception:
+            # What cannot be told to be over yet answers nothing.
+            log.exception("Grant '%s' cannot be used", key)
+            return None
+        use = member.net.transitions[0]
+        if not is_enabled(marking, use):
+            return None
+        step = Step(key, use, use.tools[0])
+        return member, NetVerdict(key, "gated", step.tool, (step,))
+
+    # Coming about
+
+    def unfit(
+        self, giving: Iterable[Giving], findings: Findings, call: ToolCall, moment: Moment
+    ) -> Finding | None:
+        """The first grant that cannot be given for this call, as a verdict against the call.
+
+        What a person approved under terms that cannot be is not what runs. Reads the clock where `give`
+        will need it: after the commit it could not fail any more. Raises what the clock raises.
+        """
+        for gift in giving:
+            member = gift.member
+            tokens = [tokens_wanted(v, gift.tool) for m, v in findings.opinions if m is member]
+            why = refusal(member.net, max(tokens, default=1))
+            if why is None and gift.terms.scope == "names" and not _inspectable(member.net, call):
+                why = "the call may do more than its names tell, so only its exact input can be granted"
+            if why is not None:
+                return member, member.blocked(gift.tool, reasons.no_grant(gift.tool, why))
+            if gift.terms.seconds is not None:
+                moment.now()
+        return None
+
+    def give(
+        self, giving: Iterable[Giving], findings: Findings, call: ToolCall, moment: Moment
+    ) -> tuple[str, ...]:
+        """Have the grants that came with the answers about a call that is now committed; their keys."""
+        given: list[str] = []
+        for gift in giving:
+            key = grant_key(self._last + 1)
+            member, terms = gift.member, gift.terms
+            grant = make_grant(
+                key,
+                asks=member.key,
+                net=member.net,
+                name=gift.tool,
+                tool=call.tool_name,
+                names=findings.names,
+                value=call.input if terms.scope == "input" else None,
+                terms=terms,
+            )
+            self.add(grant, None if terms.seconds is None else moment.now())
+            given.append(key)
+        return tuple(given)
+
+
+def giving(asking: Asking | None, findings: Findings) -> list[Giving]:
+    """The grants that the answers about a call carry, as far as what they answered is still asked."""
+    if asking is None or all(answer.grant is None for answer in asking.answers.values()):
+        return []
+    gifts: dict[Question, Giving] = {}
+    for member, _, step, asked in manual_steps(findings.opinions):
+        answer = asking.answers.get(asked)
+        if answer is not None and answer.grant is not None and asked not in gifts:
+            gifts[asked] = Giving(member, step.tool, answer.grant)
+    return list(gifts.values())
+
+
+def refusal(net: SkillNet, people: int) -> str | None:
+    """Why no grant may answer what a net asks of `people`; `None` when one may."""
+    rule = net.rule
+    if isinstance(rule, ApprovalRule):
+        people = max(people, rule.people)
+        if not rule.grants:
+            return "the rule says 'no grants'"
+    return f"{people} people must approve each call" if people > 1 else None
+
+
+def _check_times(key: str, net: SkillNet, marking: Marking, since: Since) -> None:
+    """Without the time from which an expiring grant counts, it would never end."""
+    times = since.get(GRANTED, ())
+    if net.timed and not (len(times) >= marking[GRANTED] and all(map(isfinite, times))):
+        raise NetError(f"'{key}' expires, so it takes the time from which it counts")
+
+
+def _answers(
+    grant: Grant, asked: Question, net: SkillNet, call: ToolCall, names: tuple[str, ...]
+) -> bool:
+    """Whether a grant is about what is asked of a call."""
+    if grant.question != asked or grant.tool != call.tool_name or set(grant.names) != set(names):
+        return False
+    return _inspectable(net, call) if grant.input is None else same_json(grant.input, call.input)
+
+
+def _inspectable(net: SkillNet, call: ToolCall) -> bool:
+    """Whether a call's names are surely all; what cannot be told may have more."""
+    try:
+        return uninspectable(net, call) is None
+    except Exception:
+        log.exception("Call '%s' could not be inspected", call.tool_call_id)
+        return False

@@ -1,0 +1,110 @@
+"""Grants: what a person lets pass from now on, as a small net whose tokens are the uses left.
+
+A grant answers one net's question in a person's place, always for something that was shown: one tool's
+calls by one set of names, or one exact input.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias, cast
+
+from ..condition import written
+from ..net import Input, SkillNet, Transition, define_skill_net
+from ..rule import Rule
+from .loose import as_mapping
+from .types import GrantTerms
+
+Question: TypeAlias = tuple[object, ...]
+"""What is asked; equal questions are answered together. See `question_of`."""
+
+GRANTED = "granted"
+
+_PLAIN = (str, bool, int, float, type(None))
+_KEY = re.compile(r"grant-([1-9][0-9]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A grant under its `key`, which is also the key of its `net`.
+
+    It answers `question`, which net `asks` raised first, when `tool` is called under exactly the set
+    `names`, and with an input equal to `input` if that is given.
+    """
+
+    key: str
+    net: SkillNet
+    asks: str
+    tool: str
+    names: tuple[str, ...]
+    input: Input | None
+    terms: GrantTerms
+    question: Question
+
+
+def question_of(key: str, net: SkillNet, tool: str) -> Question:
+    """What is asked: identical rules ask the same question, wherever they stand (G-43).
+
+    Conditions count as they are written, since to Python 1 and `true` are equal.
+    """
+    rule = net.rule
+    if rule is None:
+        return (key, tool)
+    unplaced: Rule = replace(rule, source=None, when=None)
+    return (unplaced, None if rule.when is None else written(rule.when), tool)
+
+
+def grant_key(number: int) -> str:
+    """`grant-3`; no net may be called so."""
+    return f"grant-{number}"
+
+
+def grant_number(key: str) -> int | None:
+    """The number in a grant's key, `None` for any other key."""
+    found = _KEY.fullmatch(key)
+    return None if found is None else int(found[1])
+
+
+def grant_net(key: str, name: str, terms: GrantTerms) -> SkillNet:
+    """The net of a grant in place of a person who would be asked about `name`.
+
+    Each use spends a token of `granted`, or returns it where uses are not counted; what is left of them
+    ends with the time.
+    """
+    spends = GRANTED if terms.uses is None else "used"
+    transitions = [Transition("use", (GRANTED,), (spends,), (name,))]
+    if terms.seconds is not None:
+        transitions.append(Transition("expire", (GRANTED,), ("ended",), after=terms.seconds))
+    return define_skill_net(
+        key,
+        places=(GRANTED, "used", "ended"),
+        transitions=transitions,
+        initial_marking={GRANTED: terms.uses or 1},
+    )
+
+
+def same_json(one: object, other: object) -> bool:
+    """Whether two values are the same JSON: `true` is not 1, and 1 is not 1.0, as tools tell them apart.
+
+    What JSON does not have equals nothing.
+    """
+    first, second = as_mapping(one), as_mapping(other)
+    if first is not None and second is not None:
+        if _keys(first) is None or _keys(first) != _keys(second):
+            return False
+        return all(same_json(value, second[key]) for key, value in first.items())
+    items, others = _items(one), _items(other)
+    if items is not None and others is not None:
+        return len(items) == len(others) and all(map(same_json, items, others))
+    return type(one) is type(other) and type(one) in _PLAIN and one == other
+
+
+def _keys(value: Mapping[str, object]) -> set[str] | None:
+    """An object's names; `None` when they are not all strings."""
+    return set(value) if all(type(key) is str for key in value) else None
+
+
+def _items(value: object) -> list[object] | None:
+    return list(cast("Iterable[object]", value)) if isinstance(value, list | tuple) else None

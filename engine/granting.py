@@ -1,0 +1,72 @@
+"""Grants between the gate and the record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .gate.granted import make_grant
+from .gate.grants import GRANTED, Grant
+from .gate.types import GrantTerms
+from .history.markings import skill_net
+from .history.parts import GrantRecord
+from .history.state import GrantState
+from .net import GateState, SkillNet
+from .records import net_record
+
+
+def grant_record(grant: Grant, state: GateState, now: float) -> GrantRecord:
+    """A grant as the journal keeps it, that came about `now`."""
+    came = state.since.get(GRANTED, ())
+    return GrantRecord(
+        key=grant.key,
+        net=net_record(grant.key, grant.net),
+        asks=grant.asks,
+        asked=grant.net.transitions[0].tools[0],
+        tool=grant.tool,
+        names=grant.names,
+        exact=grant.input is not None,
+        uses=grant.terms.uses,
+        seconds=grant.terms.seconds,
+        since=came[0] if came else now,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Grants:
+    """The grants of a record, for `GateManager.restore`; `over` are the keys that answer nothing."""
+
+    every: tuple[Grant, ...]
+    over: frozenset[str]
+    markings: dict[str, dict[str, int]]
+    since: dict[str, dict[str, tuple[float, ...]]]
+
+    @classmethod
+    def of(cls, states: Mapping[str, GrantState], nets: Mapping[str, SkillNet]) -> Grants:
+        """Those in `states` where `nets` are those there are now; without its net a grant is over."""
+        live = {key: s for key, s in states.items() if s.net.active and s.record.asks in nets}
+        asks = {key: nets[s.record.asks] for key, s in live.items()}
+        return cls(
+            tuple(_grant(state, asks.get(key)) for key, state in states.items()),
+            frozenset(states.keys() - live.keys()),
+            {key: s.net.marking for key, s in live.items()},
+            {key: s.net.since for key, s in live.items()},
+        )
+
+
+def _grant(state: GrantState, asks: SkillNet | None) -> Grant:
+    record = state.record
+    terms = GrantTerms("input" if record.exact else "names", record.uses, record.seconds)
+    if asks is None:
+        net = skill_net(record.net)
+        return Grant(record.key, net, record.asks, record.tool, record.names, state.input, terms, ())
+    return make_grant(
+        record.key,
+        asks=record.asks,
+        net=asks,
+        name=record.asked,
+        tool=record.tool,
+        names=record.names,
+        value=state.input,
+        terms=terms,
+    )

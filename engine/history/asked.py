@@ -1,0 +1,121 @@
+"""How requests and grants move a session's state; see `fold`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from .errors import impossible
+from .events import (
+    ApprovalDecided,
+    ApprovalExpired,
+    ApprovalExtended,
+    ApprovalGiven,
+    ApprovalRequested,
+    ApprovalWithdrawn,
+    GrantGiven,
+    GrantRevoked,
+    JournalEvent,
+)
+from .markings import initial_marking, start_of
+from .quick import updated
+from .state import ApprovalState, GrantState, NetState, SessionState
+from .transcript import UNDECIDED, find_call, propose, replace_call, say
+
+
+def requested(state: SessionState, event: JournalEvent, body: ApprovalRequested) -> None:
+    if body.approval_id in state.approvals:
+        raise impossible(event, f"approval '{body.approval_id}' is open already")
+    state.approvals[body.approval_id] = ApprovalState(
+        id=body.approval_id,
+        session=state.id,
+        agent=state.agent,
+        call_id=body.call_id,
+        since=event.at,
+        tool=body.tool,
+        called=body.called,
+        input=body.input,
+        names=body.names,
+        net=body.net,
+        transition=body.transition,
+        title=body.title,
+        message=body.message,
+        marking=body.marking,
+        rule=body.rule,
+        uninspectable=body.uninspectable,
+        preview=body.preview,
+        via=body.via,
+        digest=body.digest,
+        risk=body.risk,
+        people=body.people,
+        expires=body.expires,
+        may_grant=body.may_grant,
+        note=body.note,
+    )
+    call = find_call(state, body.call_id, UNDECIDED)
+    if call is None:
+        call = propose(state, event.at, body.call_id, body.called, body.input)
+    replace_call(state, call, updated(call, {"status": "waiting", "names": body.names, "via": body.via}))
+
+
+def answered(
+    state: SessionState, event: JournalEvent, body: ApprovalDecided | ApprovalExpired | ApprovalWithdrawn
+) -> None:
+    if body.approval_id not in state.approvals:
+        raise impossible(event, f"approval '{body.approval_id}' is not open")
+    del state.approvals[body.approval_id]
+    if any(a.call_id == body.call_id for a in state.approvals.values()):
+        return
+    call = find_call(state, body.call_id, {"waiting"})
+    if call is not None:
+        replace_call(state, call, updated(call, {"status": "proposed"}))
+
+
+def changed(state: SessionState, event: JournalEvent, body: ApprovalGiven | ApprovalExtended) -> None:
+    """A request stays open: one more has approved, or it has more time."""
+    approval = state.approvals.get(body.approval_id)
+    if approval is None:
+        raise impossible(event, f"approval '{body.approval_id}' is not open")
+    match body:
+        case ApprovalExtended(until=until):
+            update: dict[str, object] = {"expires": until}
+        case ApprovalGiven(by=by):
+            if by in approval.given:
+                raise impossible(event, f"{by} has approved '{body.approval_id}' already")
+            if len(approval.given) + 1 >= approval.people:
+                raise impossible(event, f"nobody is missing to approve '{body.approval_id}' then")
+            update = {"given": (*approval.given, by)}
+    state.approvals[body.approval_id] = updated(approval, update)
+
+
+def granted(state: SessionState, event: JournalEvent, body: GrantGiven) -> None:
+    """A grant joins the session's, with all its tokens."""
+    record = body.grant
+    if record.key in state.nets or record.key in state.grants:
+        raise impossible(event, f"there is a net '{record.key}' already")
+    if record.exact != (body.input is not None):
+        raise impossible(event, f"'{record.key}' is for one input, or for any, but not for both")
+    if record.asks not in state.nets:
+        raise impossible(event, f"the session has no net '{record.asks}' to answer for")
+    marking = initial_marking(record.net)
+    net = NetState(net=record.net, active=True, marking=marking, since=start_of(record.net, record.since))
+    state.grants[record.key] = GrantState(
+        record=record, input=body.input, net=net, by=body.by, at=event.at
+    )
+    say(state, "note", event.at, f"{record.key}: {record.tool} granted by {body.by}", body.by)
+
+
+def revoked(state: SessionState, event: JournalEvent, body: GrantRevoked) -> None:
+    """A grant is no longer in force; it stays to be seen."""
+    grant = state.grants.get(body.key)
+    if grant is None or not grant.net.active:
+        raise impossible(event, f"there is no grant '{body.key}' in force")
+    net = updated(grant.net, {"active": False})
+    state.grants[body.key] = updated(grant, {"net": net, "revoked_by": body.by})
+    say(state, "note", event.at, f"{body.key} revoked by {body.by}", body.by)
+
+
+def forget_grants(state: SessionState, nets: Collection[str]) -> None:
+    """Grants that answer for one of `nets`, which is not what it was, answer nothing any more."""
+    for key, grant in state.grants.items():
+        if grant.net.active and grant.record.asks in nets:
+            state.grants[key] = updated(grant, {"net": updated(grant.net, {"active": False})})

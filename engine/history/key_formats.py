@@ -1,0 +1,104 @@
+"""Keys that can be told by their look, wherever they stand in a text."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from collections.abc import Iterator, Mapping
+
+from .spans import MASK, Span, masked
+from .telling import lowered
+
+
+def _key(mark: str, rest: str) -> str:
+    """A key that begins with `mark`: not within a word, but for one that is a newline's escape.
+
+    What comes before is looked at behind the mark: a pattern that begins with plain text is found fast.
+    """
+    plain = re.escape(mark)
+    return rf"{plain}(?:(?<![A-Za-z0-9]{plain})|(?<=\\[nrt]{plain})){rest}"
+
+
+_KEY_FORMATS: Mapping[str, str] = {
+    "-----BEGIN": (
+        r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----.*?"
+        r"(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|\Z)"
+    ),
+    "AKIA": _key("AKIA", r"[A-Z0-9]{16}(?![A-Z0-9])"),
+    "ASIA": _key("ASIA", r"[A-Z0-9]{16}(?![A-Z0-9])"),
+    "AIza": _key("AIza", r"[A-Za-z0-9_-]{30,}"),
+    "gh": _key("gh", r"[pousr]_[A-Za-z0-9]{20,}"),
+    "github_pat_": _key("github_pat_", r"[A-Za-z0-9_]{20,}"),
+    "glpat-": _key("glpat-", r"[A-Za-z0-9_-]{20,}"),
+    "hf_": _key("hf_", r"[A-Za-z0-9]{30,}"),
+    "npm_": _key("npm_", r"[A-Za-z0-9]{30,}"),
+    "pypi-": _key("pypi-", r"[A-Za-z0-9_-]{30,}"),
+    "k_live_": r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))[rs]k_live_[A-Za-z0-9]{16,}",
+    "k_test_": r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))[rs]k_test_[A-Za-z0-9]{16,}",
+    "sk-": _key("sk-", r"[A-Za-z0-9_-]{16,}"),
+    "SG.": _key("SG.", r"[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"),
+    "xox": _key("xox", r"[abeoprs]-[A-Za-z0-9-]{10,}"),
+    # Its first part may have hyphens: were it looked for behind each, a long text would take forever.
+    "eyJ": (
+        r"eyJ(?:(?<![A-Za-z0-9_-]eyJ)|(?<=\\[nrt]eyJ))[A-Za-z0-9_-]{7,}+"
+        r"\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?"
+    ),
+}
+"""Patterns by the text that each has in it."""
+
+_FORMATS = {mark: re.compile(pattern, re.DOTALL) for mark, pattern in _KEY_FORMATS.items()}
+_SIGNED = {sign: [mark for mark in _FORMATS if sign in mark] for sign in "-_"}
+_BY_SIGN: Mapping[str, list[str]] = {
+    **_SIGNED,
+    ".": ["SG.", "eyJ"],
+    "": [mark for mark in _FORMATS if mark not in {"SG.", "eyJ", *_SIGNED["-"], *_SIGNED["_"]}],
+}
+"""The same by a character that each has in it: most texts lack one of them."""
+
+MARKS = re.compile("|".join(map(re.escape, _FORMATS)))
+"""What every text with such a key has in it."""
+
+_SCHEMES = {
+    "bearer": re.compile(r"\s{1,8}([A-Za-z0-9+/._~-]{8,}=*)"),
+    "basic": re.compile(r"\s{1,8}([A-Za-z0-9+/_-]{6,}=*)"),
+}
+_ADDRESS = re.compile(r"(://[^\s/:@\"'\\<>]*:)[^\s/\"'\\<>]+(?=@)")
+
+
+def without_keys(text: str) -> str:
+    """`text` with keys of known formats masked, and what headers and addresses identify somebody by."""
+    for sign, marks in _BY_SIGN.items():
+        if sign in text:
+            for mark in marks:
+                if mark in text:
+                    text = _FORMATS[mark].sub(MASK, text)
+    lower = lowered(text)
+    for scheme in _SCHEMES:
+        if scheme in lower:
+            text, whole = masked(text, _behind(scheme, text, lower)), text
+            lower = lower if text is whole else lowered(text)
+    if "://" in text:
+        text = _ADDRESS.sub(rf"\1{MASK}", text)
+    return text
+
+
+def _behind(scheme: str, text: str, lower: str) -> Iterator[Span]:
+    """The spans of what stands behind `Bearer`, or behind `Basic` where it is a name with a password."""
+    at = lower.find(scheme)
+    while at >= 0:
+        end = at + len(scheme)
+        found = _SCHEMES[scheme].match(text, end)
+        within = at > 0 and (text[at - 1].isalnum() or text[at - 1] == "_")
+        if found is not None and not within and (scheme == "bearer" or _is_user(found[1])):
+            yield found.span(1)
+            end = found.end()
+        at = lower.find(scheme, end)
+
+
+def _is_user(key: str) -> bool:
+    """Whether a word is a name with a password in Base64, and not one of a sentence."""
+    text = key.rstrip("=")
+    try:
+        return b":" in b64decode(text + "=" * (-len(text) % 4))
+    except ValueError:
+        return False

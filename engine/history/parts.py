@@ -1,0 +1,118 @@
+"""What events are made of: rules, nets, steps, calls and grants as the journal keeps them.
+
+A border like the events: fields are added, never renamed.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+
+class Record(BaseModel):
+    """Base of everything journalled: immutable, unknown fields of a newer version are kept out.
+
+    Numbers that JSON lacks (`NaN`) are written as Python's reader takes them, not turned into null.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", ser_json_inf_nan="constants")
+
+
+class RuleRecord(Record):
+    """A rule as written, and where; `line` counts from 1."""
+
+    file: str
+    line: int
+    text: str
+
+    @property
+    def where(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+class TransitionRecord(Record):
+    """A transition's structure, enough to fire it again without the rules that made it.
+
+    `after` is in seconds, for one that fires by itself.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    tools: tuple[str, ...] = ()
+    manual: bool = False
+    deferred: bool = False
+    transfers: tuple[tuple[str, str], ...] = ()
+    after: float | None = None
+    partial: bool = False
+
+
+class NetRecord(Record):
+    """A net's structure under its registry key.
+
+    `when` is the condition under which it has a say in calls by the names in `governs`, as it is written.
+    """
+
+    key: str
+    name: str
+    places: tuple[str, ...]
+    transitions: tuple[TransitionRecord, ...]
+    initial_marking: dict[str, int]
+    free_tools: tuple[str, ...] = ()
+    rule: RuleRecord | None = None
+    when: str | None = None
+    governs: tuple[str, ...] = ()
+
+
+class StepRecord(Record):
+    """A transition of a net that a call fired, or that waits for the call's result if deferred.
+
+    One that fired by itself after a time has no `tool`.
+    """
+
+    net: str
+    transition: str
+    tool: str
+    deferred: bool = False
+
+
+class CallRecord(Record):
+    """A tool call inside an assistant's message.
+
+    `malformed` is what the model wrote in place of a JSON object; `input` is then empty.
+    """
+
+    call_id: str
+    tool: str
+    input: dict[str, JsonValue]
+    malformed: str | None = None
+
+
+class GrantRecord(Record):
+    """What a person lets pass from now on without being asked: one tool's calls in place of one net's
+    question.
+
+    `key` is its own name and that of its net, whose tokens are the uses left. It answers for net `asks`
+    what that asks about the name `asked`, when `tool` is called under exactly `names`; with `exact` only
+    for one input. `uses` and `seconds` are its bounds; without either it holds for the session. `since`
+    is when its tokens came, in seconds since 1970.
+    """
+
+    key: str
+    net: NetRecord
+    asks: str
+    asked: str
+    tool: str
+    names: tuple[str, ...]
+    exact: bool = False
+    uses: int | None = None
+    seconds: float | None = None
+    since: float
+
+
+Kind: TypeAlias = Literal["root", "branch", "child"]
+"""Where a session comes from: nowhere, an earlier moment of another, or another that started it."""
+
+CallEnd: TypeAlias = Literal["done", "failed", "blocked", "skipped", "unknown"]
+"""How a call ended; see `CallState`."""

@@ -1,0 +1,122 @@
+"""Names that tell what is under them, such as `dbPassword`, and where in a text such names end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
+
+NAMES = (
+    "access key",
+    "account key",
+    "api key",
+    "api keys",
+    "auth",
+    "auth key",
+    "authorization",
+    "client secret",
+    "connection string",
+    "cookie",
+    "cookies",
+    "credential",
+    "credentials",
+    "encryption key",
+    "master key",
+    "passcode",
+    "passphrase",
+    "passwd",
+    "password",
+    "passwords",
+    "private key",
+    "pwd",
+    "secret",
+    "secret key",
+    "secrets",
+    "signing key",
+    "ssh key",
+    "token",
+)
+"""A field is telling when its name ends with the words of one of these: `dbPassword`, `X-Api-Key`."""
+
+_ENDINGS = ("password", "passwd", "passphrase", "secret", "token", "apikey")
+"""So does a word that ends so: `PGPASSWORD`, `authtoken`."""
+
+_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+")
+_BEHIND = re.compile(r"[0-9_.-]{0,62}+(?=[\\\"' \t\r\n:=>/])")
+"""What may stand between a name's last word and its end, and what comes next where a value may follow."""
+
+
+class TellingNames:
+    """Which names are telling. `also` are names beyond `NAMES`; none takes one away."""
+
+    def __init__(self, also: Iterable[str] = ()) -> None:
+        self._names = frozenset(_words(name) for name in (*NAMES, *also)) - {()}
+        self._by_sight = _by_sight(self._names)
+        self.telling = lru_cache(maxsize=4096)(self._telling)
+
+    def _telling(self, name: str) -> bool:
+        """Whether a field of this name holds what is not to be shown."""
+        words = _words(name)
+        return bool(words) and (
+            words[-1].endswith(_ENDINGS)
+            or any(words[-size:] in self._names for size in range(1, len(words) + 1))
+        )
+
+    def ends(self, text: str) -> list[int]:
+        """Where names end in `text` that may be telling: every one that is, and some more.
+
+        Most texts have none, and to see that a few searches for a plain word are enough.
+        """
+        lower = lowered(text)
+        found: list[int] = []
+        for sight, words in self._by_sight.items():
+            if sight in lower:
+                for word in words:
+                    _add_ends(lower, word, found)
+        return sorted(found)
+
+
+def lowered(text: str) -> str:
+    """`text` in small letters, each in its place."""
+    lower = text.lower()
+    return lower if len(lower) == len(text) else text.replace("İ", "I").lower()  # only this one grows
+
+
+def _add_ends(lower: str, word: str, found: list[int]) -> None:
+    """Add where names end whose last word ends so. A plain search is the fastest where there are few."""
+    at = lower.find(word)
+    while at >= 0:
+        at += len(word)
+        end = _BEHIND.match(lower, at)
+        if end is not None:
+            found.append(end.end())
+        at = lower.find(word, at)
+
+
+def _by_sight(names: Collection[tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
+    """The last words of `names`, by what every text with them has in it.
+
+    Words that begin alike share that. Of a word that ends a single name it is the longest of that name.
+    """
+    last = {*_ENDINGS, *(name[-1] for name in names)}
+    alike: dict[str, dict[str, str]] = {}
+    for word in sorted(last):
+        if not any(word != other and word.endswith(other) for other in last):
+            ended = [name for name in names if name[-1] == word]
+            sight = max(ended[0], key=len) if len(ended) == 1 else word
+            alike.setdefault(sight[:4], {})[word] = sight
+    return {_shared(start, words.values()): tuple(words) for start, words in alike.items()}
+
+
+def _shared(start: str, sights: Collection[str]) -> str:
+    """What all have in them that begin so: the longer, the faster it is looked for."""
+    shortest = min(sights, key=len)
+    return shortest if all(sight.startswith(shortest) for sight in sights) else start
+
+
+def _words(name: str) -> tuple[str, ...]:
+    """The words of a name in small letters, without a number at its end."""
+    words = [word.lower() for word in _WORDS.split(name) if word]
+    while words and words[-1].isdigit():
+        words.pop()
+    return (*words[:-1], words[-1].rstrip("0123456789")) if words else ()

@@ -1,0 +1,110 @@
+"""Tokens that age: transitions that fire by themselves some time after a token came.
+
+Pure, as `net` is: who asks brings the time, in seconds since 1970. Only places that a timed transition
+empties have their tokens' arrivals kept; within such a place the oldest token goes first.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from .net import Marking, NetError, Since, SkillNet, Transition, auto_advance, fire
+
+MOST_FIRINGS = 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Aged:
+    """Where time has brought a net: what fired, in order, and what holds after it."""
+
+    fired: tuple[Transition, ...]
+    marking: Marking
+    since: Since
+
+
+def arrivals(
+    net: SkillNet,
+    since: Mapping[str, tuple[float, ...]],
+    before: Mapping[str, int],
+    after: Mapping[str, int],
+    now: float,
+) -> Since:
+    """When the tokens came, once the net has moved from `before` to `after` at `now`.
+
+    A token that was taken and put back has not moved.
+    """
+    moved: Since = {}
+    for place in timed_places(net):
+        came = _came(since, place, before.get(place, 0), now)
+        change = after.get(place, 0) - before.get(place, 0)
+        moved[place] = came[-change:] if change < 0 else _joined(came, now, change)
+    return moved
+
+
+def _joined(came: Sequence[float], now: float, count: int) -> tuple[float, ...]:
+    """The times with those of `count` more tokens, the oldest first."""
+    joined = (*came, *(now,) * count)
+    return joined if not came or came[-1] <= now else tuple(sorted(joined))
+
+
+def timed_places(net: SkillNet) -> Iterator[str]:
+    """The places whose tokens' arrivals are kept, each once."""
+    return iter(dict.fromkeys(t.inputs[0] for t in net.timed))
+
+
+def _came(
+    since: Mapping[str, tuple[float, ...]], place: str, tokens: int, now: float
+) -> tuple[float, ...]:
+    """One time for each token; one whose arrival nobody noted counts from now on."""
+    came = since.get(place, ())[:tokens]
+    return (*came, *(now,) * (tokens - len(came)))
+
+
+def next_due(
+    net: SkillNet, marking: Mapping[str, int], since: Mapping[str, tuple[float, ...]], now: float
+) -> tuple[float, Transition] | None:
+    """When which timed transition fires next, be it in the past; `None` when none will."""
+    return _soonest(net, {p: _came(since, p, marking.get(p, 0), now) for p in timed_places(net)})
+
+
+def aged(net: SkillNet, marking: Marking, since: Mapping[str, tuple[float, ...]], now: float) -> Aged:
+    """Where the net is at `now`: everything that was due has fired, each at its own time.
+
+    The time it takes grows with what fires, not with how many tokens there are. Raises `NetError` when
+    the net does not come to rest.
+    """
+    if (first := next_due(net, marking, since, now)) is None or first[0] > now:
+        return Aged((), marking, dict(since))
+    queues = {p: deque(_came(since, p, marking.get(p, 0), now)) for p in timed_places(net)}
+    fired: list[Transition] = []
+    while (due := _soonest(net, queues)) is not None and due[0] <= now:
+        when, transition = due
+        if len(fired) == MOST_FIRINGS:
+            raise NetError(f"net '{net.name}': timed transitions do not come to rest")
+        after = auto_advance(net, fire(marking, transition))
+        for place, queue in list(queues.items()):
+            change = after.get(place, 0) - marking.get(place, 0)
+            for _ in range(-change):
+                queue.popleft()
+            if change > 0:
+                queues[place] = deque(_joined(queue, when, change))
+        marking = after
+        fired.append(transition)
+    return Aged(tuple(fired), marking, {place: tuple(queue) for place, queue in queues.items()})
+
+
+def _soonest(net: SkillNet, queues: Mapping[str, Sequence[float]]) -> tuple[float, Transition] | None:
+    """What fires next of places whose tokens came at these times, and when."""
+    soonest: tuple[float, Transition] | None = None
+    for transition in net.timed:
+        came = queues[transition.inputs[0]]
+        need = transition.needs[0][1]
+        if len(came) < need or transition.after is None:
+            continue
+        # With more than one token needed, the youngest of those it takes must be old enough.
+        when = came[need - 1] + transition.after
+        if soonest is None or when < soonest[0]:
+            soonest = when, transition
+    return soonest

@@ -1,0 +1,66 @@
+"""Waiting as a step on the way to a call.
+
+Between calls time may pass as far as wanted: a timed transition may fire whenever it is enabled, and is
+never made to. What can then never be called can never be called at all. Where a token that ages away is
+needed, a way may have to be gone in less time than nets elsewhere want on it; no net of a rule is so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from ..net import NetError, SkillNet, Transition, auto_advance, fire, is_enabled
+from ..timed import arrivals
+from .local import Action, Wait
+from .machine import time_name
+
+_UNITS = (("d", 86_400), ("h", 3_600), ("m", 60))
+
+
+def waits(nets: Mapping[str, SkillNet]) -> list[Action]:
+    """One action for each timed transition: time passes until it fires."""
+    return [
+        Action((), by_net={key: (time_name(timed),)}, wait=Wait(key, timed))
+        for key, net in nets.items()
+        for timed in net.timed
+    ]
+
+
+def seconds_of(
+    fired: Iterable[Wait], nets: Mapping[str, SkillNet], markings: Mapping[str, Mapping[str, int]]
+) -> float:
+    """How long it takes at most until all of `fired` have fired, in this order, from these markings.
+
+    Nets wait at the same time; a token that is there already is taken to have come just now.
+    """
+    by_net: dict[str, list[Transition]] = {}
+    for wait in fired:
+        by_net.setdefault(wait.key, []).append(wait.transition)
+    return max(_longest(nets[key], markings[key], each) for key, each in by_net.items())
+
+
+def _longest(net: SkillNet, marking: Mapping[str, int], fired: Sequence[Transition]) -> float:
+    now = {**dict.fromkeys(net.places, 0), **marking}
+    known = arrivals(net, {}, now, now, 0.0)
+    longest = 0.0
+    for transition in fired:
+        if transition.after is None or not is_enabled(now, transition):
+            continue
+        place, need = transition.needs[0]
+        when = max(known[place][:need]) + transition.after
+        try:
+            after = auto_advance(net, fire(now, transition))
+        except NetError:
+            continue
+        known = arrivals(net, known, now, after, when)
+        now = after
+        longest = max(longest, when)
+    return longest
+
+
+def in_words(seconds: float) -> str:
+    """`1h`, `90m`, `45s`: in the largest unit that it is a whole number of."""
+    for unit, length in _UNITS:
+        if seconds >= length and seconds % length == 0:
+            return f"{seconds / length:.0f}{unit}"
+    return f"{seconds:g}s"

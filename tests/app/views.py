@@ -1,0 +1,231 @@
+"""Every screen and dialog of the console, each a key or two away, for tests that hold of all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from textual.app import App
+from textual.pilot import Pilot
+from textual.strip import Strip
+from textual.widgets import Input
+
+from interlock.app.appearance import Appearance
+from interlock.app.console import InterlockConsole
+from interlock.app.history_console import HistoryConsole
+from interlock.app.history_source import RecordedFile
+from interlock.app.screens.replay import ReplayScreen
+from interlock.engine.explained import ExplanationView, NetView, PlannedCallView, WayView
+from interlock.engine.history.queries import open_reader
+from tests.app.replay import journal
+from tests.app.scenes import NOW, deploy_request, release_bot
+from tests.app.stage import everyone
+from tests.support import decisions
+from tests.support.fake_hub import FakeHub
+
+LIVE, DECISIONS, REPLAY = "live", "decisions", "replay"
+EXPLAINED = ExplanationView(
+    tool="deploy",
+    input={},
+    names=("deploy",),
+    outcome="block",
+    way=WayView(
+        reachable="yes",
+        calls=tuple(
+            PlannedCallView(names=(tool,), approval=tool == "deploy", succeeds=True)
+            for tool in ("test", "deploy")
+        ),
+        shortest=True,
+    ),
+    nets=(
+        NetView(
+            net="require-test-before-deploy",
+            verdict="blocked",
+            tool="deploy",
+            asks=False,
+            reason="deploy requires a successful call to test first.",
+            marking={"idle": 1},
+            rule=None,
+        ),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class View:
+    """A screen: which console shows it, the keys that lead there, and a text that it has then."""
+
+    name: str
+    console: str
+    keys: Sequence[str]
+    shows: str
+    at: int = 1
+    """The event that a replay stands on."""
+    rules: str = ""
+    """What is typed into a dialog's line for rules, at the key `*`."""
+    hard: bool = False
+    """A request that is long, cannot be read to its end, and would change files."""
+
+
+VIEWS = [
+    View("live", LIVE, (), "release-bot"),
+    View("live-sessions", LIVE, ("1",), "nightly-sync"),
+    View("live-nets", LIVE, ("3",), "require-lint-before-test"),
+    View("live-pending", LIVE, ("4",), "pending"),
+    View("live-waiting", LIVE, ("5",), "deploy"),
+    View("say", LIVE, ("i",), "To release-bot"),
+    View("approval", LIVE, ("a",), "WHAT WILL RUN"),
+    View("approval-hard", LIVE, ("a",), "UNINSPECTABLE", hard=True),
+    View("approval-whole", LIVE, ("a", ".", "space", "end"), "THE AGENT SAYS", hard=True),
+    View("deny", LIVE, ("a", ".", "d"), "Reason"),
+    View("explain", LIVE, ("a", ".", "x"), "require-test-before-deploy"),
+    View("help", LIVE, ("question_mark",), "THIS SCREEN"),
+    View("help-approval", LIVE, ("a", ".", "question_mark", "end"), "approval.approve"),
+    View("palette", LIVE, ("ctrl+p",), "Open the selected request"),
+    View("confirm", LIVE, ("m",), "Stop blocking calls"),
+    View("start", LIVE, ("s",), "Start a session"),
+    View("switch-nets", LIVE, ("n",), "[ ] require-freeze-before-deploy"),
+    View("net", LIVE, ("3", "down", "enter"), "with a token"),
+    View("call", LIVE, ("2", "up", "up", "enter"), "INPUT"),
+    View("decisions", DECISIONS, ("v",), "12 decisions"),
+    View("decision-groups", DECISIONS, ("v", ".", "g"), "block-rm"),
+    View("decision", DECISIONS, ("v", ".", *["down"] * 8, "enter"), "decided by"),
+    View("decision-mistake", DECISIONS, ("v", ".", "slash", *"verdict:no"), "no verdict"),
+    View("shadow", DECISIONS, ("v", ".", "s"), "would block       3"),
+    View("history", DECISIONS, (), "history"),
+    View("replay", REPLAY, (), "call.decided", at=3),
+    View("replay-blocked", REPLAY, ("2",), "block", at=3),
+    View("replay-nets", REPLAY, ("3",), "require-test-before", at=7),
+    View("palette-replay", REPLAY, ("ctrl+p", *"back"), "One event back"),
+    View("picture", REPLAY, ("p",), "enabled", at=7),
+    View("go-to", REPLAY, ("g",), "Go to"),
+    View("what-if", REPLAY, ("w", "down", "space"), "What if", at=4),
+    View("what-if-problem", REPLAY, ("w", "*", "ctrl+s", "."), "after", at=4, rules="faulty.rules"),
+    View("judged", REPLAY, ("w", "*", "ctrl+s", ".", "."), "newly", at=1, rules="strict.rules"),
+    View("backtest", REPLAY, ("b", "*", "enter", "."), "first diverges", rules="strict.rules"),
+    View("recorded-decision", REPLAY, ("o", "."), "verdict", at=8),
+    View("event", REPLAY, ("2", "enter"), "Event", at=8),
+]
+NAMES = [view.name for view in VIEWS]
+BY_NAME = {view.name: view for view in VIEWS}
+
+
+@dataclass
+class Shown:
+    """A view on screen."""
+
+    app: App[None]
+    pilot: Pilot[None]
+
+    def strips(self) -> list[Strip]:
+        """Every painted line."""
+        return self.app.screen._compositor.render_strips()
+
+    def painted(self) -> str:
+        """Every line on screen, as an operator reads it."""
+        return "\n".join(strip.text.rstrip() for strip in self.strips())
+
+    async def until(self, text: str) -> None:
+        """Wait for a paint that shows `text`."""
+        for _ in range(300):
+            if text in self.painted():
+                return
+            await self.pilot.pause(0.01)
+        raise AssertionError(f"{text!r} was not painted:\n{self.painted()}")
+
+
+def prepare(view: View, folder: Path) -> None:
+    """Write the journal and the rules that a view is of."""
+    if view.console == DECISIONS:
+        decisions.usual(folder / "journal.db")
+    elif view.console == REPLAY:
+        journal.write(folder)
+
+
+def make(view: View, folder: Path, appearance: Appearance | None = None) -> App[None]:
+    """The console of a view whose journal is in `folder`."""
+    match view.console:
+        case "live":
+            states = everyone()
+            if view.hard:
+                states[0] = release_bot()
+                states[0].approvals["ap1"] = hard_request()
+            hub = FakeHub(*states, now=NOW)
+            hub.explanation = EXPLAINED
+            passing = itertools.count()
+            return InterlockConsole(
+                hub,
+                operator="maria",
+                clock=lambda: NOW,
+                monotonic=lambda: float(next(passing)),
+                appearance=appearance,
+            )
+        case "decisions":
+            source = RecordedFile(folder / "journal.db")
+            return HistoryConsole(
+                source, zone=decisions.NOW.tzinfo, clock=lambda: decisions.NOW, appearance=appearance
+            )
+        case _:
+            database = folder / "journal.db"
+            recorded = list(open_reader(database).events(journal.SESSION))
+            return HistoryConsole(
+                RecordedFile(database),
+                recorded=recorded,
+                zone=journal.NOW.tzinfo,
+                clock=lambda: journal.NOW,
+                appearance=appearance,
+            )
+
+
+def hard_request(**more: object):
+    """A long script, a preview of what it changes, and a doubt about what it does."""
+    command = "\n".join(f"echo step {n}" for n in range(60)) + "\ngit push --force origin main"
+    changed = "@@ -1,2 +1,2 @@\n-for i in range(n):\n+for i in range(n + 1):\n"
+    return deploy_request(
+        input={"command": command},
+        preview=f"--- a/cart.py\n+++ b/cart.py\n{changed}",
+        uninspectable="it sources a file",
+        **more,
+    )
+
+
+@asynccontextmanager
+async def showing(
+    view: View,
+    folder: Path,
+    size: tuple[int, int] = (80, 24),
+    appearance: Appearance | None = None,
+) -> AsyncIterator[Shown]:
+    """A view on screen. The working directory has to be `folder` where rules are named."""
+    await asyncio.to_thread(prepare, view, folder)
+    app = make(view, folder, appearance)
+    async with app.run_test(size=size) as pilot:
+        on = Shown(app, pilot)
+        await _settle(on)
+        if view.console == REPLAY:
+            assert isinstance(app.screen, ReplayScreen)
+            app.screen.position = view.at
+            await pilot.pause()
+        for key in view.keys:
+            if key == "*":
+                app.screen.query_one("#rules", Input).value = view.rules
+            elif key == ".":
+                await _settle(on)
+            else:
+                await pilot.press(key)
+        await _settle(on)
+        await on.until(view.shows)
+        yield on
+
+
+async def _settle(on: Shown) -> None:
+    """What was pressed has its effect, read from a journal or a rules file too."""
+    await on.pilot.pause(0.05)
+    waiting = [w for w in on.app.workers if w.name not in ("hub", "start")]
+    if waiting:
+        await on.app.workers.wait_for_complete(waiting)
+    await on.pilot.pause(0.05)

@@ -1,0 +1,147 @@
+"""Journals of older versions, and a host that may die while it brings one up to date."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import NullPool, create_engine
+
+from interlock.engine.history.backfill import link_unlinked
+from interlock.engine.history.errors import FoldError
+from interlock.engine.history.fold import fold
+from interlock.engine.history.journal import Journal
+from interlock.engine.history.projection import project
+from interlock.engine.history.queries import open_reader
+from interlock.engine.history.schema import CURRENT, MIGRATIONS, UNLINKED
+from interlock.engine.history.verify import check_file, verify_journal
+from tests.crash import disk, planted
+from tests.crash.busy import database_in
+
+DUMP = Path(__file__).parents[1] / "engine" / "history" / "data" / "journal_0001.sql"
+COPIES = 4
+"""How often its sessions are there, so that an upgrade takes more than a few writes."""
+
+OLDER = CURRENT.known[:-1]
+
+
+def older(path: Path, revision: str, *, emptied: bool) -> None:
+    """Make a journal of an older revision at `path`, whose host was killed.
+
+    What the host wrote last is in the file if it had `emptied` its log, else in the log.
+    """
+    made = path.with_name("made.db")
+    with closing(sqlite3.connect(made, isolation_level=None)) as connection:
+        connection.executescript(DUMP.read_text())
+        connection.execute("PRAGMA journal_mode = WAL").fetchone()
+    if revision != OLDER[0]:
+        _bring_to(made, revision)
+    with closing(sqlite3.connect(made, isolation_level=None)) as connection:
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+        connection.execute("BEGIN")
+        for table in ("session", "event"):
+            columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+            owner = "id" if table == "session" else "session"
+            rows = connection.execute(f"SELECT {', '.join(columns)} FROM {table}").fetchall()
+            marks = ", ".join("?" * len(columns))
+            for n in range(COPIES):
+                copies = (dict(zip(columns, row, strict=True)) for row in rows)
+                named = ({**copy, owner: f"{copy[owner]}-{n}", "cursor": None} for copy in copies)
+                given = [[copy[column] for column in columns] for copy in named]
+                connection.executemany(f"INSERT INTO {table} VALUES ({marks})", given)
+        connection.execute("COMMIT")
+        if revision not in UNLINKED:
+            link_unlinked(connection)
+        if emptied:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        for ending in ("", "-wal"):
+            shutil.copy(made.with_name(f"{made.name}{ending}"), path.with_name(f"{path.name}{ending}"))
+    made.unlink()
+
+
+def _bring_to(path: Path, revision: str) -> None:
+    engine = create_engine(f"sqlite:///{path}", poolclass=NullPool)
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, revision)
+    engine.dispose()
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a journal holds, whatever its revision: its lines by session, and its events in order."""
+
+    lines: tuple[tuple[object, ...], ...]
+    events: tuple[tuple[object, ...], ...]
+
+
+def held(path: Path) -> Held:
+    """Read it all. Raises `sqlite3.Error`."""
+    with closing(sqlite3.connect(path)) as connection:
+        columns = (
+            "id, agent, model, mode, status, opened, updated, events, calls, blocked, waiting, error"
+        )
+        lines = connection.execute(f"SELECT {columns} FROM session ORDER BY id").fetchall()
+        order = "SELECT cursor, session, seq, at, type, body FROM event ORDER BY cursor"
+        return Held(tuple(lines), tuple(connection.execute(order).fetchall()))
+
+
+def decisions(path: Path) -> list[tuple[object, ...]]:
+    """The lines of decisions of an upgraded journal."""
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute("SELECT * FROM decision ORDER BY cursor").fetchall()
+
+
+def problems_of(path: Path, before: Held) -> list[str]:
+    """What is wrong with an upgraded journal that held `before`, or with the copy from before."""
+    found: list[str] = []
+    with closing(sqlite3.connect(path)) as connection:
+        revision = connection.execute("SELECT version_num FROM alembic_version").fetchall()
+        sound = connection.execute("PRAGMA integrity_check").fetchall()
+    if revision != [(CURRENT.newest,)] or sound != [("ok",)]:
+        found.append(f"it is of revision {revision}, integrity_check says {sound[:3]}")
+    now = held(path)
+    if now.events != before.events:
+        found.append(f"it held {len(before.events)} events and holds {len(now.events)}, or others")
+    if now.lines != before.lines:
+        found.append("its lines are others")
+    found += [f"{c.session}: {c.fault.message}" for c in verify_journal(path) if c.fault is not None]
+    if missing := check_file(path).missing:
+        found.append(f"{missing} events are missing")
+    reader = open_reader(path)
+    for line in reader.sessions(limit=None):
+        events = list(reader.events(line.id))
+        try:
+            fold(events)
+        except FoldError as error:
+            found.append(f"{line.id} makes no sense: {error}")
+        if project(events) != line:
+            found.append(f"the line of {line.id} is not what its events say")
+    if not any(_is_copy(copy, before) for copy in path.parent.glob(f"{path.name}.*.bak")):
+        found.append("there is no copy from before")
+    return found
+
+
+def _is_copy(path: Path, before: Held) -> bool:
+    try:
+        return held(path) == before
+    except sqlite3.Error:
+        return False
+
+
+def upgrade(
+    reporting: int, folder: str, death: dict[str, object] | None = None, plant: str = ""
+) -> dict[str, object]:
+    """Open an older journal for writing, or what is left of one; how many operations that takes."""
+    planted.plant(plant)
+    database = database_in(Path(folder))
+    disk.arm(database, death)
+    Journal.open(database).close()
+    return {"operations": disk.operations()}

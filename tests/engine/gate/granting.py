@@ -1,0 +1,62 @@
+"""Sessions in which a call was approved with a grant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from interlock.engine import GateManager
+from interlock.engine.gate import Grant, GrantTerms, make_grant
+from interlock.engine.net import ToolCall
+
+from .ruled import Asker, approval, gate_of
+
+KEY = "grant-1"
+
+
+@dataclass(frozen=True)
+class Names:
+    """Names a call as its input says; a `murky` call is uninspectable."""
+
+    def __call__(self, made: ToolCall) -> tuple[str, ...]:
+        also = made.input.get("names", ())
+        assert isinstance(also, tuple | list)
+        return (*[str(name) for name in also], made.tool_name)
+
+    def inspect(self, made: ToolCall) -> Any:
+        @dataclass
+        class Inspection:
+            uninspectable: str | None
+
+        return Inspection("a loop" if made.input.get("murky") else None)
+
+
+def tokens(gate: GateManager, key: str = KEY) -> tuple[int, int, int]:
+    """Uses left, used, ended."""
+    marking = gate.grant_states[key].marking
+    return marking["granted"], marking["used"], marking["ended"]
+
+
+async def granted(
+    answer: Any, *rules: Any, tool: str = "deploy", value: Any = None, **options: Any
+) -> Asker:
+    """A session in which one call was approved with a grant."""
+    decide = Asker(gate_of(*(rules or (approval(),)), **options))
+    decision = await decide(tool, answer, **(value or {}))
+    assert decision.gave == (KEY,), decision.reason
+    return decide
+
+
+def made(gate: GateManager, key: str = KEY, terms: GrantTerms = GrantTerms("names", 2)) -> Grant:  # noqa: B008
+    """A grant for `deploy` as a record would bring it back."""
+    asks = "approve-before-deploy"
+    return make_grant(
+        key,
+        asks=asks,
+        net=gate.nets[asks],
+        name="deploy",
+        tool="deploy",
+        names=("deploy",),
+        value=None,
+        terms=terms,
+    )

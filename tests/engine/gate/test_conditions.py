@@ -1,0 +1,216 @@
+"""Rules that apply only where their condition holds."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from interlock.engine import (
+    GateContext,
+    GateDecision,
+    ReplayEntry,
+    ToolCall,
+    create_gate,
+    create_gate_state,
+    handle_tool_call,
+)
+from interlock.engine.condition import Compare, Not, Surroundings
+from interlock.engine.gate import classify_nets
+from interlock.engine.net import initial_state
+from interlock.engine.verify import Way
+
+from .helpers import Operator, call, everything, reason
+from .ruled import Asker, approval, block, gate_of, is_, limit, nets_of, sequence, yes
+
+PROD = is_("env", "prod")
+
+
+@dataclass(frozen=True)
+class Raising:
+    """A matcher that is broken."""
+
+    text: str = "/x/"
+
+    @staticmethod
+    def search(_text: str) -> bool:
+        raise OSError("no more memory")
+
+
+class TestJurisdiction:
+    """A net judges only the calls for which its condition holds, or cannot be told."""
+
+    async def test_it_abstains(self) -> None:
+        """G-10: where the condition does not hold, the net abstains and the call is free of it."""
+        gate = gate_of(block("deploy", PROD))
+        assert await reason(gate, "deploy", env="dev") is None
+        assert [v.kind for v in gate.classify(call("deploy", env="dev"))] == ["abstain"]
+        assert await reason(gate, "deploy", env="prod") == "deploy is blocked and cannot be called."
+
+    async def test_it_moves_no_token(self) -> None:
+        """G-15: a limit counts only the calls it is about."""
+        gate = gate_of(limit("deploy", 1, None, PROD))
+        assert await reason(gate, "deploy", "1", env="dev") is None
+        assert await reason(gate, "deploy", "2", env="prod") is None
+        assert await reason(gate, "deploy", "3", env="dev") is None
+        assert await reason(gate, "deploy", "4", env="prod") is not None
+
+    async def test_nobody_is_asked(self) -> None:
+        """G-13: a person is asked only where the condition holds."""
+        decide = Asker(gate_of(approval(when=PROD)))
+        assert (await decide("deploy", env="dev")).outcome == "allow"
+        assert decide.asked == []
+        assert (await decide("deploy", True, env="prod")).outcome == "allow"
+        assert len(decide.asked) == 1
+
+    async def test_the_prerequisite_is_never_conditional(self) -> None:
+        """G-50: what a rule does not govern counts whatever the input is."""
+        gate = gate_of(sequence("lint", "deploy", PROD))
+        assert await reason(gate, "deploy", "0", env="prod") is not None
+        assert await reason(gate, "deploy", "1", env="dev") is None
+        assert await reason(gate, "lint", "2", env="dev") is None
+        assert gate.states["require-lint-before-deploy"].pending.keys() == {"2"}
+
+    async def test_all_names_are_shown(self) -> None:
+        """G-50: the decision has every name of the call, also those a net is not asked about."""
+        names = lambda made: ("deploy", made.tool_name)  # noqa: E731 - as short as a names function is
+        gate = gate_of(block("deploy", PROD), block("format"), names=names)
+        decision = await gate.handle_tool_call(call("bash", env="dev"))
+        assert (decision.outcome, decision.names) == ("allow", ("deploy", "bash"))
+
+    async def test_names_are_left_out_one_by_one(self) -> None:
+        """G-50: of a call's names only those go that the rule governs."""
+        names = lambda made: ("deploy", "lint")  # noqa: E731 - as above
+        gate = gate_of(sequence("lint", "deploy", PROD), names=names)
+        decision = await gate.handle_tool_call(call("bash", env="dev"))
+        assert [step.tool for step in decision.steps] == ["lint"]
+
+    async def test_the_fast_lane_is_not_for_it(self) -> None:
+        """G-10: a conditional net beside plain ones of the same tool is heard, and they are too."""
+        gate = gate_of(limit("bash", 5, None), block("bash", PROD), limit("ls", 1, None))
+        assert await reason(gate, "bash", "1", env="prod") is not None
+        assert await reason(gate, "bash", "2", env="dev") is None
+        assert gate.states["limit-bash-5"].marking["budget"] == 4
+
+
+class TestUntold:
+    """What cannot be told counts as holding, and the reason says so."""
+
+    async def test_a_missing_field_blocks(self) -> None:
+        """G-18: a block by a rule whose condition cannot be told names the field."""
+        gate = gate_of(block("write", Not(Compare(("path",), "under", "src/"))))
+        assert await reason(gate, "write") == (
+            "write is blocked and cannot be called. (it applies because the call has no input.path)"
+        )
+
+    async def test_a_missing_field_asks(self) -> None:
+        """G-13: the question carries why the condition could not be told; without anybody, the reason."""
+        gate = gate_of(approval(when=PROD))
+        decide = Asker(gate)
+        await decide("deploy", True)
+        assert [request.note for request in decide.asked] == ["the call has no input.env"]
+        assert await reason(gate, "deploy") == (
+            "deploy requires human approval. (it applies because the call has no input.env)"
+        )
+
+    async def test_no_note_where_it_holds(self) -> None:
+        """G-18: where the condition holds, the reason is the rule's and nothing more."""
+        gate = gate_of(block("deploy", PROD))
+        assert gate.classify(call("deploy", env="prod"))[0].note is None
+
+    async def test_a_broken_matcher_blocks(self) -> None:
+        """G-59: a condition that raises blocks in its net's name and moves nothing."""
+        gate = gate_of(limit("bash", 5, None), block("bash", Compare(("command",), "matches", Raising())))
+        before = everything(gate)
+        decision = await gate.handle_tool_call(call("bash", command="ls"))
+        assert decision.block
+        assert decision.reason == "block-bash: condition failed: no more memory"
+        assert everything(gate) == before
+
+
+class TestSurroundings:
+    """Paths are judged from where the calls run."""
+
+    async def test_links_are_followed(self, tmp_path: Path) -> None:
+        """G-10: a link that leads out of the folder is not under it, one that leads in is."""
+        (tmp_path / "src").mkdir()
+        (tmp_path / "etc").mkdir()
+        (tmp_path / "src" / "out").symlink_to(tmp_path / "etc")
+        here = Surroundings(str(tmp_path), None, os.path.realpath)
+        gate = gate_of(block("write", Not(Compare(("path",), "under", "src/"))), surroundings=here)
+        assert await reason(gate, "write", "1", path="src/a.py") is None
+        assert await reason(gate, "write", "2", path="src/out/passwd") is not None
+        assert await reason(gate, "write", "3", path="src/../etc/passwd") is not None
+
+    async def test_wrapped_tools(self, tmp_path: Path) -> None:
+        """G-30: `create_gate` takes them too."""
+        here = Surroundings(str(tmp_path))
+        rule = block("write", Not(Compare(("path",), "under", str(tmp_path))))
+        session = create_gate(nets_of(rule), surroundings=here).wrap_tools({"write": lambda path: path})
+        assert await session.call("write", {"path": "a"}) == "a"
+        assert [v.kind for v in session.manager.classify(call("write", path="../a"))] == ["blocked"]
+
+
+class TestElsewhere:
+    """Everything else that judges a call goes by the condition too."""
+
+    def test_classify_nets(self) -> None:
+        """G-10: phase 1 on its own."""
+        nets = nets_of(block("deploy", PROD))
+        states = [initial_state(net) for net in nets]
+        assert [classify_nets(nets, states, call("deploy", env=e))[0].kind for e in ("dev", "prod")] == [
+            "abstain",
+            "blocked",
+        ]
+
+    async def test_one_net_alone(self) -> None:
+        """G-12: a single net allows what its condition takes out of its hands, not what it never knew."""
+        (net,) = nets_of(approval(when=PROD))
+
+        async def decide(made: ToolCall) -> GateDecision:
+            return await handle_tool_call(made, GateContext(), net, initial_state(net))
+
+        assert (await decide(call("deploy", env="dev"))).outcome == "allow"
+        assert (await decide(call("deploy", env="prod"))).block
+        assert (await decide(call("deploy"))).block
+        assert (await decide(call("other", env="dev"))).block
+
+    async def test_one_net_alone_with_an_edit(self) -> None:
+        """G-12: an edit that leads out of the condition needs nobody's approval but the editor's."""
+        (net,) = nets_of(approval(when=PROD))
+        operator = Operator(yes(input={"env": "dev"}))
+        state = create_gate_state(initial_state(net).marking)
+        decision = await handle_tool_call(call("deploy", env="prod"), operator.context, net, state)
+        assert (decision.outcome, decision.call.input) == ("allow", {"env": "dev"})
+
+    async def test_history(self) -> None:
+        """G-25: a call that a rule was not about does not move its net in a replay either."""
+        gate = gate_of(limit("deploy", 2, None, PROD))
+        gate.replay([ReplayEntry("deploy", {"env": e}) for e in ("dev", "prod", "dev")])
+        assert gate.states["limit-deploy-2"].marking["budget"] == 1
+        gate.replay(["deploy"])
+        assert gate.states["limit-deploy-2"].marking["budget"] == 0
+
+    def test_explanation(self) -> None:
+        """G-60: an abstaining net says which condition does not hold, an applying one what is missing."""
+        gate = gate_of(block("deploy", PROD), approval(when=is_("dry", value=False)))
+        explained = gate.explain(call("deploy", env="dev"))
+        assert explained.outcome == "ask"
+        assert [(n.verdict.kind, n.verdict.note) for n in explained.nets] == [
+            ("abstain", 'input.env = "prod" does not hold'),
+            ("gated", "the call has no input.dry"),
+        ]
+
+    def test_the_way_is_of_this_call(self) -> None:
+        """G-60: a net that abstains for its condition does not stand in the way that is proved."""
+        gate = gate_of(block("deploy", PROD), sequence("lint", "deploy"))
+        way = gate.explain(call("deploy", env="dev")).way
+        assert isinstance(way, Way)
+        assert [made.names for made in way.calls] == [("lint",), ("deploy",)]
+
+    async def test_an_edit_is_judged_anew(self) -> None:
+        """G-15: an edit that leads into another rule's condition meets that rule."""
+        decide = Asker(gate_of(approval(), block("deploy", PROD)))
+        decision = await decide("deploy", yes(input={"env": "prod"}), env="dev")
+        assert decision.block
+        assert decision.net == "block-deploy"

@@ -1,0 +1,152 @@
+"""What a grant never lets pass."""
+
+from __future__ import annotations
+
+from math import nan
+
+import pytest
+
+from interlock.engine import (
+    Transition,
+    create_gate_manager,
+)
+from interlock.engine.gate import GrantTerms
+from interlock.engine.gate.grants import same_json
+
+from .granting import KEY, Names, granted, made
+from .helpers import net
+from .ruled import Asker, approval, gate_of, granting, is_, yes
+
+
+class TestNarrow:
+    """A grant answers what it is for and nothing else."""
+
+    async def test_another_rule(self) -> None:
+        """G-43: not another rule's question, be it about the same tool."""
+        decide = Asker(gate_of(approval(when=is_("n", 1)), approval(when=is_("n", value=True))))
+        await decide("deploy", granting(), yes())
+        assert (await decide("deploy", n=1)).granted == (KEY,)
+        assert (await decide("deploy", n=True)).block
+
+    async def test_another_tool(self) -> None:
+        """G-50: not another tool, be its names the same."""
+        decide = await granted(granting(), names=Names(), value={"names": ("bash",)})
+        assert (await decide("deploy", names=("bash",))).granted == (KEY,)
+        assert (await decide("bash", names=("deploy",))).block
+
+    @pytest.mark.parametrize("names", [(), ("rm",), ("bash", "rm")])
+    async def test_other_names(self, names: tuple[str, ...]) -> None:
+        """G-50: not a call with more names, or fewer, or others."""
+        decide = await granted(granting(), names=Names(), value={"names": ("bash",)})
+        assert (await decide("deploy", names=names)).block
+
+    async def test_names_in_any_order(self) -> None:
+        """G-50: names are a set."""
+        decide = await granted(granting(), names=Names(), value={"names": ("a", "b")})
+        assert (await decide("deploy", names=("b", "a"))).granted == (KEY,)
+
+    @pytest.mark.parametrize(
+        "value", [{}, {"n": True}, {"n": 1.0}, {"n": "1"}, {"n": 1, "m": None}, {"n": [1]}, {"m": 1}]
+    )
+    async def test_another_input(self, value: dict[str, object]) -> None:
+        """G-13: one for an input, not for any other, and `true` is not 1."""
+        decide = await granted(granting("input"), value={"n": 1})
+        assert (await decide("deploy", **value)).block
+        assert (await decide("deploy", n=1)).granted == (KEY,)
+
+    async def test_its_input_is_its_own(self) -> None:
+        """G-13: who changes the list that was approved changes nothing in the grant."""
+        listed = [1]
+        decide = await granted(granting("input"), value={"n": listed})
+        listed.append(2)
+        assert (await decide("deploy", n=[1])).granted == (KEY,)
+        assert (await decide("deploy", n=[1, 2])).block
+
+    async def test_an_edited_call(self) -> None:
+        """G-13: not a call that a person has edited, whatever it was edited to."""
+        decide = Asker(gate_of(approval("other"), approval(), names=Names()))
+        both = {"names": ["other"]}
+        await decide("deploy", yes(), granting(), **both)
+        edited = {**both, "n": 1}
+        decision = await decide("deploy", yes(input=edited), yes(), **both)
+        assert (decision.granted, [r.tool for r in decide.asked]) == ((), ["other", "deploy"])
+
+    async def test_several_people(self) -> None:
+        """G-13: nothing in place of several people: an answer that tries is refused in words."""
+        decide = Asker(gate_of(approval(people=2)))
+        decision = await decide("deploy", yes("ada", others=("grace",), grant=GrantTerms("names")))
+        assert decision.reason == (
+            "deploy was approved with a grant, which cannot be given: 2 people must approve each call."
+        )
+        assert (decision.gave, decide.gate.grants) == ((), {})
+
+    async def test_no_grants(self) -> None:
+        """G-13: nor where the rule says `no grants`."""
+        decide = Asker(gate_of(approval(grants=False)))
+        assert "the rule says 'no grants'" in str((await decide("deploy", granting())).reason)
+        assert decide.gate.grants == {}
+
+    async def test_forged(self) -> None:
+        """G-13: one that is added from elsewhere answers for neither."""
+        for parts in ({"grants": False}, {"people": 2}):
+            decide = Asker(gate_of(approval(**parts)))
+            decide.gate.add_grant(made(decide.gate))
+            assert (await decide("deploy")).block
+
+    async def test_uninspectable(self) -> None:
+        """G-51: by names no call that may do more than they tell, neither given nor answered."""
+        decide = Asker(gate_of(approval(), names=Names()))
+        assert "may do more than its names tell" in str(
+            (await decide("deploy", granting(), murky=True)).reason
+        )
+        await decide("deploy", granting())
+        assert (await decide("deploy", murky=True)).block
+        await decide("deploy", granting("input"), murky=True)
+        assert (await decide("deploy", murky=True)).granted == ("grant-2",)
+
+    async def test_another_net_of_that_name(self) -> None:
+        """G-43: hand-built nets ask questions of their own, name by name."""
+        ask = net(
+            "ask",
+            Transition("a", ["p"], ["p"], ["a"], type="manual"),
+            Transition("b", ["p"], ["p"], ["b"], type="manual"),
+            call_names=Names(),
+        )
+        decide = Asker(create_gate_manager([ask]))
+        await decide("a", yes(), granting(), names=("b",))
+        assert decide.gate.grants[KEY].question == ("ask", "a")
+        assert (await decide("a", names=("b",))).block
+        assert [request.tool for request in decide.asked] == ["b"]
+
+
+class TestSameJson:
+    """Equality of inputs."""
+
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            ({"a": [1, {"b": None}]}, {"a": (1, {"b": None})}),
+            ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
+            ("", ""),
+            (1.5, 1.5),
+        ],
+    )
+    def test_same(self, one: object, other: object) -> None:
+        """G-13: the order of names does not matter, and tuples are lists."""
+        assert same_json(one, other)
+
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            *[(1, True), (0, False), (1, 1.0), ([], {}), ([], None), ({}, None), ("1", 1), (nan, nan)],
+            ({1: 2}, {1: 2}),
+            ([1, 2], [1]),
+            ([1], [1, 2]),
+            ({"a": 1}, {"a": 1, "b": 1}),
+            (object, object),
+        ],
+    )
+    def test_different(self, one: object, other: object) -> None:
+        """G-13: what differs as JSON differs, and what JSON lacks equals nothing."""
+        assert not same_json(one, other)
+        assert not same_json({"x": [one]}, {"x": [other]})

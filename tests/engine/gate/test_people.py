@@ -1,0 +1,314 @@
+"""Several people for one call, answers that are void, and answers with edits."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from interlock.engine import (
+    ApprovalAnswer,
+    ApprovalRequest,
+    GateContext,
+    GateManager,
+    Transition,
+    create_gate_manager,
+    handle_tool_call,
+)
+from interlock.engine.gate.approve import MOST_QUESTIONS
+from interlock.engine.net import initial_state
+
+from .helpers import Operator, call, everything, net, registry
+from .ruled import Asker, approval, at, block, gate_of, granting, is_, nets_of, yes
+
+
+class TestSeveralPeople:
+    """A rule of N people wants N different names."""
+
+    async def test_all_tokens_at_once(self) -> None:
+        """G-15: N approvals fire N times and then the call, which leaves no token behind."""
+        decide = Asker(gate_of(approval(people=3)))
+        decision = await decide("deploy", yes("ada", others=("grace", "mary")))
+        assert [step.transition.name for step in decision.steps] == ["person"] * 3 + ["approve"]
+        assert decide.gate.states["approve-before-deploy"].marking == {
+            "idle": 0,
+            "ready": 1,
+            "approval": 0,
+        }
+        assert [request.people for request in decide.asked] == [3]
+
+    @pytest.mark.parametrize(
+        ("answer", "did"),
+        [
+            (True, "nobody known"),
+            (yes(None), "nobody known"),
+            (yes("ada"), "1"),
+            (yes("ada", others=("ada",)), "1"),
+            (yes(" ada ", others=("ada", "", "  ")), "1"),
+            (yes(None, others=("ada",)), "1"),
+        ],
+    )
+    async def test_too_few(self, answer: Any, did: str) -> None:
+        """G-13: fewer different names than the rule wants are a refusal that says how many there were."""
+        decide = Asker(gate_of(approval(people=2)))
+        before = everything(decide.gate)
+        decision = await decide("deploy", answer)
+        assert decision.block
+        assert decision.reason == f"deploy was rejected by human review: 2 people must approve; {did} did"
+        assert [a.answer.approved for a in decision.approvals] == [False]
+        assert everything(decide.gate) == before
+
+    async def test_one_net_alone(self) -> None:
+        """G-12: a single net counts people as well."""
+        (two,) = nets_of(approval(people=2))
+        for answer, blocked in ((True, True), (yes("ada", others=("grace",)), False)):
+            context = GateContext(lambda _, answer=answer: answer)
+            decision = await handle_tool_call(call("deploy"), context, two, initial_state(two))
+            assert decision.block is blocked
+
+    async def test_tokens_without_a_rule(self) -> None:
+        """G-1: in a hand-built net the tokens say how many people it takes."""
+        two = net(
+            "two",
+            Transition("go", ["p", "yes", "yes"], ["p"], ["x"]),
+            Transition("person", ["p"], ["p", "yes"], ["x"], type="manual", partial=True),
+            marking={"p": 1, "yes": 0},
+        )
+        decide = Asker(create_gate_manager([two]))
+        assert (await decide("x", True)).block
+        assert (await decide("x", yes("ada", others=("grace",)))).outcome == "allow"
+
+    async def test_withdrawn(self) -> None:
+        """G-58: a call that is cancelled while it waits leaves no token."""
+        gate = gate_of(approval(people=2))
+        before = everything(gate)
+        asked = asyncio.Event()
+
+        async def confirm(_: ApprovalRequest) -> bool:
+            asked.set()
+            await asyncio.Event().wait()
+            return True
+
+        waiting = asyncio.create_task(gate.handle_tool_call(call("deploy"), GateContext(confirm)))
+        await asked.wait()
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert everything(gate) == before
+
+    async def test_shadow(self) -> None:
+        """G-57: shadow mode records that it would have asked, and moves as if all had approved."""
+        gate = gate_of(approval(people=2), mode="shadow")
+        decision = await gate.handle_tool_call(call("deploy"), Operator().context)
+        assert (decision.outcome, len(decision.steps)) == ("ask", 3)
+
+    async def test_history(self) -> None:
+        """G-25: in a replay the whole chain fires, and what is left is as before."""
+        gate = gate_of(approval(people=2))
+        before = everything(gate)
+        gate.replay(["deploy", "deploy"])
+        assert everything(gate) == before
+
+    def test_what_the_rule_says(self) -> None:
+        """G-13: a question says what its rule does about people, time, risk and grants."""
+        (built,) = nets_of(approval(people=2, within=90.0, risk="high", grants=False))
+        request = ApprovalRequest(
+            call("deploy"), "n", built, built.transitions[1], "deploy", (), {}, built.rule
+        )
+        assert (request.people, request.within, request.risk, request.may_grant) == (
+            2,
+            90.0,
+            "high",
+            False,
+        )
+
+    @pytest.mark.parametrize(
+        ("parts", "may"), [({}, True), ({"people": 2}, False), ({"grants": False}, False)]
+    )
+    async def test_may_grant(self, parts: dict[str, Any], may: bool) -> None:
+        """G-13: no grants in place of several people, or where the rule forbids them."""
+        decide = Asker(gate_of(approval(**parts)))
+        await decide("deploy", False)
+        assert [request.may_grant for request in decide.asked] == [may]
+
+
+class TestMalformedAnswers:
+    """An answer whose parts are not what they should be lets nothing run."""
+
+    @pytest.mark.parametrize(
+        "parts",
+        [
+            {"others": "ab"},
+            {"others": ("a", 1)},
+            {"by": 1},
+            {"again": "no"},
+            {"grant": True},
+            {"others": None},
+        ],
+    )
+    async def test_blocked(self, parts: dict[str, Any]) -> None:
+        """G-59: the confirm failed, says the reason."""
+        decide = Asker(gate_of(approval()))
+        decision = await decide("deploy", ApprovalAnswer(True, **parts))
+        assert decision.block
+        assert "confirm failed" in str(decision.reason)
+
+
+class TestEdits:
+    """What was approved is what runs."""
+
+    async def test_earlier_answers_are_void(self) -> None:
+        """G-43: an edit by the second who is asked has the first asked about the edited call."""
+        decide = Asker(gate_of(approval(), approval(risk="high")))
+        decision = await decide("deploy", yes("ada"), yes("grace", input={"env": "dev"}), yes("ada"))
+        shown = [(request.risk, dict(request.call.input)) for request in decide.asked]
+        assert shown == [(None, {}), ("high", {}), (None, {"env": "dev"})]
+        assert decision.call.input == {"env": "dev"}
+        assert [a.answer.by for a in decision.approvals] == ["grace", "ada"]
+
+    async def test_nothing_edited(self) -> None:
+        """G-43: an answer that gives the same input back edits nothing, and no answer is void."""
+        decide = Asker(gate_of(approval(), approval(risk="high")))
+        await decide("deploy", yes(), yes(input={"n": [1, True]}), n=[1, True])
+        assert len(decide.asked) == 2
+
+    async def test_true_is_not_one(self) -> None:
+        """G-43: 1 in place of `true` is an edit."""
+        decide = Asker(gate_of(approval(), approval(risk="high")))
+        decision = await decide("deploy", yes(), yes(input={"n": 1}), yes(), n=True)
+        assert len(decide.asked) == 3
+        assert type(decision.call.input["n"]) is int
+
+    async def test_true_is_not_one_when_it_runs(self) -> None:
+        """G-30: a wrapped tool runs with the edited input, also where Python finds the two equal."""
+        from .helpers import gate
+
+        ran: list[object] = []
+
+        def keep(n: object) -> None:
+            ran.append(n)
+
+        session = gate(
+            "require human-approval before f", confirm=lambda _: yes(input={"n": 1})
+        ).wrap_tools({"f": keep})
+        await session.call("f", {"n": True})
+        assert [type(n) for n in ran] == [int]
+
+    async def test_rules_that_differ_in_true_and_one(self) -> None:
+        """G-43: rules about 1 and about `true` are not the same rule."""
+        decide = Asker(gate_of(approval(when=is_("n", 1)), approval(when=is_("n", value=True))))
+        await decide("deploy", True)
+        assert len(decide.asked) == 2
+
+    async def test_same_rule_twice(self) -> None:
+        """G-43: identical rules ask once, wherever they stand."""
+        decide = Asker(
+            gate_of(approval(when=is_("n", 1), source=at(1)), approval(when=is_("n", 1), source=at(9)))
+        )
+        decision = await decide("deploy", True, n=1)
+        assert (decision.outcome, len(decide.asked)) == ("allow", 1)
+
+    async def test_no_end_of_edits(self) -> None:
+        """G-59: answers that edit each other for ever block the call instead."""
+        count = iter(range(10**9))
+        gate = gate_of(approval(), approval(risk="high"))
+        context = GateContext(lambda _: yes(input={"n": next(count)}))
+        decision = await gate.handle_tool_call(call("deploy"), context)
+        assert decision.reason == "deploy was asked about too often without a decision."
+        assert next(count) == MOST_QUESTIONS
+
+
+class TestAgain:
+    """`again` makes everything that was shown void."""
+
+    async def test_all_answers_are_dropped(self) -> None:
+        """G-58: the call is classified from the start, as the agent made it."""
+        decide = Asker(gate_of(approval(), approval(risk="high")))
+        again = ApprovalAnswer(True, again=True, by="ada")
+        decision = await decide("deploy", yes(input={"n": 2}), again, yes(), yes(), n=1)
+        assert [request.call.input["n"] for request in decide.asked] == [1, 2, 1, 1]
+        assert decision.call.input == {"n": 1}
+        assert len(decision.approvals) == 2
+
+    async def test_with_an_edit(self) -> None:
+        """G-58: an edit that comes with `again` is nobody's approval; all are asked about it."""
+        decide = Asker(gate_of(approval(), approval(risk="high")))
+        again = ApprovalAnswer(True, again=True, by="ada", input={"n": 3})
+        decision = await decide("deploy", yes(input={"n": 2}), again, yes(), yes(), n=1)
+        assert [request.call.input["n"] for request in decide.asked] == [1, 2, 3, 3]
+        assert (decision.call.input, len(decision.approvals)) == ({"n": 3}, 2)
+
+    async def test_refused_and_again(self) -> None:
+        """G-58: `again` is no refusal."""
+        decide = Asker(gate_of(approval()))
+        decision = await decide("deploy", ApprovalAnswer(False, again=True), True)
+        assert decision.outcome == "allow"
+
+    async def test_nets_of_now(self) -> None:
+        """G-58: a net that was switched on meanwhile blocks for its own reason."""
+        gate = registry(
+            "require human-approval before deploy\nblock deploy", active=["approve-before-deploy"]
+        )
+
+        def confirm(_: ApprovalRequest) -> ApprovalAnswer:
+            gate.add_net("block-deploy")
+            return ApprovalAnswer(True, again=True)
+
+        decision = await gate.handle_tool_call(call("deploy"), GateContext(confirm))
+        assert decision.reason == "deploy is blocked and cannot be called."
+
+    async def test_mode_of_now(self) -> None:
+        """G-57: once the mode is shadow, nobody is asked again."""
+        gate = gate_of(approval())
+        asked: list[ApprovalRequest] = []
+
+        def confirm(request: ApprovalRequest) -> ApprovalAnswer:
+            asked.append(request)
+            gate.mode = "shadow"
+            return ApprovalAnswer(False, again=True)
+
+        decision = await gate.handle_tool_call(call("deploy"), GateContext(confirm))
+        assert (decision.mode, decision.outcome, decision.block, len(asked)) == (
+            "shadow",
+            "ask",
+            False,
+            1,
+        )
+
+    async def test_an_edit_in_shadow_mode(self) -> None:
+        """G-57: a call that came back edited is not what was granted, in shadow mode neither."""
+        gate = gate_of(approval())
+        question = asyncio.get_running_loop().create_future()
+        waiting = asyncio.create_task(
+            gate.handle_tool_call(call("deploy", "w"), GateContext(lambda _: question))
+        )
+        await asyncio.sleep(0)
+        await Asker(gate)("deploy", granting())
+        gate.mode = "shadow"
+        question.set_result(ApprovalAnswer(False, again=True, input={"n": 1}))
+        decision = await waiting
+        assert (decision.outcome, decision.granted) == ("ask", ())
+
+    async def test_a_plain_answer_keeps_its_mode(self) -> None:
+        """G-57: without `again` a call is decided in the mode in which it was asked about."""
+        gate = gate_of(approval(), block("other"))
+
+        def confirm(_: ApprovalRequest) -> bool:
+            gate.mode = "shadow"
+            return False
+
+        assert (await gate.handle_tool_call(call("deploy"), GateContext(confirm))).block
+
+    async def test_one_net_alone(self) -> None:
+        """G-12: a single net asks again too."""
+        (one,) = nets_of(approval())
+        operator = Operator(ApprovalAnswer(False, again=True), True)
+        decision = await handle_tool_call(call("deploy"), operator.context, one, initial_state(one))
+        assert (decision.outcome, len(operator.asked)) == ("allow", 2)
+
+    async def test_for_ever(self) -> None:
+        """G-59: a confirm that never comes to an end does not stop the world."""
+        gate: GateManager = gate_of(approval())
+        context = GateContext(lambda _: ApprovalAnswer(False, again=True))
+        assert (await gate.handle_tool_call(call("deploy"), context)).block

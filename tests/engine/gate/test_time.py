@@ -1,0 +1,383 @@
+"""Nets that time moves: sliding limits, and when their tokens came."""
+
+from __future__ import annotations
+
+from math import inf, nan
+from typing import Any
+
+import pytest
+
+from interlock.engine import (
+    GateContext,
+    GateManager,
+    NetError,
+    Rejection,
+    Transition,
+    create_gate,
+    create_gate_manager,
+    handle_tool_call,
+    handle_tool_result,
+)
+from interlock.engine.gate import classify_nets
+from interlock.engine.net import initial_state
+from interlock.engine.verify import Way
+
+from .helpers import call, everything, markings, net, reason, result
+from .ruled import HOUR, Asker, Clock, approval, block, gate_of, limit, nets_of
+
+LIMIT = "limit-bash-2-per-1h"
+
+
+def sliding(clock: Clock, *more: Any, **options: Any) -> GateManager:
+    """At most two calls of `bash` in an hour."""
+    return gate_of(limit("bash", 2), *more, clock=clock, **options)
+
+
+def fresh_place(after: float = 10.0, **parts: Any) -> Any:
+    """A net whose `work`, once its result came, is `fresh` for some seconds, and `use` needs that."""
+    return net(
+        "fresh",
+        Transition("work", ["p"], ["p", "fresh"], ["work"], deferred=True),
+        Transition("spoil", ["fresh"], ["stale"], after=after),
+        Transition("use", ["p", "fresh"], ["p"], ["use"]),
+        marking={"p": 1, "fresh": 0, "stale": 0},
+        **parts,
+    )
+
+
+class TestSlidingLimit:
+    """Uses come back one by one."""
+
+    async def test_uses_come_back(self) -> None:
+        """G-55: each use comes back so long after it was made, not all at once."""
+        clock = Clock()
+        gate = sliding(clock)
+        assert await reason(gate, "bash", "1") is None
+        clock.now += 1000
+        assert await reason(gate, "bash", "2") is None
+        clock.now += HOUR - 1000 - 1
+        assert await reason(gate, "bash", "3") == "bash has reached its limit of 2 calls per 1h."
+        clock.now += 1
+        assert await reason(gate, "bash", "4") is None
+        assert await reason(gate, "bash", "5") is not None
+        clock.now += 1000
+        assert await reason(gate, "bash", "6") is None
+
+    async def test_what_time_fired_is_told(self) -> None:
+        """G-63: the steps of a decision begin with what time had fired, and it says when."""
+        clock = Clock()
+        gate = sliding(clock)
+        await reason(gate, "bash", "1")
+        clock.now += HOUR
+        decision = await gate.handle_tool_call(call("bash", "2"))
+        assert [(s.transition.name, s.tool) for s in decision.steps] == [
+            ("recover", ""),
+            ("do-bash", "bash"),
+        ]
+        assert decision.clock == clock.now
+        assert gate.states[LIMIT].since == {"spent": (clock.now,)}
+
+    async def test_a_blocked_call_ages_nothing(self) -> None:
+        """G-11: what is blocked, by whatever net, changes nothing."""
+        clock = Clock()
+        gate = sliding(clock, block("bash"))
+        gate.restore(
+            markings={LIMIT: {"ready": 1, "spent": 2}}, since={LIMIT: {"spent": (clock.now,) * 2}}
+        )
+        clock.now += HOUR
+        before = everything(gate), dict(gate.states[LIMIT].since)
+        decision = await gate.handle_tool_call(call("bash"))
+        assert (decision.block, decision.clock) == (True, clock.now)
+        assert (everything(gate), gate.states[LIMIT].since) == before
+
+    async def test_validators_see_the_present(self) -> None:
+        """G-14: a validator sees the marking that the verdict rests on; a rejection puts it back."""
+        seen: list[dict[str, int]] = []
+        clock = Clock()
+
+        def validate(_call: object, _tool: str, _t: object, state: Any) -> Rejection:
+            seen.append(dict(state.marking))
+            return Rejection("no")
+
+        gate = create_gate_manager([fresh_place(validate_tool_call=validate)], clock=clock)
+        gate.restore(
+            markings={"fresh": {"p": 1, "fresh": 2}},
+            since={"fresh": {"fresh": (clock.now - 10, clock.now)}},
+        )
+        assert await reason(gate, "use") == "no"
+        assert seen == [{"p": 1, "fresh": 1, "stale": 1}]
+        assert markings(gate)["fresh"] == {"p": 1, "fresh": 2, "stale": 0}
+
+    async def test_only_where_time_counts(self) -> None:
+        """G-10: the clock is not read for calls that no timed net knows; the decision has none."""
+        clock = Clock()
+        gate = sliding(clock, block("format"))
+        decision = await gate.handle_tool_call(call("format"))
+        gate.handle_tool_result(result("format"))
+        assert (clock.reads, decision.clock) == (0, None)
+
+    async def test_time_passes_while_a_person_thinks(self) -> None:
+        """G-58: after an answer the call is judged, and counted, at the time of then."""
+        clock = Clock()
+        gate = sliding(clock, approval("bash"))
+
+        def confirm(_: object) -> bool:
+            clock.now += 500
+            return True
+
+        decision = await gate.handle_tool_call(call("bash"), GateContext(confirm))
+        assert decision.clock == clock.now
+        assert gate.states[LIMIT].since == {"spent": (clock.now,)}
+
+    async def test_shadow(self) -> None:
+        """G-57: in shadow mode uses come back and are spent as well."""
+        clock = Clock()
+        gate = sliding(clock, mode="shadow")
+        outcomes: list[str] = []
+        for number in range(6):
+            outcomes.append((await gate.handle_tool_call(call("bash", str(number)))).outcome)
+            clock.now += HOUR if number == 2 else 0
+        assert outcomes == ["allow", "allow", "block", "allow", "allow", "block"]
+
+
+class TestResults:
+    """A result moves tokens at the time when it comes."""
+
+    async def test_arrivals_are_those_of_the_result(self) -> None:
+        """G-16: a token that a result brought is as old as the result, not as the call."""
+        clock = Clock()
+        gate = create_gate_manager([fresh_place()], clock=clock)
+        await gate.handle_tool_call(call("work", "1"))
+        clock.now += 100
+        record = gate.handle_tool_result(result("work", "1"))
+        assert (record.clock, len(record.fired)) == (clock.now, 1)
+        clock.now += 9
+        assert [v.kind for v in gate.classify(call("use"))] == ["gated"]
+        clock.now += 1
+        assert [v.kind for v in gate.classify(call("use"))] == ["blocked"]
+
+    async def test_time_goes_first(self) -> None:
+        """G-16: what was due before a result has fired before it, and is told."""
+        clock = Clock()
+        gate = create_gate_manager([fresh_place()], clock=clock)
+        for number in "12":
+            await gate.handle_tool_call(call("work", number))
+        gate.handle_tool_result(result("work", "1"))
+        clock.now += 10
+        record = gate.handle_tool_result(result("work", "2"))
+        assert [(s.transition.name, s.tool) for s in record.fired] == [("spoil", ""), ("work", "work")]
+        assert gate.states["fresh"].since == {"fresh": (clock.now,)}
+        assert gate.states["fresh"].marking == {"p": 1, "fresh": 1, "stale": 1}
+
+    async def test_a_stale_token_is_gone(self) -> None:
+        """G-16: a deferred transition whose token has aged away meanwhile is dropped."""
+        clock = Clock()
+        late = net(
+            "late",
+            Transition("do", ["fresh"], ["done"], ["do"], deferred=True),
+            Transition("spoil", ["fresh"], ["stale"], after=10),
+            marking={"fresh": 1, "done": 0, "stale": 0},
+        )
+        gate = create_gate_manager([late], clock=clock)
+        await gate.handle_tool_call(call("do"))
+        clock.now += 10
+        record = gate.handle_tool_result(result("do"))
+        assert ([s.transition.name for s in record.dropped], record.fired) == (["do"], ())
+        assert markings(gate)["late"] == {"fresh": 1, "done": 0, "stale": 0}
+
+    async def test_a_broken_clock_unlocks_nothing(self) -> None:
+        """G-59: a result whose time cannot be told fires nothing in a timed net."""
+        clock = Clock()
+        gate = create_gate_manager([fresh_place()], clock=clock)
+        await gate.handle_tool_call(call("work"))
+        clock.now = nan
+        assert [s.tool for s in gate.handle_tool_result(result("work")).dropped] == ["work"]
+
+
+class TestClock:
+    """The time comes from outside, and may be wrong."""
+
+    @pytest.mark.parametrize("time", [nan, inf, -inf, None, "now"])
+    async def test_no_time(self, time: Any) -> None:
+        """G-59: a clock that says no time blocks what depends on it, and nothing else."""
+        clock = Clock()
+        gate = sliding(clock)
+        clock.now = time
+        assert await reason(gate, "bash") == (
+            f"{LIMIT}: clock failed: it says {time!r}, expected seconds since 1970"
+        )
+        assert await reason(gate, "ls") is None
+
+    async def test_a_clock_that_raises(self) -> None:
+        """G-59: so does one that raises."""
+
+        def broken() -> float:
+            raise OSError("no clock")
+
+        gate = gate_of(limit("bash", 2), clock=broken)
+        assert await reason(gate, "bash") == f"{LIMIT}: clock failed: no clock"
+
+    async def test_it_never_goes_back(self) -> None:
+        """G-55: a clock that was set back neither frees uses nor mixes up their order."""
+        clock = Clock()
+        gate = sliding(clock)
+        start = clock.now
+        await reason(gate, "bash", "1")
+        clock.now -= 5000
+        decision = await gate.handle_tool_call(call("bash", "2"))
+        assert decision.clock == start
+        assert gate.states[LIMIT].since == {"spent": (start, start)}
+
+
+class TestRestoring:
+    """A record says when tokens came."""
+
+    async def test_where_a_record_says(self) -> None:
+        """G-63: a restored gate frees each use when the first one would have."""
+        clock = Clock()
+        first = sliding(clock)
+        for number in range(2):
+            await reason(first, "bash", str(number))
+            clock.now += 1000
+        second = sliding(Clock(clock.now))
+        second.restore(
+            markings={key: state.marking for key, state in first.states.items()},
+            since={key: state.since for key, state in first.states.items()},
+        )
+        assert second.states == first.states
+
+    async def test_unknown_times_are_now(self) -> None:
+        """G-63: uses whose time nobody recorded come back no sooner than after the whole window."""
+        clock = Clock()
+        gate = sliding(clock)
+        gate.restore(markings={LIMIT: {"ready": 1, "spent": 2}})
+        clock.now += HOUR - 1
+        assert await reason(gate, "bash", "1") is not None
+        clock.now += 1
+        assert await reason(gate, "bash", "2") is None
+
+    @pytest.mark.parametrize(
+        "since",
+        [{"nowhere": {"spent": (1.0,)}}, {LIMIT: {"nowhere": (1.0,)}}, {LIMIT: {"spent": (nan,)}}],
+    )
+    async def test_refused(self, since: Any) -> None:
+        """G-63: times for what is not here, or that are none, are refused, and nothing has changed."""
+        gate = sliding(Clock())
+        before = everything(gate)
+        with pytest.raises(NetError):
+            gate.restore(markings={LIMIT: {"spent": 2}}, since=since)
+        assert everything(gate) == before
+
+    async def test_tokens_from_the_start(self) -> None:
+        """G-63: tokens that a net starts with are as old as the gate."""
+        clock = Clock()
+        starts = net(
+            "starts",
+            Transition("use", ["p"], ["p"], ["x"]),
+            Transition("end", ["p"], ["q"], after=10),
+            marking={"p": 1, "q": 0},
+        )
+        gate = create_gate_manager([starts], clock=clock)
+        clock.now += 9
+        assert await reason(gate, "x", "1") is None
+        clock.now += 1
+        assert await reason(gate, "x", "2") is not None
+
+
+class TestElsewhere:
+    """Everything else that judges goes by the time too."""
+
+    async def test_status(self) -> None:
+        """G-20, G-24: the status line and the prompt show where time has brought a net."""
+        clock = Clock()
+        gate = sliding(clock)
+        for number in "12":
+            await reason(gate, "bash", number)
+        assert gate.format_status() == f"{LIMIT}: ready:1, spent:2"
+        assert "Available gated tools: none" in gate.format_system_prompt()
+        clock.now += HOUR
+        assert gate.format_status() == f"{LIMIT}: ready:1, budget:2"
+        assert "Available gated tools: bash" in gate.format_system_prompt()
+
+    async def test_history(self) -> None:
+        """G-25: a history does not say when: its calls count as made now, and none comes back between."""
+        clock = Clock()
+        gate = sliding(clock)
+        gate.replay(["bash"] * 5)
+        assert gate.states[LIMIT].marking["spent"] == 2
+        assert gate.states[LIMIT].since == {"spent": (clock.now,) * 2}
+
+    async def test_explanation(self) -> None:
+        """G-60: the markings of an explanation are of now, and so is the way from them."""
+        clock = Clock()
+        gate = sliding(clock, block("other"))
+        for number in "12":
+            await reason(gate, "bash", number)
+        assert gate.explain(call("bash")).nets[0].marking["spent"] == 2
+        clock.now += HOUR
+        explained = gate.explain(call("bash"))
+        assert (explained.outcome, explained.nets[0].marking["spent"]) == ("allow", 0)
+        assert gate.states[LIMIT].marking["spent"] == 2
+
+    async def test_the_way_starts_now(self) -> None:
+        """G-60: what is proved for a blocked call starts where time has brought the nets."""
+        clock = Clock()
+        gate = gate_of(limit("go", 1), sequence_before_use(), clock=clock)
+        await reason(gate, "go", "1")
+        gate.handle_tool_result(result("go", "1", is_error=True))
+        clock.now += HOUR
+        way = gate.explain(call("use")).way
+        assert isinstance(way, Way)
+        assert [made.names for made in way.calls] == [("go",), ("use",)]
+
+    async def test_one_net_alone(self) -> None:
+        """G-12: a single net ages by the clock it is given."""
+        (one,) = nets_of(limit("bash", 1))
+        clock, state = Clock(), initial_state(one)
+
+        async def blocked() -> bool:
+            decision = await handle_tool_call(call("bash"), GateContext(), one, state, clock=clock)
+            return decision.block
+
+        assert [await blocked(), await blocked()] == [False, True]
+        clock.now += HOUR
+        assert classify_nets([one], [state], call("bash"), clock=clock)[0].kind == "gated"
+        assert [await blocked(), await blocked()] == [False, True]
+
+    async def test_one_net_alone_and_results(self) -> None:
+        """G-12, G-16: and so does a result for it."""
+        one, clock = fresh_place(), Clock()
+        state = initial_state(one)
+        await handle_tool_call(call("work"), GateContext(), one, state, clock=clock)
+        record = handle_tool_result(result("work"), one, state, clock=clock)
+        assert record.clock == clock.now
+        assert state.since == {"fresh": (clock.now,)}
+
+    async def test_wrapped_tools(self) -> None:
+        """G-30: `create_gate` takes a clock."""
+        clock = Clock()
+        session = create_gate(nets_of(limit("f", 1)), clock=clock).wrap_tools({"f": lambda: 1})
+        assert session.tools["f"]() == 1
+        clock.now += HOUR
+        assert session.tools["f"]() == 1
+
+
+def sequence_before_use() -> Any:
+    from .ruled import sequence
+
+    return sequence("go", "use")
+
+
+async def test_undo_of_a_timed_use() -> None:
+    """A-40: a use that time will bring back is not also given back."""
+    from interlock.engine import ToolResult
+
+    clock = Clock()
+    gate = sliding(clock)
+    decide = Asker(gate)
+    decision = await decide("bash")
+    gate.handle_tool_result(ToolResult("c1", "bash", {}, True, decision.steps))
+    clock.now += HOUR
+    await decide("bash")
+    await decide("bash")
+    assert (await decide("bash")).block

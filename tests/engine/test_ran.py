@@ -1,0 +1,164 @@
+"""What ran in place of what the model wrote: recorded where no gate's decision says it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from interlock.engine.agents import Agent, C, Hooks, Override, ScriptedModel, T, ToolMessage, tool
+from interlock.engine.agents.events import ToolResultEvent
+from interlock.engine.agents.litellm_model import wire_messages
+from interlock.engine.agents.messages import same_json
+from interlock.engine.history.changes import changes, headline
+from interlock.engine.history.events import CallDecided, CallRecord, MessageAdded
+from interlock.engine.history.fold import fold
+from interlock.engine.history.queries import open_reader
+from interlock.engine.history.redaction import Redaction
+from interlock.engine.history.verify import verify_journal
+from interlock.engine.hub import Hub
+from interlock.engine.journal_store import JournalStore
+from interlock.rules import compile_rules
+from tests.engine.history.recording import opening, recorded, state_after
+
+
+@tool
+async def note(text: str = "", token: str = "") -> str:
+    """Note a text."""
+    return f"noted {text}"
+
+
+def agent(store: object = None, *replies: object, **args: JsonValue) -> Agent:
+    """An agent whose hook has every call run with `args`."""
+    script = replies or [C(c1=("note", {"text": "x"})), T("ok")]
+    hooks = Hooks(before_tool_call=lambda event: Override(args=args))
+    return Agent(ScriptedModel(list(script)), name="bot", tools=[note], store=store, hooks=hooks)
+
+
+class TestWithoutAGate:
+    async def test_recorded_and_read_back(self, tmp_path: Path) -> None:
+        """A-45, A-77: the journal has both inputs, and what is loaded is what was said."""
+        store = JournalStore.open(tmp_path / "j.db")
+        bot = agent(store, text="other")
+        session = await bot.create_session("s")
+        results: list[ToolResultEvent] = []
+        session.on("tool_result", results.append)
+        await session.prompt("go")
+        said = list(session.messages)
+        assert await store.load("s") == said
+        assert [m.ran for m in said if isinstance(m, ToolMessage)] == [{"text": "other"}]
+        assert [event.ran for event in results] == [{"text": "other"}]
+        assert said[1].tool_calls[0].args == {"text": "x"}
+        await store.close()
+        events = list(open_reader(tmp_path / "j.db").events("s"))
+        assert [e.body.input for e in events if isinstance(e.body, MessageAdded)] == [
+            None,
+            None,
+            {"text": "other"},
+            None,
+        ]
+        [call] = fold(events).calls.values()
+        assert (call.input, call.status, call.output) == ({"text": "other"}, "done", "noted other")
+        assert [found.fault for found in verify_journal(tmp_path / "j.db")] == [None]
+
+    async def test_the_model_is_not_told(self) -> None:
+        """A-45: the model reads what it wrote and the result, not what ran."""
+        bot = agent(text="other")
+        session = await bot.create_session("s")
+        await session.prompt("go")
+        model = bot.model
+        assert isinstance(model, ScriptedModel)
+        wire = wire_messages(model.requests[1])
+        assert wire[-1] == {"role": "tool", "tool_call_id": "c1", "content": "noted other"}
+
+    @pytest.mark.parametrize("args", [{"text": "x"}, {"wrong": 1}])
+    async def test_nothing_else_ran(self, args: dict[str, JsonValue]) -> None:
+        """A-45, A-46: the same arguments again, or such as do not fit, are no others that ran."""
+        session = await agent(None, **args).create_session("s")
+        await session.prompt("go")
+        assert [m.ran for m in session.messages if isinstance(m, ToolMessage)] == [None]
+
+    async def test_a_tool_that_changes_what_it_is_given(self) -> None:
+        """A-45: recorded is what the tool was given."""
+        given: dict[str, JsonValue] = {"text": "other"}
+        session = await agent(None, **given).create_session("s")
+        await session.prompt("go")
+        given["text"] = "changed"
+        [ran] = [m.ran for m in session.messages if isinstance(m, ToolMessage)]
+        assert ran == {"text": "other"}
+
+    @pytest.mark.parametrize(
+        ("one", "other", "same"),
+        [
+            ({"a": 1}, {"a": True}, False),
+            ({"a": [1]}, {"a": [1.0]}, False),
+            ({"a": [1, {"b": None}], "c": 2}, {"c": 2, "a": [1, {"b": None}]}, True),
+            ({"a": [1]}, {"a": [1, 2]}, False),
+            ({"a": None}, {"b": None}, False),
+        ],
+    )
+    def test_same(self, one: JsonValue, other: JsonValue, same: bool) -> None:
+        """A-45: other arguments are those that JSON tells apart."""
+        assert same_json(one, other) is same_json(other, one) is same
+
+
+class TestUnderAHub:
+    async def test_the_decision_has_it(self, tmp_path: Path) -> None:
+        """A-45, A-77: what ran is in the decision and not a second time; loaded is what was said."""
+        hub = Hub.open(tmp_path / "hub.db")
+        registry = compile_rules("limit note to 9 per session").registry
+        session = await hub.open_session(agent(None, text="other"), registry=registry)
+        await hub.send(session, "go")
+        await hub.wait(session)
+        hosted = hub._live.get(session)[0]
+        assert await hosted.load(session) == list(hosted.session.messages)
+        events = await hub.recorded(session)
+        decided = [e.body.input for e in events if isinstance(e.body, CallDecided)]
+        assert decided == [{"text": "x"}, {"text": "other"}]
+        assert all(e.body.input is None for e in events if isinstance(e.body, MessageAdded))
+        await hub.close()
+
+
+PROPOSED = MessageAdded(
+    role="assistant", calls=(CallRecord(call_id="c1", tool="note", input={"text": "x"}),)
+)
+RAN = MessageAdded(
+    role="tool", text="ok", call_id="c1", tool="note", ended="done", input={"token": "s3cret-value"}
+)
+
+
+class TestShown:
+    def test_in_words(self) -> None:
+        """A-45: history and replay say what ran."""
+        events = recorded(opening(), PROPOSED, RAN)
+        before, after = state_after(opening(), PROPOSED), fold(events)
+        assert "ran with" in headline(events[-1])
+        assert 'ran with {"token": "s3cret-value"}, not as proposed' in changes(before, events[-1], after)
+
+    def test_masked(self) -> None:
+        """A-45: what ran is masked as any other input is."""
+        shown = Redaction().body(RAN)
+        assert isinstance(shown, MessageAdded)
+        assert shown.input == {"token": "[masked]"}
+
+    def test_a_decision_counts_more(self) -> None:
+        """A-45: of a call that was decided, the decision says what ran."""
+        decided = CallDecided(
+            call_id="c1",
+            tool="note",
+            input={"text": "y"},
+            names=("note",),
+            outcome="allow",
+            mode="enforce",
+        )
+        state = state_after(opening(), PROPOSED, decided, RAN)
+        assert state.calls["c1"].input == {"text": "y"}
+
+    def test_an_older_record(self) -> None:
+        """A-45: an event without the field is read as before."""
+        body = MessageAdded.model_validate(
+            {"role": "tool", "text": "ok", "call_id": "c1", "ended": "done"}
+        )
+        assert body.input is None
+        assert state_after(opening(), PROPOSED, body).calls["c1"].input == {"text": "x"}

@@ -1,0 +1,134 @@
+"""A gate spelled out, without the real one: calls with inputs, chains, and time that passes at will."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+
+from interlock.engine.condition import Input, holds
+from interlock.engine.net import Marking, NetError, SkillNet, Transition, auto_advance, fire, is_enabled
+from interlock.engine.passage import passage
+
+State = tuple[tuple[int, ...], ...]
+
+VALUES: tuple[Input, ...] = tuple(
+    {name: value for name, value in zip("xy", pair, strict=True) if value is not None}
+    for pair in product((None, 1, 2), repeat=2)
+)
+"""Every input that the conditions of the tests tell apart."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call by some names with one input, ending well or not."""
+
+    names: tuple[str, ...]
+    input: Input = field(default_factory=dict, hash=False)
+    succeeds: bool = True
+
+
+@dataclass
+class Explored:
+    """The fewest steps to each call, waiting counted; every state; and what leads where.
+
+    Not `complete` when there were more states than were asked for.
+    """
+
+    fewest: dict[int, int]
+    edges: dict[State, list[tuple[int, State]]]
+    start: State
+    complete: bool = True
+
+    def most(self, counted: set[int]) -> float:
+        """The most calls of `counted` on any walk: by repetition, as many rounds as there are states."""
+        best = {self.start: 0}
+        for _ in range(len(self.edges) + 1):
+            changed = False
+            for state, number in list(best.items()):
+                for made, after in self.edges[state]:
+                    further = number + (made in counted)
+                    if further > best.get(after, -1):
+                        best[after] = further
+                        changed = True
+            if not changed:
+                return max(best.values())
+        return float("inf")
+
+
+def seen_by(net: SkillNet, call: Call) -> list[str]:
+    """The names of a call that a net has a say in."""
+    outside = net.condition is not None and holds(net.condition, call.input) is False
+    known = {name for t in net.transitions for name in t.tools} - {*net.free_tools}
+    return [n for n in call.names if n in known and not (outside and n in net.governs)]
+
+
+def made(net: SkillNet, marking: Marking, call: Call) -> Marking | None:
+    """Where a call brings one net; `None` when the net blocks it."""
+    waiting: list[Transition] = []
+    for name in seen_by(net, call):
+        steps = passage(net, marking, name)
+        if steps is None:
+            return None
+        for step in steps:
+            if step.deferred:
+                waiting.append(step)
+                continue
+            try:
+                marking = auto_advance(net, fire(marking, step))
+            except NetError:
+                return None
+    for step in waiting if call.succeeds else ():
+        if is_enabled(marking, step):
+            try:
+                marking = auto_advance(net, fire(marking, step))
+            except NetError:
+                continue
+    return marking
+
+
+def explored(nets: Mapping[str, SkillNet], calls: Sequence[Call], limit: int = 400) -> Explored:
+    """The states that calls and time lead to, breadth first, up to `limit`."""
+    each = list(nets.values())
+    start = tuple(_state(net, auto_advance(net, net.initial_marking)) for net in each)
+    found = Explored({}, {}, start)
+    depth = {start: 0}
+    waiting = deque([start])
+    while waiting:
+        here = waiting.popleft()
+        edges = found.edges[here] = list[tuple[int, State]]()
+        for number, call in enumerate(calls):
+            after = [
+                made(net, _marking(net, tokens), call) for net, tokens in zip(each, here, strict=True)
+            ]
+            if None in after:
+                continue
+            found.fewest.setdefault(number, depth[here] + 1)
+            edges.append((number, tuple(_state(n, m or {}) for n, m in zip(each, after, strict=True))))
+        for place, net in enumerate(each):
+            for timed in net.timed:
+                marking = _marking(net, here[place])
+                if not is_enabled(marking, timed):
+                    continue
+                try:
+                    later = auto_advance(net, fire(marking, timed))
+                except NetError:
+                    continue
+                edges.append((-1, (*here[:place], _state(net, later), *here[place + 1 :])))
+        for _, after in edges:
+            if after not in depth:
+                if len(depth) >= limit:
+                    found.complete = False
+                    return found
+                depth[after] = depth[here] + 1
+                waiting.append(after)
+    return found
+
+
+def _marking(net: SkillNet, tokens: tuple[int, ...]) -> Marking:
+    return dict(zip(net.places, tokens, strict=True))
+
+
+def _state(net: SkillNet, marking: Marking) -> tuple[int, ...]:
+    return tuple(marking.get(place, 0) for place in net.places)

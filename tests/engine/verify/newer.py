@@ -1,0 +1,143 @@
+"""Nets with timed and partial transitions and conditions: by hand, of rules, and without end."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from interlock.engine.condition import And, Compare, Condition, Not, Or
+from interlock.engine.net import SkillNet, Transition, define_skill_net
+from interlock.engine.rule import ApprovalRule, BlockRule, LimitRule, Rule, SequenceRule
+
+PLACES = ("p", "q", "r")
+TOOLS = ("a", "b", "c")
+X: Condition = Compare(("x",), "=", 1)
+Y: Condition = Compare(("y",), "=", 1)
+PLAIN: tuple[Condition, ...] = (X, Y, Not(X), Not(Y), Compare(("x",), "!=", 1))
+JOINED: tuple[Condition, ...] = (*PLAIN, And((X, Y)), Or((X, Not(Y))), Compare(("x",), "=", 2))
+
+
+@st.composite
+def hand_built(draw: st.DrawFn, name: str, conditions: tuple[Condition, ...]) -> SkillNet:
+    """A small net that gives back no more tokens than it takes, so that it has few states."""
+    transitions: list[Transition] = []
+    for number in range(draw(st.integers(1, 4))):
+        inputs = draw(st.lists(st.sampled_from(PLACES), min_size=1, max_size=2))
+        outputs = draw(st.lists(st.sampled_from(PLACES), max_size=len(inputs)))
+        kind = draw(st.sampled_from(["call", "call", "deferred", "partial", "partial", "timed", "alone"]))
+        tools = tuple(draw(st.lists(st.sampled_from(TOOLS), min_size=1, max_size=2, unique=True)))
+        if kind == "timed":
+            outputs = [p for p in outputs if p != inputs[0]]
+            transitions.append(Transition(f"t{number}", inputs[:1], outputs[:1], after=60))
+            continue
+        transitions.append(
+            Transition(
+                f"t{number}",
+                inputs,
+                outputs,
+                () if kind == "alone" else tools,
+                deferred=kind == "deferred",
+                partial=kind == "partial",
+            )
+        )
+    governs = draw(st.lists(st.sampled_from(TOOLS), max_size=2, unique=True)) if conditions else []
+    return define_skill_net(
+        name,
+        places=PLACES,
+        transitions=transitions,
+        initial_marking=draw(st.fixed_dictionaries({p: st.integers(0, 2) for p in PLACES})),
+        condition=draw(st.sampled_from(conditions)) if governs else None,
+        governs=governs,
+    )
+
+
+@st.composite
+def endless(draw: st.DrawFn) -> SkillNet:
+    """A net that may make tokens for ever, some of them by chains and some by time."""
+    transitions: list[Transition] = []
+    for number in range(draw(st.integers(2, 5))):
+        inputs = draw(st.lists(st.sampled_from(PLACES), min_size=1, max_size=2))
+        outputs = draw(st.lists(st.sampled_from(PLACES), max_size=3))
+        tools = (draw(st.sampled_from(TOOLS)),)
+        if draw(st.integers(0, 3)) == 0:
+            outputs = [p for p in outputs if p != inputs[0]]
+            transitions.append(Transition(f"t{number}", inputs[:1], outputs, after=60))
+        else:
+            partial = draw(st.booleans())
+            transitions.append(Transition(f"t{number}", inputs, outputs, tools, partial=partial))
+    marking = draw(st.fixed_dictionaries({p: st.integers(0, 2) for p in PLACES}))
+    return define_skill_net("n", places=PLACES, transitions=transitions, initial_marking=marking)
+
+
+START = Transition("start", ("idle",), ("ready",))
+
+
+def compiled(rule: Rule) -> SkillNet:
+    """The net of a rule, written out."""
+    match rule:
+        case SequenceRule(first, then):
+            extra = {"gate": 0}
+            transitions = [
+                Transition("unlock", ("ready",), ("gate",), (first,), deferred=True),
+                Transition("again", ("gate",), ("gate",), (first,)),
+                Transition("use", ("gate",), ("ready",), (then,)),
+            ]
+            governed = then
+        case ApprovalRule(governed, people=people):
+            extra = {"approval": 0}
+            transitions = [
+                Transition("approve", ("ready", *["approval"] * people), ("ready",), (governed,)),
+                Transition(
+                    "person", ("ready",), ("ready", "approval"), (governed,), "manual", partial=True
+                ),
+            ]
+        case BlockRule(governed):
+            extra = {"locked": 0}
+            transitions = [Transition("do", ("locked",), ("locked",), (governed,))]
+        case LimitRule(governed, limit, window=window):
+            extra = {"budget": limit, "spent": 0}
+            transitions = [
+                Transition("do", ("ready", "budget"), ("ready", "spent"), (governed,)),
+                Transition("recover", ("spent",), ("budget",), after=window),
+            ]
+            if window is None:
+                del extra["spent"]
+                transitions = [Transition("do", ("ready", "budget"), ("ready",), (governed,))]
+    marking = {"idle": 1, "ready": 0, **extra}
+    return define_skill_net(
+        "net",
+        places=list(marking),
+        transitions=[START, *transitions],
+        initial_marking=marking,
+        rule=rule,
+        condition=rule.when,
+        governs=(governed,) if rule.when else (),
+    )
+
+
+@st.composite
+def rule(draw: st.DrawFn, conditions: tuple[Condition, ...]) -> Rule:
+    """One rule about a few tools, with a condition or without."""
+    kind = draw(st.sampled_from(["require", "require", "limit", "window", "block", "approve"]))
+    first, then = draw(st.lists(st.sampled_from(TOOLS), min_size=2, max_size=2, unique=True))
+    when = draw(st.none() | st.sampled_from(conditions))
+    count = draw(st.integers(1, 3))
+    rules: dict[str, Rule] = {
+        "require": SequenceRule(first, then, when=when),
+        "limit": LimitRule(first, count, "session", when=when),
+        "window": LimitRule(first, count, "1h", when=when, window=3600),
+        "block": BlockRule(first, when=when),
+        "approve": ApprovalRule(first, when=when, people=count + 1),
+    }
+    return rules[kind]
+
+
+def sets(conditions: tuple[Condition, ...], most: int = 4) -> st.SearchStrategy[dict[str, SkillNet]]:
+    return st.lists(rule(conditions).map(compiled), min_size=1, max_size=most).map(keyed)
+
+
+def by_hand(conditions: tuple[Condition, ...]) -> st.SearchStrategy[dict[str, SkillNet]]:
+    return st.lists(hand_built("n", conditions), min_size=1, max_size=3).map(keyed)
+
+
+def keyed(nets: list[SkillNet]) -> dict[str, SkillNet]:
+    return {f"n{number}": net for number, net in enumerate(nets)}
