@@ -103,6 +103,7 @@ class InterlockConsole(TerminalApp):
             operator=self.operator,
             database=self.hub.database.name,
             clock=self._clock,
+            monotonic=self._monotonic,
             selected=self._open_session,
         )
 

@@ -10,19 +10,9 @@ from functools import partial
 from pathlib import Path
 
 from ..engine.backtest.saved import Saved, saved
-from ..engine.condition import Condition
 from ..engine.history.fatigue import Fatigue, RuleFatigue, fatigue
 from ..engine.history.redaction import Redaction
-from ..rules import RuleError, compile_rules
-
-
-def condition_of(text: str) -> Condition | None:
-    """The condition of a rule, from its text; `None` when it has none or cannot be read."""
-    try:
-        nets = compile_rules(text).nets
-    except RuleError:
-        return None
-    return nets[0].condition if nets else None
+from ..rules import condition_of
 
 
 def suggested(

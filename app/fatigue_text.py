@@ -17,8 +17,8 @@ WIDTHS = (7, 9, 8, 7, 7, 7)
 NUMBERS = sum(WIDTHS)
 ALWAYS = "always"
 WARNING = (
-    "Approved so far is not harmless from now on: read the calls before you ask less, and try new rules "
-    "with: interlock backtest"
+    "That nobody said no does not make these calls harmless: read them before you ask less, and try new "
+    "rules with: interlock backtest"
 )
 
 
@@ -67,16 +67,16 @@ def seconds(value: float | None) -> str:
     return f"{value / 60:.0f} min" if value < 5_400 else f"{value / 3600:.1f} h"
 
 
-def rule_name(rule: RuleFatigue) -> str:
-    """A rule's text, or the net that asks by itself."""
-    return shown(" ".join(rule.rule.text.split()) if rule.rule else rule.net)
+def rule_text(rule: RuleFatigue) -> str:
+    """Where a rule stands and what it says; its net's name is all there is of one that has none."""
+    if rule.rule is None:
+        return "no rule: its tool wants to be approved"
+    return f"{place(rule.rule)}  {shown(' '.join(rule.rule.text.split()))}"
 
 
-def rule_place(rule: RuleFatigue) -> str:
-    """Where it stands, and what of it matters here."""
-    parts = [place(rule.rule)] if rule.rule else ["no rule: its tool wants to be approved"]
-    if rule.high:
-        parts.append("risk high")
+def rule_notes(rule: RuleFatigue) -> str:
+    """What else matters here, to stand behind its text."""
+    parts: list[str] = []
     if rule.people > 1:
         parts.append(f"{rule.people} people")
     if rule.tally.expired:
@@ -85,7 +85,7 @@ def rule_place(rule: RuleFatigue) -> str:
         parts.append(f"{rule.tally.withdrawn:,} withdrawn")
     if rule.tally.open:
         parts.append(f"{rule.tally.open:,} open")
-    return " · ".join(parts)
+    return "".join(f" · {part}" for part in parts)
 
 
 def total_line(found: Fatigue) -> str:
@@ -115,7 +115,8 @@ def saved_lines(rule: RuleFatigue, what: Saved) -> Iterator[str]:
     if what.by_grant:
         uses = count(what.uses or 0, "use")
         yield (
-            f"A grant for {uses} given with the first answer would have saved {what.by_grant:,} of {of}."
+            f"A grant for {uses}, given again whenever it is used up, would have saved "
+            f"{what.by_grant:,} of {of}."
         )
     if what.by_condition and what.when is not None:
         word = "and" if rule.rule is not None and " when " in f" {rule.rule.text} " else "when"

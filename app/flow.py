@@ -8,6 +8,9 @@ from itertools import islice
 
 from ..engine.history.events import (
     ApprovalDecided,
+    ApprovalExpired,
+    ApprovalExtended,
+    ApprovalGiven,
     ApprovalRequested,
     ApprovalWithdrawn,
     CallResult,
@@ -57,7 +60,13 @@ class Flow:
 
 
 def changes_queue(event: HubEvent) -> bool:
-    """Whether after this event other requests wait for a person than before."""
+    """Whether after this event the requests that wait for a person are not what they were."""
     return isinstance(event, JournalEvent) and isinstance(
-        event.body, ApprovalRequested | ApprovalDecided | ApprovalWithdrawn
+        event.body,
+        ApprovalRequested
+        | ApprovalGiven
+        | ApprovalExtended
+        | ApprovalDecided
+        | ApprovalExpired
+        | ApprovalWithdrawn,
     )

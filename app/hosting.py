@@ -12,6 +12,7 @@ from ..engine.history.journal import JournalError
 from ..engine.history.redaction import Redaction
 from ..engine.hub import Hub, Outcome
 from .appearance import Appearance
+from .approval_settings import approval_settings
 from .commands import BAD_INPUT, redaction
 from .notify import notify_settings, notifying
 from .settings import SettingsError
@@ -35,8 +36,8 @@ def host(
     async def without_screen() -> int:
         from .headless import follow
 
-        hook = notify_settings()
-        hub = Hub.open(database, redaction=hidden)
+        hook, policy = notify_settings(), approval_settings().policy
+        hub = Hub.open(database, redaction=hidden, policy=policy)
         async with notifying(hub, hook, lambda problem: print(f"interlock: {problem}", file=sys.stderr)):
             return await follow(hub, start, answer=args.answer or "approve", out=sys.stdout)
 
@@ -64,10 +65,10 @@ def show(
     from .console import InterlockConsole
     from .messages import ActionDone
 
-    attention, hook = attention_settings(), notify_settings()
+    attention, hook, policy = attention_settings(), notify_settings(), approval_settings().policy
 
     async def session() -> int:
-        hub = Hub.open(database, redaction=redaction)
+        hub = Hub.open(database, redaction=redaction, policy=policy)
         try:
             app = InterlockConsole(
                 hub, operator=operator, start=start, appearance=appearance, attention=attention

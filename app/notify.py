@@ -50,12 +50,12 @@ class NotifySettings(BaseModel):
     @field_validator("after", mode="before")
     @classmethod
     def _age(cls, value: object) -> timedelta:
-        return age(str(value))
+        return value if isinstance(value, timedelta) else age(str(value))
 
     @field_validator("command", mode="before")
     @classmethod
     def _words(cls, value: object) -> tuple[str, ...]:
-        if not isinstance(value, list) or not value or not all(isinstance(w, str) for w in value):
+        if not isinstance(value, list | tuple) or not value or not all(isinstance(w, str) for w in value):
             raise ValueError('expected a program and its words, like ["notify-me", "--quiet"]')
         if not value[0] or any("\0" in word for word in value):
             raise ValueError("expected the name of a program, without NUL characters")

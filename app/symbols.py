@@ -36,6 +36,13 @@ CALL = {
 SHADOW = Look("S", "shadow", "$text-secondary")
 MODE = {"enforce": Look("", "enforce", "$foreground 60%"), "shadow": SHADOW}
 
+RISK = {
+    "high": Look("▲", "risk high", "$text-error"),
+    "medium": Look("▸", "risk medium", "$text-warning"),
+    "low": Look("▼", "risk low", "$foreground 60%"),
+}
+"""What a rule calls the risk; without such a word nothing is shown."""
+
 
 def session_look(state: SessionState) -> Look:
     """A session's symbol: its status, or `S` while it works without being held back."""

@@ -28,11 +28,13 @@ class TerminalApp(App[None]):
     """A console in a terminal, before it is said what it shows."""
 
     # The palette's magnifying glass is two cells wide and has no stand-in. What is to be read stands out
-    # from its ground in every theme: placeholders, and the palette's chosen line.
+    # from its ground in every theme: placeholders, and the palette's chosen line. Without colours the
+    # cursor of a text field is more than a shade.
     CSS: ClassVar[str] = """
     .-ascii SearchIcon { visibility: hidden; }
     Input > .input--placeholder { color: $text-muted; }
     CommandList > .option-list--option-highlighted { background: $primary 12%; }
+    Input:nocolor > .input--cursor { color: $foreground; background: $surface; text-style: reverse; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [HELP_KEY, COMMANDS_KEY, LEAVE_KEY]
 

@@ -21,7 +21,9 @@ from ..engine.history.redaction import Redaction
 from ..engine.history.state import ApprovalState, SessionState
 from ..engine.hub import Subscription, UnknownSessionError
 from ..engine.told import Told
+from ..rules import condition_of
 from .history_source import RecordedFile
+from .text import utc_now
 
 EVERY = 0.5
 """Seconds between two looks at the journal."""
@@ -137,7 +139,7 @@ class WatchedJournal(RecordedFile):
             outcome="ask",
             mode=told.shown.mode,
         )
-        return await asyncio.to_thread(explained_then, told.shown, asked)
+        return await asyncio.to_thread(explained_then, told.shown, asked, utc_now(), condition_of)
 
     async def started_from(self, session_id: str) -> tuple[str, dict[str, object] | None]:
         """A recorded session's whole id, and what it was started from. Raises `SessionNotFound`."""

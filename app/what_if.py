@@ -9,7 +9,7 @@ from ..engine.backtest import Trial
 from ..engine.history.parts import NetRecord
 from ..engine.history.state import SessionState
 from ..engine.records import net_record
-from ..rules import RuleSet
+from ..rules import RuleSet, condition_of
 
 OWN = (
     "Its own nets: calls go by the names they were recorded under, since a journal does not hold `map` "
@@ -35,7 +35,7 @@ class WhatIf:
     def trial(self, state: SessionState) -> Trial:
         """What the rest of a session is judged under that stands at `state`."""
         if self.rules is None:
-            return Trial.recorded(state, self.active)
+            return Trial.recorded(state, self.active, conditions=condition_of)
         return Trial.of(self.rules.registry, self.active)
 
     def words(self, state: SessionState) -> str:

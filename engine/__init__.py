@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         GateDecision,
         GateManager,
         GateSession,
+        GrantTerms,
         NetExplanation,
         ReplayEntry,
         ResultRecord,
@@ -70,7 +71,7 @@ if TYPE_CHECKING:
         resolve_tool,
         tool_approval_net,
     )
-    from .hub import BranchError, Hub, ResumeError
+    from .hub import ApprovalPolicy, BranchError, Hub, ResumeError
     from .journal_store import JournalStore
     from .net import (
         GateState,
@@ -96,6 +97,7 @@ __all__ = [
     "Agent",
     "Allow",
     "ApprovalAnswer",
+    "ApprovalPolicy",
     "ApprovalRequest",
     "ApprovalRule",
     "BashTool",
@@ -114,6 +116,7 @@ __all__ = [
     "GateSession",
     "GateState",
     "GlobTool",
+    "GrantTerms",
     "GrepTool",
     "Hooks",
     "Hub",

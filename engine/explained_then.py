@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from .backtest import Trial
+from .backtest.trial import ReadCondition
+from .condition import Surroundings
 from .explained import ExplanationView, NetView
 from .gate import GateManager
 from .history.events import CallDecided
@@ -10,17 +14,25 @@ from .history.state import SessionState
 from .net import ToolCall
 
 
-def explained_then(before: SessionState, decided: CallDecided) -> ExplanationView:
+def explained_then(
+    before: SessionState, decided: CallDecided, at: datetime, conditions: ReadCondition
+) -> ExplanationView:
     """What the nets said of a call when it was decided; `before` is the session just before that.
 
-    The call goes by the names that were recorded: maps are not in the record. Raises `NetError` for nets
-    that cannot stand as the record says.
+    The call goes by the names that were recorded: maps are not in the record. `at` is when it was
+    recorded, for a gate that did not look at its clock. Raises `NetError` for nets that cannot stand as
+    the record says.
     """
-    trial = Trial.recorded(before, before.active)
+    trial = Trial.recorded(before, before.active, conditions=conditions)
     if trial.names is not None:
         trial.names.current = decided.names
-    manager = GateManager(trial.nets, active=trial.active)
-    manager.restore(markings={key: net.marking for key, net in before.nets.items()})
+    clock = at.timestamp() if decided.clock is None else decided.clock
+    around = Surroundings(before.workdir)
+    manager = GateManager(trial.nets, active=trial.active, clock=lambda: clock, surroundings=around)
+    manager.restore(
+        markings={key: net.marking for key, net in before.nets.items()},
+        since={key: net.since for key, net in before.nets.items()},
+    )
     view = ExplanationView.of(manager.explain(ToolCall(decided.call_id, decided.tool, decided.input)))
     return view.model_copy(update={"nets": tuple(_with_rule(net, trial, decided) for net in view.nets)})
 

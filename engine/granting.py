@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from .gate.granted import make_grant
 from .gate.grants import GRANTED, Grant
 from .gate.types import GrantTerms
 from .history.markings import skill_net
-from .history.parts import GrantRecord
-from .history.state import GrantState
+from .history.parts import GrantRecord, RuleRecord
+from .history.state import GrantState, SessionState
 from .net import GateState, SkillNet
-from .records import net_record
+from .records import net_record, rule_record
 
 
 def grant_record(grant: Grant, state: GateState, now: float) -> GrantRecord:
@@ -52,6 +52,24 @@ class Grants:
             {key: s.net.marking for key, s in live.items()},
             {key: s.net.since for key, s in live.items()},
         )
+
+
+def same_rules(
+    state: SessionState, nets: Mapping[str, SkillNet], kept: Iterable[str]
+) -> dict[str, SkillNet]:
+    """The nets among `kept` whose rule says what it said when it was recorded.
+
+    What one may grant stands in the rule and not in its net's structure.
+    """
+    return {
+        key: nets[key]
+        for key in kept
+        if _text(state.nets[key].net.rule) == _text(rule_record(nets[key].rule))
+    }
+
+
+def _text(rule: RuleRecord | None) -> str | None:
+    return None if rule is None else rule.text
 
 
 def _grant(state: GrantState, asks: SkillNet | None) -> Grant:

@@ -25,7 +25,7 @@ from .agents import Agent, Session, preview_of
 from .branching import check_branch_point, copied
 from .children import HostedChild, HostedChildren
 from .gate.types import Mode
-from .granting import Grants
+from .granting import Grants, same_rules
 from .history.errors import FoldError
 from .history.events import EventBody, JournalEvent, SessionResumed, SessionStatus
 from .history.fold import fold
@@ -132,7 +132,7 @@ class LiveSessions:
             _check_own_nets(state)
             fit = _fit(state, terms)
             hosted = self._prepare(session_id, agent, terms, fit, recorded=state)
-            grants = Grants.of(state.grants, {key: terms.registry[key] for key in fit.markings})
+            grants = Grants.of(state.grants, same_rules(state, terms.registry, fit.markings))
             hosted.manager.restore(
                 since=fit.since | grants.since,
                 markings=grants.markings,

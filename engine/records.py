@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 from pydantic import JsonValue, TypeAdapter
 
 from .condition import written
+from .gate.grants import same_json
 from .gate.types import ApprovalRequest, GateDecision, ResultRecord, Step, ToolResult
 from .history.events import CallDecided, CallResult
 from .history.parts import NetRecord, RuleRecord, StepRecord, TransitionRecord
@@ -123,7 +124,7 @@ def decision_record(decision: GateDecision, original: Input, *, via: str | None 
         rule=rule_record(decision.rule),
         steps=step_records(decision.steps),
         approved_by=tuple(dict.fromkeys(_approvers(decision))),
-        edited=call.input != original,
+        edited=not same_json(call.input, original),
         granted=decision.granted,
         clock=decision.clock,
         via=via,

@@ -7,7 +7,7 @@ block rm
 map bash.command ./deploy as deploy
 """
 
-from .compiler import compile_rules, load_rules
+from .compiler import compile_rules, condition_of, load_rules
 from .library import library_rules
 from .problems import Problem, RuleError
 from .ruleset import RuleSet, Verification
@@ -18,6 +18,7 @@ __all__ = [
     "RuleSet",
     "Verification",
     "compile_rules",
+    "condition_of",
     "library_rules",
     "load_rules",
 ]

@@ -7,6 +7,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ..engine.condition import Condition
 from ..engine.verify import reachable
 from .advice import advise
 from .library import LIBRARY
@@ -27,6 +28,15 @@ def compile_rules(text: str | Sequence[str], *, file: str = "<rules>") -> RuleSe
     """
     joined = text if isinstance(text, str) else "\n".join(text)
     return _compile({file: joined})
+
+
+def condition_of(text: str) -> Condition | None:
+    """What stands after `when` as a condition; `None` for a text that is none."""
+    # The parser comes with lark, as in `_compile`.
+    from .conditions import read_condition
+
+    condition, wrong = read_condition(text)
+    return None if wrong else condition
 
 
 def load_rules(*paths: str | os.PathLike[str]) -> RuleSet:

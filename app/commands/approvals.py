@@ -16,7 +16,7 @@ from ...engine.history.queries import open_reader
 from ...engine.history.redaction import Redaction
 from ...engine.text import visible
 from ..fatigue_job import suggested
-from ..fatigue_text import WARNING, heading, row, rule_name, rule_place, saved_lines, total_line
+from ..fatigue_text import WARNING, heading, row, rule_notes, rule_text, saved_lines, total_line
 from ..since import moment
 from ..text import shown, wrap
 from . import BAD_INPUT
@@ -54,14 +54,14 @@ def _lines(
     found: Fatigue, less: list[tuple[RuleFatigue, Saved]], width: int, zone: tzinfo | None
 ) -> Iterator[str]:
     since = "" if found.since is None else f" since {found.since.astimezone(zone):%Y-%m-%d %H:%M}"
-    yield f"Approvals{since}: {total_line(found)}"
+    yield from wrap(f"Approvals{since}: {total_line(found)}", width)
     if not found.rules:
         return
     yield ""
     yield heading("by rule", width)
     for rule in found.rules:
-        yield row(rule_name(rule), rule.tally, width, always=rule.always)
-        yield f"    {rule_place(rule)}"
+        yield row(shown(rule.net), rule.tally, width, always=rule.always)
+        yield from (f"    {line}" for line in wrap(rule_text(rule) + rule_notes(rule), width - 4))
     if found.operators:
         yield ""
         yield heading("by operator", width)
@@ -69,7 +69,7 @@ def _lines(
             yield row(shown(operator.name), operator.tally, width)
     for rule, what in less:
         yield ""
-        yield f"{rule_place(rule)}  {rule_name(rule)}"
+        yield from wrap(rule_text(rule), width)
         for sentence in saved_lines(rule, what):
             yield from (f"    {line}" for line in wrap(sentence, width - 4))
     if less:

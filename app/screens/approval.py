@@ -314,16 +314,16 @@ class ApprovalScreen(Panel[Outcome | None]):
             self.set_focus(self._reason)
             self._arrange()
 
-    async def action_submit(self) -> None:
-        """Deny with the reason typed; what enter does in its line, for a click."""
-        if self._reason_line.display:
-            await self._reason.action_submit()
-
     @on(Input.Submitted, "#reason")
     def deny_with_reason(self, event: Input.Submitted) -> None:
         event.stop()
-        if not self._over and not self.deciding and self._awake():
-            self._decide(False, event.value.strip() or None)
+        self.action_submit()
+
+    def action_submit(self) -> None:
+        """Deny with the reason typed: what enter does in its line, and a click on what is said of it."""
+        open_line = self._reason_line.display and not self._over and not self.deciding
+        if open_line and self._awake():
+            self._decide(False, self._reason.value.strip() or None)
 
     def _decide(self, approved: bool, reason: str | None) -> None:
         self.deciding = True
@@ -345,10 +345,11 @@ class ApprovalScreen(Panel[Outcome | None]):
         """Close when it took effect; otherwise say why not, and stay."""
         if message.request != self.request.id:
             return
-        self.deciding = False
         if message.outcome.ok and self.is_current:
+            # Still deciding: until the dialog is gone, a second click or key must not decide again.
             self.dismiss(message.outcome)
             return
+        self.deciding = False
         self._say(message.outcome.message, bad=not message.outcome.ok)
         self._over = message.outcome.ok or self._over
         self._tick()

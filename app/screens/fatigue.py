@@ -24,8 +24,8 @@ from ..fatigue_text import (
     WARNING,
     heading,
     row,
-    rule_name,
-    rule_place,
+    rule_notes,
+    rule_text,
     saved_lines,
     total_line,
 )
@@ -182,8 +182,7 @@ class FatigueScreen(Screen[None], inherit_bindings=False):
     def _suggestions(self, found: Fatigue, width: int) -> list[Content]:
         made = [Content(""), Content.styled("Could ask less", TITLE)]
         for rule, what in self._less:
-            name = f"{rule_place(rule)}  {rule_name(rule)}"
-            made.append(Content.styled(name, "bold").truncate(width, ellipsis=True))
+            made += _styled(wrap(rule_text(rule), width), "bold")
             for sentence in saved_lines(rule, what):
                 made += [Content(f"  {line}") for line in wrap(sentence, width - 2)]
         if self._looking:
@@ -211,9 +210,10 @@ def _styled(lines: list[str], style: str) -> list[Content]:
 def _rules(found: Fatigue, width: int) -> list[Content]:
     made = [_line(heading("By rule", width), TITLE, width)]
     for rule in found.rules:
-        line = row(rule_name(rule), rule.tally, width, always=rule.always)
+        line = row(shown(rule.net), rule.tally, width, always=rule.always)
         made.append(_numbers(line, rule.tally, width, always=rule.always))
-        made.append(_line(f"  {rule_place(rule)}", MUTED, width))
+        told = rule_text(rule) + rule_notes(rule)
+        made += [Content.styled(f"  {each}", MUTED) for each in wrap(told, width - 2)]
     return made
 
 

@@ -6,7 +6,8 @@ when events say that it moved, and painted at most five times a second. A new re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+import time
+from collections.abc import Callable
 from datetime import datetime
 from typing import ClassVar
 
@@ -15,33 +16,31 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from ...engine.history.changes import dollars
-from ...engine.history.state import ApprovalState, SessionState, TranscriptEntry
+from ...engine.history.state import SessionState, TranscriptEntry
 from ...engine.hub import Hub, Outcome
 from ..flow import Flow, changes_queue
-from ..messages import ActionDone, HubMoved, ReplayChosen, RequestChosen
-from ..symbols import session_look
-from ..text import amount, clip, shown
+from ..messages import HubMoved, ReplayChosen, RequestChosen
+from ..text import clip, shown
 from ..widgets.bars import KeyBar, PaneTabs, TitleBar
 from ..widgets.blocks import BlockList
 from ..widgets.markings import NetList
 from ..widgets.queues import PendingList, SessionList, WaitingList, session_names
 from ..widgets.say_line import SayLine
 from ..widgets.transcript import Transcript
-from .confirm import Confirm
 from .detail import entry_detail
 from .live_keys import LIVE_KEYS, PANES
-from .net_picture import net_picture
+from .live_titles import counted, transcript_titles
+from .net_picture import grant_picture, net_picture
+from .queue_screen import QueueScreen
 from .switch_nets import SwitchNets
 
 PAINTS_PER_SECOND = 5
 
 
-class LiveScreen(Screen[None], inherit_bindings=False):
+class LiveScreen(QueueScreen, inherit_bindings=False):
     """The screen an operator works on."""
 
     HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-narrow"), (100, "-wide")]
@@ -54,17 +53,13 @@ class LiveScreen(Screen[None], inherit_bindings=False):
         operator: str,
         database: str,
         clock: Callable[[], datetime],
+        monotonic: Callable[[], float] = time.monotonic,
         selected: str | None = None,
     ) -> None:
-        super().__init__()
-        self._hub = hub
-        self._operator = operator
+        super().__init__(hub, operator=operator, clock=clock, monotonic=monotonic)
         self._database = database
-        self._clock = clock
         self._selected = selected
         self._flows: dict[str, Flow] = {}
-        self._sessions: dict[str, SessionState] = {}
-        self._approvals: list[ApprovalState] = []
         self._dirty = True
         self._problem = ""
         self._returns_to: str = "transcript"
@@ -128,13 +123,13 @@ class LiveScreen(Screen[None], inherit_bindings=False):
         names = session_names(sessions)
         now = self._clock()
         state = self.state
-        self.query_one("#sessions", SessionList).show_sessions(sessions)
+        self.query_one("#sessions", SessionList).show_sessions(sessions, now)
         if self._selected is not None:
             self.query_one("#sessions", SessionList).select(self._selected)
         flow = self._flows.get(self._selected or "", Flow())
         self.query_one("#transcript", Transcript).show_session(state, flow, now)
-        self.query_one("#waiting", WaitingList).show_waiting(self._approvals, names, now)
-        self.query_one("#nets", NetList).show_nets(state)
+        self._show_queue(names, now)
+        self.query_one("#nets", NetList).show_nets(state, now=now)
         self.query_one("#pending", PendingList).show_pending(state, now)
         self._title(state, names)
         self._size_lower()
@@ -145,18 +140,16 @@ class LiveScreen(Screen[None], inherit_bindings=False):
         self.query_one(PaneTabs).counts = {"waiting": waiting, "pending": pending}
         self.app.title = f"Interlock · {waiting} waiting" if waiting else "Interlock"
         name = names.get(state.id, "") if state else ""
-        _entitle(self.query_one("#waiting"), f"Waiting ({waiting})" if waiting else "Waiting")
-        _entitle(self.query_one("#pending"), f"Pending ({pending})" if pending else "Pending")
+        _entitle(self.query_one("#waiting"), counted("Waiting", waiting))
+        _entitle(self.query_one("#pending"), counted("Pending", pending))
         _entitle(self.query_one("#nets"), f"Nets of {clip(name, 40)}" if name else "Nets")
         transcript = self.query_one("#transcript")
         if state is None:
             _entitle(transcript, "Transcript")
-            return
-        look = session_look(state)
-        transcript.border_title = Content.assemble(
-            (clip(name, 40), "bold"), "  ", (f"{look.symbol} {look.word}", look.style), f"  {state.mode}"
-        )
-        transcript.border_subtitle = Content(f"{clip(shown(state.model), 30)}{_tokens(state)}")
+        else:
+            transcript.border_title, transcript.border_subtitle = transcript_titles(state, name)
+        marked = len(self._marked)
+        self.query_one("#waiting").border_subtitle = Content(f"{marked} marked" if marked else "")
 
     def _size_lower(self) -> None:
         """The lower panes are as high as the nets need, up to two fifths of the screen."""
@@ -176,12 +169,6 @@ class LiveScreen(Screen[None], inherit_bindings=False):
     def state(self) -> SessionState | None:
         """The selected session."""
         return self._sessions.get(self._selected or "")
-
-    @property
-    def selected_request(self) -> ApprovalState | None:
-        """The request under the cursor of the queue."""
-        current = self.query_one("#waiting", WaitingList).current
-        return next((a for a in self._approvals if a.id == current), None)
 
     # What the operator moves and opens
 
@@ -235,7 +222,15 @@ class LiveScreen(Screen[None], inherit_bindings=False):
     def open_net(self, event: BlockList.Opened) -> None:
         state = self.state
         if state is not None and event.key in state.nets:
-            self.app.push_screen(net_picture(state.nets[event.key]))
+            asking = [a for a in state.approvals.values() if a.net == event.key]
+            self.app.push_screen(net_picture(state.nets[event.key], self._clock(), asking))
+        elif state is not None and event.key in state.grants:
+            self.app.push_screen(grant_picture(state.grants[event.key], self._clock()))
+
+    @on(BlockList.Moved, "#nets")
+    def choose_net(self) -> None:
+        """Only a grant can be revoked."""
+        self.refresh_bindings()
 
     @on(BlockList.Opened, "#pending")
     def open_pending(self, event: BlockList.Opened) -> None:
@@ -361,37 +356,9 @@ class LiveScreen(Screen[None], inherit_bindings=False):
         if self._selected is not None:
             self.post_message(ReplayChosen(self._selected))
 
-    def _ask(
-        self,
-        title: str,
-        question: str,
-        details: list[str],
-        then: Callable[[], Coroutine[object, object, Outcome]],
-    ) -> None:
-        def answered(yes: bool | None) -> None:
-            if yes:
-                self._do(then())
-
-        self.app.push_screen(Confirm(title, question, details), answered)
-
-    def _do(self, action: Coroutine[object, object, Outcome]) -> None:
-        self.app.run_worker(self._finish(action), group="decisions", exit_on_error=False)
-
-    async def _finish(self, action: Coroutine[object, object, Outcome]) -> None:
-        try:
-            outcome = await action
-        except Exception as error:
-            outcome = Outcome(ok=False, message=str(error) or type(error).__name__)
-        self.post_message(ActionDone(outcome))
-
-
-def _tokens(state: SessionState) -> str:
-    """What the model has read and written so far, once it has."""
-    read, written = state.input_tokens, state.output_tokens
-    paid = f" · {dollars(state.cost)}" if state.cost else ""
-    if state.max_cost is not None:
-        paid = f" · {dollars(state.cost)} of {dollars(state.max_cost)}"
-    return f" · {amount(read)} in {amount(written)} out{paid}" if read or written else ""
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Keys of a pane do something in that pane."""
+        return self.offered(action)
 
 
 def _entitle(widget: Widget, title: str) -> None:

@@ -26,6 +26,30 @@ LIVE_KEYS: tuple[BindingType, ...] = (
         "d", "decide('deny')", "deny", id="live.deny", tooltip="Open the selected request to deny it"
     ),
     Binding(
+        "space",
+        "mark",
+        "mark",
+        id="live.mark",
+        tooltip="Mark the request, to decide it together with others",
+    ),
+    Binding(
+        "B",
+        "together",
+        "decide together",
+        id="live.together",
+        tooltip="Show the marked requests as a table of what differs, and decide them together",
+    ),
+    Binding(
+        "plus", "extend", "15 min more", id="live.extend", tooltip="Give the request a quarter of an hour"
+    ),
+    Binding(
+        "x",
+        "revoke",
+        "revoke the grant",
+        id="live.revoke",
+        tooltip="Have calls that the grant lets pass asked about again",
+    ),
+    Binding(
         "i",
         "interrupt",
         "interrupt",

@@ -1,12 +1,34 @@
-"""The panel with a net's picture at its marking."""
+"""The panels with a net's picture at its marking, and with a grant's."""
 
 from __future__ import annotations
 
-from ...engine.history.state import NetState
+from collections.abc import Sequence
+from datetime import datetime
+
+from textual.content import Content
+
+from ...engine.history.state import ApprovalState, GrantState, NetState
+from ..aging import aged_net
+from ..widgets.blocks import Block
+from ..widgets.grant_lines import grant_facts
+from ..widgets.inputs import input_rows
 from ..widgets.net_drawing import picture_blocks
-from .detail import Detail
+from .detail import Detail, fact, section
 
 
-def net_picture(state: NetState) -> Detail:
-    """The panel with the picture of a net at its marking."""
-    return Detail(f"Net: {state.key}", picture_blocks(state))
+def net_picture(
+    state: NetState, now: datetime | None = None, asking: Sequence[ApprovalState] = ()
+) -> Detail:
+    """The panel with the picture of a net as it stands `now`, and how far its requests are."""
+    return Detail(f"Net: {state.key}", picture_blocks(aged_net(state, now), now=now, asking=asking))
+
+
+def grant_picture(grant: GrantState, now: datetime) -> Detail:
+    """The panel with everything about a grant: what it lets pass, what is left, and its net."""
+    blocks = [section("grant", first=True)]
+    blocks += [fact(label, text, "") for label, text in grant_facts(grant, now)]
+    if grant.input is not None:
+        blocks.append(section("only this input"))
+        blocks.append(Block("input", 0, lambda width: input_rows(grant.input or {}, width)))
+    blocks.append(Block("blank", 0, lambda _: [Content("")]))
+    return Detail(f"Grant: {grant.key}", [*blocks, *picture_blocks(aged_net(grant.net, now), now=now)])

@@ -10,6 +10,7 @@ from ...engine.explained import ExplanationView
 from ...engine.explained_then import explained_then
 from ...engine.history.events import CallDecided
 from ...engine.history.replay import Replay
+from ...rules import condition_of
 from ..call_story import decision_at
 from ..explain_text import Moment
 from .decision_detail import DecisionDetail
@@ -37,6 +38,6 @@ def recorded_decision(replay: Replay, zone: tzinfo | None = None) -> RecordedDec
     before = replay.at(decision.seq - 1)
 
     async def explain() -> ExplanationView:
-        return await asyncio.to_thread(explained_then, before, body)
+        return await asyncio.to_thread(explained_then, before, body, event.at, condition_of)
 
     return RecordedDecision(decision, event, zone=zone, explain=explain)

@@ -6,15 +6,19 @@ structure and marking alone, so that it holds for nets of rules and for hand-bui
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from textual.content import Content
 
 from ...engine.history.parts import NetRecord, TransitionRecord
-from ...engine.history.state import NetState, SessionState
+from ...engine.history.state import ApprovalState, NetState, SessionState
+from ...engine.lasting import lasting
+from ..aging import aged_net, next_back
 from ..text import clip, pad, shown, width_of
 from .blocks import Block, BlockList
+from .grant_lines import grant_blocks
 
 NARROW = 72
 MANY = 5
@@ -51,36 +55,61 @@ def shown_places(net: NetRecord, marking: Mapping[str, int]) -> list[str]:
 
 
 def _is_budget(net: NetRecord, place: str) -> bool:
-    """Whether tokens of a place are spent: consumed by calls, put back by no arc."""
+    """Whether tokens of a place are spent: consumed by calls, put back by no arc, or by time alone."""
     spent = any(t.tools and place in t.inputs for t in net.transitions)
-    return spent and not any(place in t.outputs for t in net.transitions)
+    return spent and not any(place in t.outputs for t in net.transitions if t.after is None)
 
 
-def prospects(net: NetState) -> list[Prospect]:
-    """What the next call of each tool meets. Tools that only ever prepare others are left out."""
+def prospects(net: NetState, now: datetime | None = None) -> list[Prospect]:
+    """What the next call of each tool meets. Tools that only ever prepare others are left out.
+
+    With `now`, what has aged since the session's last event counts.
+    """
+    net = aged_net(net, now)
     record = net.net
     tools = list(dict.fromkeys(tool for t in record.transitions for tool in t.tools))
     preparing = {tool for t in record.transitions if t.deferred for tool in t.tools}
     telling = [tool for tool in tools if tool not in preparing] or tools
-    return [_prospect(record, net.marking, tool) for tool in telling]
+    return [_prospect(net, tool, now) for tool in telling]
 
 
-def _prospect(net: NetRecord, marking: Mapping[str, int], tool: str) -> Prospect:
+def _prospect(state: NetState, tool: str, now: datetime | None) -> Prospect:
+    net, marking = state.net, state.marking
     covering = [t for t in net.transitions if tool in t.tools]
     ready = next((t for t in covering if enabled(t, marking)), None)
     name = shown(tool)
     if ready is None:
-        return Prospect(tool, "■", f"{name} {_obstacle(net, marking, covering)}", "$text-error")
-    left = [marking.get(p, 0) for p in ready.inputs if _is_budget(net, p)]
+        return Prospect(tool, "■", f"{name} {_obstacle(state, covering, now)}", "$text-error")
+    spent = [p for p in ready.inputs if _is_budget(net, p)]
+    left = _left(state, min(spent, key=lambda p: marking.get(p, 0)), now) if spent else ""
     if ready.manual:
-        text = f"{name} asks a person"
-        return Prospect(tool, "◐", text + (f", {min(left)} left" if left else ""), "$text-warning")
-    return Prospect(
-        tool, "▸", f"{name}: {min(left)} left" if left else f"{name} may run", "$text-success"
-    )
+        text = f"{name} asks {_asked(covering, ready)}"
+        return Prospect(tool, "◐", text + (f", {left}" if left else ""), "$text-warning")
+    return Prospect(tool, "▸", f"{name}: {left}" if left else f"{name} may run", "$text-success")
 
 
-def _obstacle(net: NetRecord, marking: Mapping[str, int], covering: list[TransitionRecord]) -> str:
+def _asked(covering: Sequence[TransitionRecord], ready: TransitionRecord) -> str:
+    """Whom a manual transition asks: as many as another one that covers the tool needs of it."""
+    given = [p for p in ready.outputs if p not in ready.inputs]
+    people = max((t.inputs.count(p) for t in covering for p in given), default=1)
+    return "a person" if people < 2 else f"{people} people"
+
+
+def _left(state: NetState, place: str, now: datetime | None) -> str:
+    """`2 left`; `1 of 3 left · next back in 12 min` where time brings the others back."""
+    left = f"{state.marking.get(place, 0)}"
+    if any(t.after is not None and place in t.outputs for t in state.net.transitions):
+        left = f"{left} of {state.net.initial_marking.get(place, 0)}"
+    return f"{left} left{_back(state, place, now)}"
+
+
+def _back(state: NetState, place: str, now: datetime | None) -> str:
+    seconds = next_back(state, place, now)
+    return "" if seconds is None else f" · next back in {lasting(seconds)}"
+
+
+def _obstacle(state: NetState, covering: list[TransitionRecord], now: datetime | None) -> str:
+    net, marking = state.net, state.marking
     lacking = [
         p for t in covering for p in dict.fromkeys(t.inputs) if marking.get(p, 0) < t.inputs.count(p)
     ]
@@ -89,14 +118,13 @@ def _obstacle(net: NetRecord, marking: Mapping[str, int], covering: list[Transit
     }
     if fed_by:
         return f"needs {shown(' or '.join(sorted(fed_by)))} first"
-    if any(_is_budget(net, p) and net.initial_marking.get(p, 0) for p in lacking):
-        refilled = {
-            tool for t in net.transitions for _, to in t.transfers if to in lacking for tool in t.tools
-        }
-        return (
-            f"at its limit until {shown(' or '.join(sorted(refilled)))}" if refilled else "at its limit"
-        )
-    return "is blocked"
+    spent = next((p for p in lacking if _is_budget(net, p) and net.initial_marking.get(p, 0)), None)
+    if spent is None:
+        return "is blocked"
+    refilling = [t for t in net.transitions if any(to in lacking for _, to in t.transfers)]
+    refilled = {tool for t in refilling for tool in t.tools}
+    until = f" until {shown(' or '.join(sorted(refilled)))}" if refilled else ""
+    return f"at its limit{until}{_back(state, spent, now)}"
 
 
 def places_line(net: NetState) -> Content:
@@ -117,12 +145,17 @@ def places_line(net: NetState) -> Content:
     return Content.assemble(*parts)
 
 
-def words(net: NetState) -> Content:
-    """What the net means for the next call: enabled bold, each with its symbol."""
+def words(
+    net: NetState, now: datetime | None = None, asking: Sequence[ApprovalState] = ()
+) -> Content:
+    """What the net means for the next call: enabled bold, each with its symbol.
+
+    Of the requests that it is `asking`, those of several people show how many have approved.
+    """
     if not net.active:
         return Content.styled("off (state kept)", "$foreground 60% italic")
     parts: list[Content | str] = []
-    all_prospects = prospects(net)
+    all_prospects = prospects(net, now)
     for prospect in all_prospects[:MAX_PROSPECTS]:
         if parts:
             parts.append("  ")
@@ -131,32 +164,52 @@ def words(net: NetState) -> Content:
         parts.append(Content.styled(prospect.text, weight + "$foreground"))
     if len(all_prospects) > MAX_PROSPECTS:
         parts.append(Content.styled(f"  … {len(all_prospects) - MAX_PROSPECTS} more", "$foreground 60%"))
+    parts += [Content.assemble("  approvals ", approvals_given(a)) for a in asking if a.people > 1]
+    if net.net.when is not None:
+        parts.append(Content.styled(f"  when {shown(net.net.when)}", "$foreground 60%"))
     return Content.assemble(*parts)
 
 
-def net_blocks(state: SessionState, *, changed: Collection[str] = ()) -> list[Block]:
-    """A block per net, aligned in columns; keys in `changed` carry a mark.
+def approvals_given(approval: ApprovalState) -> Content:
+    """`●○ ada`: the people who have approved, as tokens and by name."""
+    names = shown(", ".join(approval.given))
+    return Content.assemble(dots_of(approval), (f" {names}" if names else "", "$foreground 60%"))
 
-    On a narrow screen places and words go below the name.
+
+def dots_of(approval: ApprovalState) -> Content:
+    """A token for each person who has approved, a ring for each who is missing."""
+    given = len(approval.given)
+    return Content.assemble(
+        ("●" * given, "bold $text-accent"), ("○" * (approval.people - given), "$text-warning")
+    )
+
+
+def net_blocks(
+    state: SessionState, *, changed: Collection[str] = (), now: datetime | None = None
+) -> list[Block]:
+    """A block per net, aligned in columns, then one per grant; keys in `changed` carry a mark.
+
+    On a narrow screen places and words go below the name. With `now`, nets are shown as they have aged.
     """
-    names = {key: shown(key) for key in state.nets}
+    nets = {key: aged_net(net, now) for key, net in state.nets.items()}
+    names = {key: shown(key) for key in nets}
     name_width = max((width_of(name) for name in names.values()), default=0)
-    places = {key: places_line(net) for key, net in state.nets.items()}
+    places = {key: places_line(net) for key, net in nets.items()}
     places_width = max((line.cell_length for line in places.values()), default=0)
 
     def block(key: str, net: NetState) -> Block:
         mark = key in changed
-        meaning = words(net)
+        meaning = words(net, now, [a for a in state.approvals.values() if a.net == key])
 
         def lines(width: int) -> list[Content]:
             return _lines(
                 width, names[key], net.active, places[key], meaning, mark, name_width, places_width
             )
 
-        stamp = (net.active, tuple(net.marking.items()), mark, name_width, places_width)
+        stamp = (net.active, places[key].plain, meaning.plain, mark, name_width, places_width)
         return Block(key, stamp, lines)
 
-    return [block(key, net) for key, net in state.nets.items()]
+    return [*(block(key, net) for key, net in nets.items()), *grant_blocks(state, name_width, now)]
 
 
 def _lines(
@@ -194,11 +247,17 @@ def _lines(
 
 
 class NetList(BlockList):
-    """The nets of a session, one line each; `enter` opens a net's picture."""
+    """The nets of a session and the grants in force, one line each; `enter` opens a picture."""
 
     def __init__(self) -> None:
         super().__init__(id="nets", empty="No nets: every call runs.")
 
-    def show_nets(self, state: SessionState | None, *, changed: Collection[str] = ()) -> None:
-        """Show the nets of `state`."""
-        self.show([] if state is None else net_blocks(state, changed=changed))
+    def show_nets(
+        self,
+        state: SessionState | None,
+        *,
+        changed: Collection[str] = (),
+        now: datetime | None = None,
+    ) -> None:
+        """Show the nets of `state`, as they stand `now`."""
+        self.show([] if state is None else net_blocks(state, changed=changed, now=now))

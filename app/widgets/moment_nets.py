@@ -38,10 +38,8 @@ class MomentNets(BlockList):
         was = {key: _places(before.nets.get(key)) if key in changed else UNCHANGED for key in after.nets}
         sizes = (
             max((width_of(name) for name in names.values()), default=0),
-            max(
-                (max(was[key].cell_length, _places(net).cell_length) for key, net in after.nets.items()),
-                default=0,
-            ),
+            max((line.cell_length for line in was.values()), default=0),
+            max((_places(net).cell_length for net in after.nets.values()), default=0),
         )
         blocks = [_heading(sizes)] if names else []
         for key, net in after.nets.items():
@@ -60,15 +58,16 @@ def _stamp(net: NetState | None) -> tuple[bool, tuple[tuple[str, int], ...]] | N
     return None if net is None else (net.active, tuple(net.marking.items()))
 
 
-def _columns(width: int, sizes: tuple[int, int]) -> tuple[int, int]:
+def _columns(width: int, sizes: tuple[int, int, int]) -> tuple[int, int]:
     """Cells for the names and for the markings before, of lines `width` wide."""
     rest = width - 6 - 2 * GAP
     # A name that is cut short is still told from others; a marking is not.
-    name = min(sizes[0], max(width // 5, min(width // 3, rest - 2 * sizes[1])))
-    return name, min(max(sizes[1], len("before")), (rest - name) // 2)
+    before = max(sizes[1], len("before"))
+    name = min(sizes[0], max(width // 5, rest - before - sizes[2]))
+    return name, min(before, (rest - name) // 2)
 
 
-def _heading(sizes: tuple[int, int]) -> Block:
+def _heading(sizes: tuple[int, int, int]) -> Block:
     def lines(width: int) -> list[Content]:
         if width < TWO_COLUMNS:
             return []
@@ -80,7 +79,7 @@ def _heading(sizes: tuple[int, int]) -> Block:
 
 
 def _block(
-    key: str, name: str, was: Content, after: NetState, changed: bool, sizes: tuple[int, int]
+    key: str, name: str, was: Content, after: NetState, changed: bool, sizes: tuple[int, int, int]
 ) -> Block:
     box = Content.styled("[x] " if after.active else "[ ] ", "$success" if after.active else MUTED)
     flag = Content.styled("Δ " if changed else "  ", "bold $accent")

@@ -17,7 +17,8 @@ class MomentPicture(BlockList):
 
     def show_moment(self, state: SessionState, event: JournalEvent, key: str | None) -> None:
         """Show the net `key` of `state`, the session when `event` had happened."""
-        net = state.nets.get(key) if key is not None else None
+        grant = state.grants.get(key or "")
+        net = state.nets.get(key or "") if grant is None else grant.net
         self.show([] if net is None else picture_blocks(net, fired_in(event, net.key)))
 
 

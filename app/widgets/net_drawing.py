@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 
 from textual.content import Content
 
 from ...engine.history.parts import NetRecord, TransitionRecord
-from ...engine.history.state import NetState
+from ...engine.history.state import ApprovalState, NetState
+from ...engine.lasting import lasting
 from ..text import clip, pad, shown, width_of, wrap_all
 from .blocks import Block
 from .markings import enabled, words
@@ -22,12 +24,19 @@ def circle(number: int) -> str:
     return "( )" if number == 0 else ("(●)" if number == 1 else f"({number})")
 
 
-def picture_blocks(state: NetState, fired: Collection[str] = ()) -> list[Block]:
+def picture_blocks(
+    state: NetState,
+    fired: Collection[str] = (),
+    *,
+    now: datetime | None = None,
+    asking: Sequence[ApprovalState] = (),
+) -> list[Block]:
     """The picture of a net at its marking; transitions that have just `fired` say so."""
     net = state.net
-    stamp = (state.key, state.active, tuple(state.marking.items()), tuple(fired))
+    meaning = words(state, now, asking)
+    stamp = (state.key, state.active, tuple(state.marking.items()), tuple(fired), meaning.plain)
     return [
-        Block("head", stamp, lambda width: _head(state, width)),
+        Block("head", stamp, lambda width: _head(state, meaning, width)),
         Block("places", stamp, lambda width: _places(net, state.marking, width)),
         *(
             Block(
@@ -41,9 +50,13 @@ def picture_blocks(state: NetState, fired: Collection[str] = ()) -> list[Block]:
     ]
 
 
-def _head(state: NetState, width: int) -> list[Content]:
-    rule = state.net.rule
-    lines = [words(state).truncate(width, ellipsis=True)]
+def _head(state: NetState, meaning: Content, width: int) -> list[Content]:
+    rule, when = state.net.rule, state.net.when
+    lines = list(meaning.wrap(width))
+    if when is not None:
+        governed = shown(", ".join(state.net.governs))
+        text = f"has a say in calls of {governed} only when {shown(when)}"
+        lines += [Content.styled(row, MUTED) for row in wrap_all([text], width)]
     if rule is not None:
         text = f"{shown(rule.where)}  {shown(rule.text)}"
         lines += [Content.styled(row, MUTED) for row in wrap_all([text], width)]
@@ -134,8 +147,12 @@ def _cell(
 
 def _name_line(transition: TransitionRecord, ready: bool, fired: bool, width: int) -> Content:
     traits = [shown(", ".join(transition.tools))] if transition.tools else ["fires by itself"]
+    if transition.after is not None:
+        traits = [f"fires by itself after {lasting(transition.after)}"]
     if transition.manual:
         traits.append("asks a person")
+    if transition.partial:
+        traits.append("one of several steps")
     if transition.deferred:
         traits.append("fires on success")
     mark = ("▸ ", BRIGHT) if ready else ("  ", "")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from textual.content import Content
 
 from ...engine.history.state import ApprovalState, PendingState, SessionState
-from ..symbols import session_look
-from ..text import age, glance, seconds_between, shown, spread
+from ..symbols import SESSION, session_look
+from ..text import age, clip, seconds_between, shown, spread, width_of
 from .blocks import Block, BlockList
+from .queue_lines import in_order, stopped_by, waiting_block
 
 MUTED = "$foreground 60%"
 
@@ -26,15 +27,19 @@ def session_names(sessions: Sequence[SessionState]) -> dict[str, str]:
 
 
 class SessionList(BlockList):
-    """The live sessions: symbol, name, requests waiting; below, state and mode."""
+    """The live sessions: symbol and name; below, state and mode, or what the session is stopped by."""
 
     def __init__(self) -> None:
         super().__init__(id="sessions", empty="No session runs.")
 
-    def show_sessions(self, sessions: Sequence[SessionState]) -> None:
+    def show_sessions(self, sessions: Sequence[SessionState], now: datetime) -> None:
         names = session_names(sessions)
+        stopped = stopped_by(a for state in sessions for a in state.approvals.values())
         self.show(
-            [_session_block(state, names[state.id], depth) for state, depth in in_families(sessions)]
+            [
+                _session_block(state, names[state.id], depth, stopped.get(state.id, []), now)
+                for state, depth in in_families(sessions)
+            ]
         )
 
 
@@ -58,53 +63,56 @@ def in_families(sessions: Sequence[SessionState]) -> list[tuple[SessionState, in
     return found
 
 
-def _session_block(state: SessionState, name: str, depth: int) -> Block:
-    waiting = len(state.approvals)
-    look = session_look(state)
+def _session_block(
+    state: SessionState, name: str, depth: int, stopped: Sequence[ApprovalState], now: datetime
+) -> Block:
+    look = SESSION["waiting"] if stopped else session_look(state)
     mode = state.mode
     indent = "  " * (min(depth, 4) - 1) + "└ " if depth else ""
+    waited = age(seconds_between(stopped[0].since, now)) if stopped else ""
+    tool = shown(stopped[0].tool) if stopped else ""
 
     def lines(width: int) -> list[Content]:
-        badge = Content.styled(f" {waiting} ", "bold $warning reverse") if waiting else Content("")
         head = Content.assemble((indent, MUTED), (f"{look.symbol} ", look.style), (name, "bold"))
         if depth:
-            return [spread(head, badge, width)]
+            by = f"{clip(tool, width // 3)} {waited}" if stopped else ""
+            return [spread(head, Content.styled(by, look.style), width)]
+        if stopped:
+            asks = f"  {look.word} {len(stopped)} · "
+            room = width - width_of(asks) - len(waited) - 1
+            text = f"{asks}{clip(tool, max(4, room))} {waited}"
+            return [spread(head, Content(""), width), Content.styled(clip(text, width), look.style)]
         below = Content.assemble(
             ("  ", ""),
             (look.word, look.style),
             (" · ", MUTED),
             (mode, "$text-secondary" if mode == "shadow" else MUTED),
         )
-        return [spread(head, badge, width), below.truncate(width, ellipsis=True)]
+        return [spread(head, Content(""), width), below.truncate(width, ellipsis=True)]
 
-    return Block(state.id, (state.status, mode, waiting, name, depth), lines)
+    return Block(state.id, (state.status, mode, len(stopped), tool, waited, name, depth), lines)
 
 
 class WaitingList(BlockList):
-    """Requests that wait for a person, longest first."""
+    """Requests that wait for a person, the riskiest first; those that are marked are decided together."""
 
     def __init__(self) -> None:
         super().__init__(id="waiting", empty="Nothing waits for you.")
 
     def show_waiting(
-        self, approvals: Sequence[ApprovalState], names: dict[str, str], now: datetime
+        self,
+        approvals: Sequence[ApprovalState],
+        names: dict[str, str],
+        now: datetime,
+        marked: Collection[str] = (),
     ) -> None:
-        self.show([_waiting_block(a, names.get(a.session, shown(a.agent)), now) for a in approvals])
-
-
-def _waiting_block(approval: ApprovalState, name: str, now: datetime) -> Block:
-    waited = age(seconds_between(approval.since, now))
-    who = f"{shown(approval.via)} of {name}" if approval.via else name
-
-    def lines(width: int) -> list[Content]:
-        head = Content.assemble(("◐ ", "$text-warning"), (shown(approval.tool), "bold"))
-        return [
-            spread(head, Content.styled(waited, "$text-warning"), width),
-            Content.styled(f"  {who}", MUTED).truncate(width, ellipsis=True),
-            Content.styled(f"  {glance(approval.input, 120)}", MUTED).truncate(width, ellipsis=True),
-        ]
-
-    return Block(approval.id, (waited, name), lines)
+        """Show requests in their order; the cursor stays on the one that it is on."""
+        self.show(
+            [
+                waiting_block(a, names.get(a.session, shown(a.agent)), now, marked)
+                for a in in_order(approvals)
+            ]
+        )
 
 
 class PendingList(BlockList):

@@ -13,14 +13,22 @@ from datetime import datetime
 from textual.content import Content
 
 from ...engine.history.state import ApprovalState, NetState, SessionState
-from ..text import ago, clip, place, quoted, seconds_between, shown, shown_lines, wrap_all
+from ..effects import commands_of, effects_of
+from ..symbols import RISK
+from ..text import clip, count, place, quoted, shown, shown_lines, wrap_all
 from .inputs import cap_for, folded, lay_out
-from .markings import Prospect, places_line, prospects
+from .markings import places_line, prospects
+from .so_far import Viewer, flow, so_far
 
 MUTED = "$foreground 60%"
 DIFF = {"+": "$text-success", "-": "$text-error", "@": "$foreground 60%"}
-LABEL = 16
+LABEL = 19
+NARROW = 56
+"""Columns below which a section's name stands above its text."""
 INDENT = 2
+COMMANDS = 3
+"""Lines that the commands of a shell command take at most; its whole text is shown below them."""
+COMMAND, MOST = 60, 20
 SAYS_LINES = 3
 SAYS_LENGTH = 600
 
@@ -42,19 +50,22 @@ def request_text(
     *,
     expanded: bool = False,
     speaker: SessionState | None = None,
+    viewer: Viewer | None = None,
 ) -> RequestText:
     """The dialog's text; long input values are folded to fit `height`, unless `expanded`.
 
     `session` is the one whose nets ask; `speaker` the one that made the call, if that is a subagent's.
+    `viewer` is who is to decide.
     """
     maker = speaker if request.via else speaker or session
     label = "" if maker is None else maker.labels.get(request.called, "")
     speaker = speaker or session
-    above = [_heading("WHAT WILL RUN"), *_unclear(request, width), *_what(request, label, width)]
+    above = [*_head(request, width), *_unclear(request, width), *_what(request, label, width)]
     layout = lay_out(request.input, width - INDENT)
-    below = _below(request, session, speaker, now, width, airy=True)
+    sections = _sections(request, session, speaker, now, _text_width(width), viewer)
+    below = _below(sections, width, airy=True)
     if len(above) + layout.height + len(below) > height or request.preview:
-        below = _below(request, session, speaker, now, width, airy=False)
+        below = _below(sections, width, airy=False)
     changes = _changes(request, width - INDENT)
     room = height - len(above) - len(below) - (1 if changes else 0)
     fits = cap_for([*layout.sizes, len(changes)], room)
@@ -70,9 +81,32 @@ def _heading(text: str) -> Content:
     return Content.styled(text, "bold $text-primary")
 
 
+def _head(request: ApprovalState, width: int) -> list[Content]:
+    """The heading, with what the call does and the rule's word for the risk at the right."""
+    heading = _heading("WHAT WILL RUN")
+    names = ", ".join(map(shown, effects_of(request)))
+    look = RISK[request.risk] if request.risk is not None else None
+    risk = (
+        Content("")
+        if look is None
+        else Content.styled(f"{look.symbol} {look.word}", f"bold {look.style}")
+    )
+    effects = Content.assemble(("effects: ", MUTED), (names, "bold $text-warning"))
+    whole = Content.assemble(effects, "   " if risk else "", risk)
+    for right in (whole, risk):
+        gap = width - heading.cell_length - right.cell_length
+        if gap > 1:
+            break
+    below = [] if right is whole else wrap_all([f"effects: {names}"], width - INDENT)
+    rows = [Content.assemble(" " * INDENT, (row, "bold $text-warning")) for row in below]
+    if gap > 1:
+        return [Content.assemble(heading, " " * gap, right), *rows]
+    return [heading, Content.assemble(" " * INDENT, risk), *rows]
+
+
 def _labelled(label: str, lines: Sequence[Content], width: int) -> list[Content]:
     """A section: its name in a column of its own, or above the text where that is too narrow."""
-    if width < 56:
+    if width < NARROW:
         return [
             _heading(label),
             *(Content.assemble("  ", line).truncate(width, ellipsis=True) for line in lines),
@@ -86,7 +120,7 @@ def _labelled(label: str, lines: Sequence[Content], width: int) -> list[Content]
 
 
 def _text_width(width: int) -> int:
-    return width - 2 if width < 56 else width - LABEL
+    return width - 2 if width < NARROW else width - LABEL
 
 
 def _unclear(request: ApprovalState, width: int) -> list[Content]:
@@ -98,22 +132,36 @@ def _unclear(request: ApprovalState, width: int) -> list[Content]:
 
 
 def _what(request: ApprovalState, label: str, width: int) -> list[Content]:
-    """What is called and what it is taken for; then, muted, the tool's label if it has one."""
-    called = shown(request.called)
-    effects = [shown(name) for name in request.names if name != request.called] or [called]
-    line = Content.assemble(
-        "  ", (called, "bold"), (" → ", MUTED), (", ".join(effects), "bold $text-warning")
-    )
-    if effects == [called]:
-        line = Content.assemble("  ", (called, "bold $text-warning"))
-    beside = Content.styled(f"  {quoted(label)}" if label else "", MUTED)
-    if line.cell_length + beside.cell_length <= width:
-        return [Content.assemble(line, beside)]
-    below = [beside.truncate(width, ellipsis=True)] if label else []
-    if line.cell_length <= width:
-        return [line, *below]
-    names = wrap_all([f"{called} → {', '.join(effects)}"], width - 2)
-    return [*(Content.assemble("  ", (row, "bold $text-warning")) for row in names), *below]
+    """What is called, muted the tool's label if it has one; then the commands in a shell command."""
+    called = [Content.styled(row, "bold") for row in wrap_all([shown(request.called)], width - INDENT)]
+    beside = Content.styled(quoted(label) if label else "", MUTED)
+    if label and called[-1].cell_length + INDENT + 2 + beside.cell_length <= width:
+        called[-1] = Content.assemble(called[-1], "  ", beside)
+    elif label:
+        called.append(beside.truncate(width - INDENT, ellipsis=True))
+    rows = [*called, *_commands(request, width - INDENT)]
+    return [Content.assemble(" " * INDENT, row) for row in rows]
+
+
+def _commands(request: ApprovalState, width: int) -> list[Content]:
+    """The commands that were found, on few lines."""
+    found = commands_of(request)
+    if not found:
+        return []
+    pieces = [
+        Content.styled(clip(shown(each), min(COMMAND, width - 6)), "bold $text-warning")
+        for each in found[:MOST]
+    ]
+    lines = flow(pieces, width - 6)
+    if len(lines) > COMMANDS or len(found) > MOST:
+        kept = len(pieces)
+        while len(lines := flow(pieces[:kept], width - 6)) >= COMMANDS:
+            kept -= 1
+        lines.append(Content.styled(f"… and {count(len(found) - kept, 'more command')}", MUTED))
+    return [
+        Content.assemble(("" if i else "runs  ", MUTED), " " * (6 if i else 0), row)
+        for i, row in enumerate(lines)
+    ]
 
 
 def _changes(request: ApprovalState, width: int) -> list[Content]:
@@ -127,22 +175,35 @@ def _changes(request: ApprovalState, width: int) -> list[Content]:
     return lines
 
 
-def _below(
+Sections = Sequence[tuple[str, Sequence[Content]]]
+
+
+def _sections(
     request: ApprovalState,
     session: SessionState | None,
     speaker: SessionState | None,
     now: datetime,
-    width: int,
-    *,
-    airy: bool,
-) -> list[Content]:
-    room = _text_width(width)
-    sections = [
+    room: int,
+    viewer: Viewer | None,
+) -> Sections:
+    """What stands below the input, each under its name."""
+    maker = speaker if request.via else session
+    workdir = next((s.workdir for s in (maker, session) if s is not None and s.workdir), None)
+    where = (
+        [("WORKING DIRECTORY", [Content(row) for row in wrap_all([shown(workdir)], room)])]
+        if workdir
+        else []
+    )
+    return [
         ("WHY IT ASKS", _why(request, session, room)),
-        ("SO FAR", _so_far(request, session, now, room)),
+        ("SO FAR", so_far(request, session, now, room, viewer)),
+        *where,
         ("THE AGENT SAYS", _says(speaker, room)),
-        ("SESSION", _session(request, session, room)),
+        ("SESSION", _session(request, room)),
     ]
+
+
+def _below(sections: Sections, width: int, *, airy: bool) -> list[Content]:
     lines: list[Content] = []
     for index, (label, rows) in enumerate(sections):
         if airy or index == 0:
@@ -161,6 +222,9 @@ def _why(request: ApprovalState, session: SessionState | None, width: int) -> li
         else:
             lines.append(Content.styled(clip(where, width), "$text-accent"))
             lines += [Content.styled(row, "bold") for row in wrap_all([text], width)]
+    if request.note:
+        said = f"applies because {shown(request.note)}"
+        lines += [Content.styled(row, "bold $text-warning") for row in wrap_all([said], width)]
     net = session.nets.get(request.net) if session is not None else None
     name = Content.assemble(("net ", MUTED), shown(request.net), ("  ", ""))
     if net is None:
@@ -179,72 +243,6 @@ def _why(request: ApprovalState, session: SessionState | None, width: int) -> li
     ]
 
 
-def _so_far(
-    request: ApprovalState, session: SessionState | None, now: datetime, width: int
-) -> list[Content]:
-    if session is None:
-        return [Content.styled("not known here", MUTED)]
-    related = _related_names(request, session)
-    latest: dict[str, datetime] = {}
-    others = 0
-    for call in session.calls.values():
-        if call.status == "done":
-            name = call.names[0] if call.names else call.tool
-            if name in related:
-                latest[name] = call.at
-            else:
-                others += 1
-    parts = [
-        Content.assemble(
-            ("✓ ", "$text-success"), (shown(name), "bold"), (f" {ago(seconds_between(at, now))}", MUTED)
-        )
-        for name, at in latest.items()
-    ]
-    parts += [Content.styled(shown(p.text), "$text-accent") for p in _budgets(request, session)]
-    if others:
-        more = "other successful call" if latest else "successful call"
-        parts.append(Content.styled(f"{others} {more}{'' if others == 1 else 's'}", MUTED))
-    if not parts:
-        return [Content.styled("no call has succeeded yet", MUTED)]
-    return _flow(parts, width)
-
-
-def _flow(parts: Sequence[Content], width: int) -> list[Content]:
-    lines = [Content("")]
-    for part in parts:
-        last = lines[-1]
-        if last and last.cell_length + 3 + part.cell_length > width:
-            lines.append(part)
-        else:
-            lines[-1] = Content.assemble(last, "   ", part) if last else part
-    return lines
-
-
-def _related_names(request: ApprovalState, session: SessionState) -> set[str]:
-    """Names that active nets tie to the tool that asks, through others too."""
-    related = {request.tool, *request.names} - {request.called} | {request.tool}
-    tied = [
-        {tool for t in net.net.transitions for tool in t.tools}
-        for net in session.nets.values()
-        if net.active
-    ]
-    while True:
-        more = related.union(*(tools for tools in tied if tools & related))
-        if more == related:
-            return related
-        related = more
-
-
-def _budgets(request: ApprovalState, session: SessionState) -> list[Prospect]:
-    return [
-        p
-        for key in session.active
-        if (net := session.nets.get(key)) is not None
-        for p in prospects(net)
-        if p.tool == request.tool and p.text.endswith(" left")
-    ]
-
-
 def _says(session: SessionState | None, width: int) -> list[Content]:
     entries = session.transcript if session is not None else []
     text = next((e.text for e in reversed(entries) if e.kind == "assistant" and e.text), None)
@@ -258,7 +256,7 @@ def _says(session: SessionState | None, width: int) -> list[Content]:
     return [Content.styled(row, "italic") for row in rows]
 
 
-def _session(request: ApprovalState, session: SessionState | None, width: int) -> list[Content]:
+def _session(request: ApprovalState, width: int) -> list[Content]:
     parts = [
         Content.assemble(
             shown(request.agent or request.session), (f" ({shown(request.session)})", MUTED)
@@ -266,6 +264,4 @@ def _session(request: ApprovalState, session: SessionState | None, width: int) -
         *([Content.assemble(("made by ", MUTED), (shown(request.via), "bold"))] if request.via else []),
         Content.assemble(("call ", MUTED), shown(request.call_id)),
     ]
-    if session is not None and session.workdir:
-        parts.append(Content.assemble(("in ", MUTED), shown(session.workdir)))
-    return _flow(parts, width)
+    return flow(parts, width)

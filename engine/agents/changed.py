@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os.path
 from collections.abc import Iterator, Mapping
 
 from pydantic import JsonValue
@@ -21,7 +20,7 @@ def changed_by_a_person(before: Mapping[str, JsonValue], after: Mapping[str, Jso
     if not changes:
         return None
     *most, last = changes
-    return f"A person {f'{", ".join(most)} and {last}' if most else last}"
+    return f"A person {', '.join(most)} and {last}" if most else f"A person {last}"
 
 
 def _changes(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> Iterator[str]:
@@ -44,10 +43,16 @@ def _apart(old: str, new: str) -> tuple[str, str]:
     """Both, or of long ones the parts that differ."""
     if max(len(old), len(new)) <= LONGEST:
         return old, new
-    same = len(os.path.commonprefix([old, new]))
+    same = _common(old, new)
     room = min(len(old), len(new)) - same
-    tail = len(os.path.commonprefix([old[::-1][:room], new[::-1][:room]]))
+    tail = min(room, _common(old[::-1], new[::-1]))
     return _part(old, same, len(old) - tail), _part(new, same, len(new) - tail)
+
+
+def _common(one: str, other: str) -> int:
+    """Characters at the start of both."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def _part(text: str, start: int, end: int) -> str:

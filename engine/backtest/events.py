@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ..history.calls import CallRow
+from ..history.decided import IN_TIME
 from ..history.events import (
     ApprovalDecided,
+    ApprovalExpired,
     ApprovalRequested,
     CallDecided,
     CallResult,
@@ -74,21 +76,29 @@ class Items:
             case CallDecided() as body:
                 then = self._then(body)
                 at = to_ms(event.at)
-                return RecordedCall(event.seq, body.call_id, body.tool, body.input, then, at, body.names)
+                return RecordedCall(
+                    event.seq, body.call_id, body.tool, body.input, then, at, body.names, body.clock
+                )
             case CallResult() as body:
                 return RecordedResult(body.call_id, body.tool, body.is_error, body.undone)
             case ApprovalRequested() as body:
-                return RecordedQuestion(body.call_id, body.called, body.input, body.names)
+                at = event.at.timestamp()
+                return RecordedQuestion(body.call_id, body.called, body.input, body.names, at)
             case ApprovalDecided(approved=False) as body:
                 self._denied[body.call_id] = body.by
+                return None
+            case ApprovalExpired() as body:
+                self._denied[body.call_id] = IN_TIME
                 return None
             case NetToggled(net=net, active=active):
                 return RecordedSwitch(net, active)
             case SessionOpened() as body:
                 known = frozenset(net.key for net in body.nets)
-                return RecordedOpening(known, body.active, event if body.kind == "branch" else None)
+                branch = event if body.kind == "branch" else None
+                return RecordedOpening(known, body.active, branch, body.workdir)
             case SessionResumed() as body:
-                return RecordedResumption(tuple(n.key for n in body.nets), body.dropped, body.active)
+                added = tuple(net.key for net in body.nets)
+                return RecordedResumption(added, body.dropped, body.active, body.workdir)
             case _:
                 return None
 
@@ -99,7 +109,8 @@ class Items:
         if denied_by is not None and body.outcome == "block":
             by, outcome = (denied_by,), "ask"
         else:
-            by = body.approved_by
+            # What a grant let pass a person had approved before.
+            by = body.approved_by or body.granted
             outcome = "ask" if body.outcome == "allow" and by else body.outcome
         return Then(
             outcome=outcome,

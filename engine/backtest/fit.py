@@ -34,6 +34,8 @@ def fit(state: SessionState, trial: Trial) -> Start:
             for p in state.pending
             if p.step.net in found.markings
         ),
+        since=found.since,
+        workdir=state.workdir,
     )
 
 

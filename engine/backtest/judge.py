@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias
 
+from ..condition import Surroundings
 from ..frozen import frozen, maker
 from ..gate import GateContext, GateDecision, GateManager, Mode, ToolResult
 from ..gate.commit import MetaKeeper
-from ..gate.types import ApprovalRequest, Outcome, Step
+from ..gate.types import ApprovalAnswer, ApprovalRequest, Outcome, Step
 from ..history.fold import fold
 from ..history.parts import RuleRecord
 from ..net import Marking, ToolCall, unfired
@@ -89,7 +90,8 @@ class Judge:
         self._trial = trial
         self._names = trial.names
         self._context = GateContext(confirm=self._confirm)
-        self._manager = GateManager(trial.nets, active=trial.active)
+        self._now = 0.0
+        self._manager = self._new_manager()
         self._states = self._manager.states
         self._initial = {key: state.marking for key, state in self._states.items()}
         self._begun = False
@@ -100,6 +102,9 @@ class Judge:
         self._hypothetical = False
         self.followed = False
         """Whether nets of this session were off, or switched, because the record says so."""
+
+    def _new_manager(self) -> GateManager:
+        return GateManager(self._trial.nets, active=self._trial.active, clock=lambda: self._now)
 
     def judge(self, items: Iterable[Recorded], start: Start = BEGINNING) -> Iterator[Judgement]:
         """A judgement on every call of one session, in the order of the record."""
@@ -121,10 +126,18 @@ class Judge:
 
     def _begin(self, start: Start) -> None:
         if self._begun and self._trial.keeps_notes:
-            self._manager = GateManager(self._trial.nets, active=self._trial.active)
+            self._manager = self._new_manager()
             self._states = self._manager.states
+        # Until the first call says what time it is; tokens that are there then have always been there.
+        self._now = 0.0
         moved = {k: m for k, m in self._initial.items() if self._states[k].marking != m}
-        self._manager.restore(markings={**moved, **start.markings}, pending=start.pending, mode="enforce")
+        self._manager.restore(
+            markings={**moved, **start.markings},
+            since=start.since,
+            pending=start.pending,
+            mode="enforce",
+        )
+        self._manager.surroundings = Surroundings(start.workdir)
         self._activate(tuple(self._trial.nets) if start.active is None else start.active)
         self._begun = True
         self._known = start.known
@@ -145,6 +158,7 @@ class Judge:
             case RecordedQuestion():
                 if self._names is not None:
                     self._names.current = item.names
+                self._now = item.seconds or self._now
                 call = _tool_call(item.call_id, item.tool, item.input)
                 self._asked[item.call_id] = self._unmoved(call, _UNANSWERED)
             case RecordedSwitch(net=net, active=active):
@@ -153,10 +167,13 @@ class Judge:
                     self.followed |= switch(net).ok
             case RecordedOpening():
                 self._known = item.known
+                self._manager.surroundings = Surroundings(item.workdir)
                 if item.branch is not None:
-                    self._manager.restore(markings=fit(fold([item.branch]), self._trial).markings)
+                    begun = fit(fold([item.branch]), self._trial)
+                    self._manager.restore(markings=begun.markings, since=begun.since)
                 self._activate(self._joined(item.active))
             case RecordedResumption():
+                self._manager.surroundings = Surroundings(item.workdir)
                 before = self._known.difference(item.dropped)
                 self._known = before.union(item.added)
                 self._activate(self._joined(item.active, of=self._manager.active))
@@ -181,6 +198,7 @@ class Judge:
             return _judgement(call, Now("block", reason=then.reason), hypothetical)
         if self._names is not None:
             self._names.current = call.names
+        self._now = call.seconds or self._now
         asked = self._asked.pop(call.call_id, None) if self._asked else None
         if not then.by and not then.denied:
             asked = None
@@ -243,7 +261,7 @@ class Judge:
 
     def _unmoved(self, call: ToolCall, then: Then) -> Now:
         """What the nets say of a call, left as they were."""
-        before = {key: state.marking for key, state in self._states.items()}
+        before = {key: (state.marking, state.since) for key, state in self._states.items()}
         keeper = MetaKeeper()
         if self._trial.keeps_notes:
             for state in self._states.values():
@@ -255,9 +273,12 @@ class Judge:
             self._manager.handle_tool_result(
                 _tool_result(call.tool_call_id, call.tool_name, _NOTHING, True, decision.steps)
             )
-            left = {key: m for key, m in before.items() if self._states[key].marking != m}
+            left = {k: was for k, was in before.items() if self._states[k].marking != was[0]}
             if left:
-                self._manager.restore(markings=left)
+                self._manager.restore(
+                    markings={key: marking for key, (marking, _) in left.items()},
+                    since={key: since for key, (_, since) in left.items()},
+                )
         if self._question is not None and (then.denied or decision.outcome == "allow"):
             return self._asks(self._question, then)
         return _ALLOWED if decision.outcome == "allow" else self._against(decision, then)
@@ -275,9 +296,10 @@ class Judge:
         deciding.close()
         raise AssertionError("the gate waited, though every answer was at hand")
 
-    def _confirm(self, request: ApprovalRequest) -> bool:
+    def _confirm(self, request: ApprovalRequest) -> ApprovalAnswer:
         self._question = self._question or request
-        return True
+        others = tuple(f"person {number}" for number in range(2, request.people + 1))
+        return ApprovalAnswer(approved=True, by="person 1", others=others)
 
     def _asks(self, request: ApprovalRequest, then: Then) -> Now:
         rule = self._trial.rules[request.net]

@@ -15,7 +15,7 @@ from ..gate.types import Outcome
 from ..history.events import JournalEvent
 from ..history.parts import RuleRecord, StepRecord
 from ..history.times import from_ms
-from ..net import Input, Marking, ToolCall
+from ..net import Input, Marking, Since, ToolCall
 
 Unit: TypeAlias = Literal["event", "message"]
 """What the numbers of a recording count."""
@@ -47,7 +47,8 @@ class RecordedCall:
     """A decided call; `seq` is its event's or message's number, `at` in UTC milliseconds if known.
 
     `input` is what was decided about, as a person may have edited it. `names` are those the record has,
-    none in a message log.
+    none in a message log. `clock` is the time the gate judged it by, in seconds since 1970, where the
+    record says.
     """
 
     seq: int
@@ -57,6 +58,12 @@ class RecordedCall:
     then: Then
     at: int | None = None
     names: tuple[str, ...] = ()
+    clock: float | None = None
+
+    @property
+    def seconds(self) -> float | None:
+        """The time by which it is judged, in seconds since 1970."""
+        return self.at / 1000 if self.clock is None and self.at is not None else self.clock
 
     @property
     def time(self) -> datetime | None:
@@ -78,12 +85,13 @@ class RecordedResult:
 
 @frozen
 class RecordedQuestion:
-    """A call was put to a person; nothing has moved yet."""
+    """A call was put to a person; nothing has moved yet. `seconds` is the time, since 1970."""
 
     call_id: str
     tool: str
     input: Input
     names: tuple[str, ...] = ()
+    seconds: float | None = None
 
 
 @frozen
@@ -98,12 +106,14 @@ class RecordedSwitch:
 class RecordedOpening:
     """A session began under the nets `known`, of which `active` were active.
 
-    `branch` is the event itself where nets began elsewhere than at their initial markings.
+    `branch` is the event itself where nets began elsewhere than at their initial markings, `workdir`
+    where its calls ran.
     """
 
     known: frozenset[str]
     active: tuple[str, ...]
     branch: JournalEvent | None = None
+    workdir: str | None = None
 
 
 @frozen
@@ -113,6 +123,7 @@ class RecordedResumption:
     added: tuple[str, ...]
     dropped: tuple[str, ...]
     active: tuple[str, ...]
+    workdir: str | None = None
 
 
 Recorded: TypeAlias = (
@@ -130,7 +141,8 @@ class Start:
     """Where judging begins: nets elsewhere than at their initial markings, and what waits there.
 
     `known` are the nets that the record has so far, `pending` what waits for results (net, transition,
-    tool, call). The calls of the ids `asked` had been put to a person before.
+    tool, call). The calls of the ids `asked` had been put to a person before. `since` is when tokens came
+    that age, `workdir` where the calls run.
     """
 
     markings: Mapping[str, Marking] = field(default_factory=dict[str, Marking])
@@ -138,6 +150,8 @@ class Start:
     known: frozenset[str] = frozenset()
     pending: tuple[tuple[str, str, str, ToolCall], ...] = ()
     asked: frozenset[str] = frozenset()
+    since: Mapping[str, Since] = field(default_factory=dict[str, Since])
+    workdir: str | None = None
 
 
 BEGINNING = Start()

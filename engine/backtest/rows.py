@@ -29,7 +29,10 @@ _OUTCOME = ',"outcome":"'
 _ENFORCED = ',"outcome":"allow","mode":"enforce","reason":null,"net":null,"rule":null,'
 _IN_SHADOW = ',"outcome":"allow","mode":"shadow","reason":null,"net":null,"rule":null,'
 _NAMES = '},"names":['
-_UNASKED = ',"approved_by":[],"edited":'
+_UNASKED = re.compile(
+    r',"approved_by":\[\],"edited":(?:true|false)(?:,"granted":\[\],"clock":null)?,"via":'
+)
+"""Neither a person nor a grant let it pass, and no net looked at the time."""
 _RESULT = re.compile(rf'\{{"type":"call\.result","call_id":{_WORD},"tool":{_WORD},"output":"')
 _ERROR = '","is_error":'
 _UNDONE = ',"undone":['
@@ -72,7 +75,7 @@ def plain_call(row: CallRow) -> RecordedCall | None:
         return None
     start = head.end() - 1
     names = text.rfind(_NAMES, start, outcome)
-    if names < 0 or text.find(_UNASKED, outcome) < 0:
+    if names < 0 or _UNASKED.search(text, outcome) is None:
         return None
     if text.startswith(_ENFORCED, outcome):
         then = _ALLOWED

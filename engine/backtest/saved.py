@@ -19,7 +19,7 @@ from typing import TypeAlias, cast
 
 from pydantic import JsonValue
 
-from ..condition import And, Compare, Condition, Scalar, written
+from ..condition import And, Compare, Scalar, written
 from ..history.fatigue import RuleFatigue, nets_of
 from ..history.markings import skill_net
 from ..history.parts import NetRecord, Record
@@ -29,7 +29,7 @@ from ..net import NetError, SkillNet
 from .journal import recordings
 from .judge import Judge
 from .recorded import RecordedCall
-from .trial import RecordedNames, Trial
+from .trial import ReadCondition, RecordedNames, Trial
 
 USES = (1, 3, 5, 10)
 """Uses of a grant that are tried."""
@@ -45,9 +45,6 @@ FIELDS = 20_000
 DEPTH = 3
 _NAME = pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 _CLEAN = pattern(r"[^\x00-\x1f\x7f-\x9f]*")
-
-Conditions: TypeAlias = Callable[[str], Condition | None]
-"""The condition of a rule, from its text; `None` when it cannot be read here."""
 
 _Field: TypeAlias = tuple[tuple[str, ...], type, Scalar]
 
@@ -74,13 +71,13 @@ def saved(
     rule: RuleFatigue,
     *,
     since: datetime | None = None,
-    conditions: Conditions,
+    conditions: ReadCondition,
     redaction: Redaction,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Saved | None:
     """What would have saved questions of a rule; `None` when nothing would, or once `cancelled`.
 
-    `conditions` reads the conditions of rules, of which a record has the text. A value that `redaction`
+    `conditions` reads those of recorded nets. A value that `redaction`
     hides is none to write into a rule. Raises `JournalError`.
     """
     if not rule.always:
@@ -139,7 +136,7 @@ def _freed(
 class _Trials:
     """Judges of sessions under their own nets, but for one; sessions of the same nets share them."""
 
-    def __init__(self, path: Path, net: str, conditions: Conditions) -> None:
+    def __init__(self, path: Path, net: str, conditions: ReadCondition) -> None:
         self._path = path
         self._net = net
         self._conditions = conditions
@@ -166,14 +163,16 @@ class _Trials:
         return Judge(Trial(nets, rules, None, names))
 
     def _net_of(self, record: NetRecord, compare: Compare | None, names: RecordedNames) -> SkillNet:
-        """A recorded net with its condition, and `compare` besides. Raises `NetError`."""
-        made: Condition | None = None
-        if record.when is not None:
-            made = None if record.rule is None else self._conditions(record.rule.text)
-            if made is None:
-                raise NetError(f"the condition of net '{record.key}' cannot be read")
-        governs = record.governs
+        """A recorded net with its condition, and `compare` besides.
+
+        One whose condition nobody can read any more applies always; then none can be added. Raises
+        `NetError`.
+        """
+        made = None if record.when is None else self._conditions(record.when)
+        governs = record.governs if made is not None else ()
         if compare is not None:
+            if record.when is not None and made is None:
+                raise NetError(f"the condition of net '{record.key}' cannot be read")
             made = compare if made is None else And((made, compare))
             governs = governs or tuple(dict.fromkeys(n for t in record.transitions for n in t.tools))
         return replace(skill_net(record), call_names=names, condition=made, governs=governs)

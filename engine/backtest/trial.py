@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
+from ..condition import Condition
 from ..history.markings import skill_net
-from ..history.parts import RuleRecord
+from ..history.parts import NetRecord, RuleRecord
 from ..history.state import SessionState
 from ..net import CallNames, NetError, SkillNet, ToolCall
 from ..records import rule_record
@@ -14,6 +16,10 @@ from .rows import JsonInput
 
 CACHED = 4_096
 LONGEST_CACHED = 1_000
+
+
+ReadCondition: TypeAlias = Callable[[str], Condition | None]
+"""Reads a condition as it was written; `None` for a text that is none. The rules language has one."""
 
 
 class RecordedNames:
@@ -94,10 +100,19 @@ class Trial:
         return cls({key: with_cache(net) for key, net in nets.items()}, rules, _active(nets, active))
 
     @classmethod
-    def recorded(cls, state: SessionState, active: Iterable[str] | None = None) -> Trial:
-        """A trial of the nets a session has in `state`. Raises `NetError` as `of` does."""
+    def recorded(
+        cls,
+        state: SessionState,
+        active: Iterable[str] | None = None,
+        *,
+        conditions: ReadCondition,
+    ) -> Trial:
+        """A trial of the nets a session has in `state`; `conditions` reads what the record has of them.
+
+        Raises `NetError` as `of` does.
+        """
         names = RecordedNames()
-        nets = {key: replace(skill_net(net.net), call_names=names) for key, net in state.nets.items()}
+        nets = {key: _recorded(net.net, names, conditions) for key, net in state.nets.items()}
         rules = {key: net.net.rule for key, net in state.nets.items()}
         return cls(nets, rules, _active(nets, active), names)
 
@@ -105,6 +120,13 @@ class Trial:
     def keeps_notes(self) -> bool:
         """Whether a net has callbacks of its own, whose notes no marking holds."""
         return any(n.validate_tool_call or n.on_deferred_result for n in self.nets.values())
+
+
+def _recorded(record: NetRecord, names: RecordedNames, conditions: ReadCondition) -> SkillNet:
+    """A net as it was recorded. One whose condition nobody can read any more applies always: closed."""
+    condition = None if record.when is None else conditions(record.when)
+    governs = record.governs if condition is not None else ()
+    return replace(skill_net(record), call_names=names, condition=condition, governs=governs)
 
 
 def _active(nets: Mapping[str, SkillNet], active: Iterable[str] | None) -> tuple[str, ...] | None:

@@ -151,10 +151,12 @@ class Roster:
         return [by_key.get(m.key) or m.abstain(findings.names[0]) for m in self.members]
 
 
-def _sorted_out(names: tuple[str, ...], found: Sequence[Finding]) -> Findings:
+def _sorted_out(names: tuple[str, ...], found: list[Finding]) -> Findings:
     """Opinions here, and there the nets that have none."""
-    opinions = [finding for finding in found if finding[1].kind != "abstain"]
-    return Findings(names, opinions, [finding for finding in found if finding[1].kind == "abstain"])
+    exempted = [finding for finding in found if finding[1].kind == "abstain"]
+    if not exempted:
+        return Findings(names, found)
+    return Findings(names, [finding for finding in found if finding[1].kind != "abstain"], exempted)
 
 
 def _names(call: ToolCall, call_names: CallNames | None) -> tuple[str, ...]:

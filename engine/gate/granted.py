@@ -132,19 +132,17 @@ class Granted:
             return NOT_COVERED
         answered = {} if asking is None else asking.answers
         covered: dict[Question, Finding] = {}
-        taken: set[str] = set()
         for member, verdict, step, asked in manual_steps(findings.opinions):
             if asked in answered or asked in covered:
                 continue
             if refusal(member.net, tokens_wanted(verdict, step.tool)) is not None:
                 continue
             for key, grant in self.grants.items():
-                if key in taken or not _answers(grant, asked, member.net, call, findings.names):
+                if not _answers(grant, asked, member.net, call, findings.names):
                     continue
                 use = self._use(key, moment)
                 if use is not None:
                     covered[asked] = use
-                    taken.add(key)
                     break
         return covered
 

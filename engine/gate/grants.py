@@ -47,7 +47,7 @@ class Grant:
 def question_of(key: str, net: SkillNet, tool: str) -> Question:
     """What is asked: identical rules ask the same question, wherever they stand (G-43).
 
-    Conditions count as they are written, since to Python 1 and `true` are equal.
+    Conditions count as they are written.
     """
     rule = net.rule
     if rule is None:

@@ -87,8 +87,7 @@ class GateManager:
         self._time = Timekeeper(clock, surroundings)
         moment = self._time.moment()
         for member in self._members.values():
-            state = member.state
-            state.since = moment.since(member.net, state.marking, state.since)
+            member.state.since = moment.since(member.net, member.state.marking, {})
         self._pending = PendingIndex()
         self._moves = Moves()
         self._waiting: set[str] = set()
@@ -109,6 +108,15 @@ class GateManager:
         if mode not in get_args(Mode):
             raise ValueError(f"mode is 'enforce' or 'shadow', not {mode!r}")
         self._mode: Mode = mode
+
+    @property
+    def surroundings(self) -> Surroundings:
+        """Where the calls run, for conditions on paths."""
+        return self._time.around
+
+    @surroundings.setter
+    def surroundings(self, around: Surroundings) -> None:
+        self._time.around = around
 
     @property
     def nets(self) -> dict[str, SkillNet]:
@@ -337,7 +345,7 @@ class GateManager:
         expires without `since`, and then changes nothing.
         """
         with self._lock:
-            roster = None if active is None else self._roster_of(active)
+            roster = self._roster if active is None else self._roster_of(active)
             granted = self._granted.replaced(grants, revoked)
             members = {**self._members, **granted.members}
             markings = {k: marking for k, marking in (markings or {}).items() if k not in revoked}
@@ -348,8 +356,7 @@ class GateManager:
             steps = None if pending is None else [pending_step(self._members, p) for p in pending]
             if mode is not None:
                 self.mode = mode
-            if roster is not None:
-                self._roster = roster
+            self._roster = roster
             if places or grants is not None or steps is not None:
                 self._moves.forget()
             self._granted = granted
@@ -379,13 +386,9 @@ class GateManager:
     def format_status(self) -> str:
         """One line a net, and in a registry whether it is active (G-20, G-21), then one a grant."""
         with self._lock:
-            moment = self._time.moment()
             active = set(self.active) if self.is_dynamic else None
-            lines = [
-                status.status_line(self._name(member), member, moment, active)
-                for member in self._members.values()
-            ]
-            return "\n".join(lines + status.grant_lines(self._granted, moment))
+            named = [(self._name(member), member) for member in self._members.values()]
+            return status.status_lines(named, active, self._granted, self._time.moment())
 
     def format_system_prompt(self) -> str:
         """An account of the active nets for the model (G-24)."""

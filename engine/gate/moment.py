@@ -17,11 +17,11 @@ class Timekeeper:
 
     def __init__(self, clock: Callable[[], float], around: Surroundings = NOWHERE) -> None:
         self._clock = clock
-        self._around = around
+        self.around = around
         self._latest = -inf
 
     def moment(self) -> Moment:
-        return Moment(self, self._around)
+        return Moment(self, self.around)
 
     def read(self) -> float:
         """The time. Raises what the clock raises, and `ValueError` when it does not say a time."""

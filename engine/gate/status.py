@@ -14,10 +14,20 @@ from .moment import Moment
 log = logging.getLogger(__name__)
 
 
-def status_line(name: str, member: Member, moment: Moment, active: Container[str] | None = None) -> str:
-    """`<net>: <marking>`; given the active keys, also `(active)` or `(inactive)` (G-20, G-21)."""
-    standing = "" if active is None else " (active)" if member.key in active else " (inactive)"
-    return f"{name}{standing}: {format_marking(marking_by_now(member, moment))}"
+def status_lines(
+    nets: Iterable[tuple[str, Member]], active: Container[str] | None, granted: Granted, moment: Moment
+) -> str:
+    """`<net>: <marking>` for each net under its name, then `grant-1 (grant for deploy): granted:2`.
+
+    Given the active keys, also `(active)` or `(inactive)` (G-20, G-21).
+    """
+    shown: list[tuple[str, Member]] = []
+    for name, member in nets:
+        standing = "" if active is None else " (active)" if member.key in active else " (inactive)"
+        shown.append((name + standing, member))
+    for key, member in granted.members.items():
+        shown.append((f"{key} (grant for {member.net.transitions[0].tools[0]})", member))
+    return "\n".join(f"{what}: {format_marking(marking_by_now(m, moment))}" for what, m in shown)
 
 
 def marking_by_now(member: Member, moment: Moment) -> Marking:
@@ -27,14 +37,6 @@ def marking_by_now(member: Member, moment: Moment) -> Marking:
     except Exception:
         log.exception("Net '%s' cannot be brought up to date", member.key)
         return member.state.marking
-
-
-def grant_lines(granted: Granted, moment: Moment) -> list[str]:
-    """`grant-1 (grant for deploy): granted:2`."""
-    return [
-        status_line(f"{key} (grant for {member.net.transitions[0].tools[0]})", member, moment)
-        for key, member in granted.members.items()
-    ]
 
 
 def system_prompt(active: Iterable[Member], moment: Moment) -> str:

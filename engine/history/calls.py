@@ -36,6 +36,7 @@ KINDS = (
     "call.result",
     "approval.requested",
     "approval.decided",
+    "approval.expired",
     "net.toggled",
 )
 """What bears on how calls are judged. The mode of a call stands with its decision."""

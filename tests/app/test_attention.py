@@ -292,6 +292,7 @@ class TestConsole:
 
         class Driver:
             is_web = True
+            is_headless = is_inline = False
 
         app = InterlockConsole(FakeHub(now=NOW), operator="maria")
         app._driver = Driver()  # type: ignore[assignment]

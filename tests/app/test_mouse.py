@@ -46,7 +46,7 @@ class TestApproval:
             dialog = await on.open_dialog(awake=False)
             on.seconds += ASLEEP - 0.1
             await click(on, "a approve once")
-            await click(on, "d deny")
+            await click(on, "d deny  x")
             await on.settle()
             assert on.decisions() == []
             assert on.app.screen is dialog
@@ -83,11 +83,11 @@ class TestApproval:
         """Deny opens the line for the reason; the frame's words deny, or go back."""
         async with stage() as on:
             await on.open_dialog()
-            await click(on, "d deny")
+            await click(on, "d deny  x")
             assert isinstance(on.app.focused, Input)
             await click(on, "esc goes back")
             assert "enter denies" not in on.painted()
-            await click(on, "d deny")
+            await click(on, "d deny  x")
             await on.press(*"no")
             await click(on, "enter denies")
             await on.settle()
@@ -118,7 +118,7 @@ class TestLive:
             await click(on, "limit-deploy-2", times=2)
             await on.until("Net: limit-deploy-2")
             await click(on, "esc close")
-            await click(on, "◐ deploy", times=2)
+            await click(on, "./deploy --env prod --…", times=2)
             await on.until("WHAT WILL RUN")
 
     async def test_panes_of_a_narrow_screen(self, tmp_path: Path) -> None:
@@ -213,12 +213,15 @@ class TestReplay:
             await click(on, "3 Nets")
             await on.until("require-test-before")
 
-    async def test_going_and_what_if(self, tmp_path: Path) -> None:
-        """Dialogs of the replay are left and answered with clicks."""
+    async def test_leaving_a_dialog(self, tmp_path: Path) -> None:
+        """What a frame says of its keys can be clicked."""
         async with showing(BY_NAME["go-to"], tmp_path) as on:
             await click(on, "esc stays")
             assert isinstance(on.app.screen, ReplayScreen)
+
+    async def test_what_if(self, tmp_path: Path) -> None:
+        """Nets are switched and judged by clicks."""
         async with showing(BY_NAME["what-if"], tmp_path) as on:
             await click(on, "space switches")
             await click(on, "^s judges")
-            await on.until("newly")
+            await on.until("nothing would have gone differently")

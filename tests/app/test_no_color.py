@@ -33,7 +33,7 @@ def without_colours(on: Shown) -> list[str]:
         line = ""
         for text, style, _ in strip:
             signs = [] if style is None else [s for s, has in attributes(style).items() if has]
-            line += f"<{''.join(signs)}:{text}>" if signs and text.strip() else text
+            line += f"<{''.join(signs)}:{text}>" if signs and (text.strip() or "r" in signs) else text
         lines.append(line.rstrip())
     return lines
 
@@ -63,6 +63,8 @@ class TestEveryScreen:
                 rows = [strip.text for strip in on.strips()[region.y : region.bottom]]
                 assert any(row[region.x : region.right].lstrip("│ ").startswith("▌") for row in rows)
             elif isinstance(focused, Input):
+                focused.cursor_blink = False
+                await on.pilot.pause(0.05)
                 rows = without_colours(on)[focused.region.y : focused.region.bottom]
                 assert any("r" in sign for row in rows for sign in re.findall(r"<(\w+):", row)), rows
 

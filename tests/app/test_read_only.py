@@ -15,7 +15,7 @@ from interlock.app.cli import main
 from interlock.app.console import InterlockConsole
 from interlock.app.keymap import bindings_of, decides
 from interlock.app.keymap_check import _classes
-from interlock.app.read_only import CHANGING, READING, REFUSED, ReadOnlyError, ReadOnlyHub, read_only
+from interlock.app.read_only import CHANGING, READING, ReadOnlyError, ReadOnlyHub, read_only
 from interlock.app.screens.approval import ApprovalScreen
 from interlock.app.screens.decisions import DecisionsScreen
 from interlock.app.screens.help import Help

@@ -17,6 +17,7 @@ MEASUREMENTS = (
     "redaction",
     "backtest",
     "decisions",
+    "fatigue",
 )
 
 

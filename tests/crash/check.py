@@ -137,6 +137,7 @@ def found_in(folder: Path, database: Path) -> Found:
         found.problems.append(f"it cannot be read: {error}")
         return found
     found.problems += _unfounded_marks(found)
+    found.problems += _asked_in_vain(found)
     found.problems += _forgotten(found, told)
     found.problems += _reused(found)
     found.problems += unlike_their_parents(found)
@@ -205,6 +206,15 @@ def _unfounded_marks(found: Found) -> Iterator[str]:
         answers = [a for a in found.bodies(top, ApprovalDecided) if a.call_id == name]
         if not all(answer.approved for answer in answers):
             yield f"{where} ran though it had been denied"
+
+
+def _asked_in_vain(found: Found) -> Iterator[str]:
+    """Nobody is asked about a call whose end its agent was told."""
+    for top in found.tops():
+        for asked in found.states[top].approvals.values():
+            maker, call_id = below(found.states, top, asked.call_id)
+            if any(m.call_id == call_id for m in found.bodies(maker, MessageAdded)):
+                yield f"{top}: question {asked.id} about {asked.call_id} is open, and the call has ended"
 
 
 def _forgotten(found: Found, told: Sequence[tuple[str, ...]]) -> Iterator[str]:

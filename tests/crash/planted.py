@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 
-from interlock.engine import hosted, live, resuming
+from interlock.engine import live, questions, resuming
 from interlock.engine.agents import Message, ProposedCall
 from interlock.engine.agents.messages import open_calls
 from interlock.engine.agents.scripted import ScriptedCall, ScriptedModel
@@ -54,7 +54,7 @@ def _record_late(late_ones: Callable[[ToolCall], bool]) -> None:
     record, settle = HostedSession._record_decision, HostedSession.settle
 
     async def record_late(self: HostedSession, call: ToolCall, decision: GateDecision) -> None:
-        if late_ones(call):
+        if late_ones(call) and not decision.block and not call.tool_name.startswith("task_"):
             late[self.id].append(decision_record(decision, call.input))
         else:
             await record(self, call, decision)
@@ -87,7 +87,9 @@ def pending_in_memory() -> None:
     """Questions and their answers are kept in memory and shown, but never recorded."""
     record = HostedSession.record
 
-    async def record_others(self: HostedSession, *bodies: EventBody, **more: object) -> None:
+    async def record_others(
+        self: HostedSession, *bodies: EventBody, then: Callable[[bool], None] | None = None
+    ) -> None:
         kept: list[EventBody] = []
         for body in bodies:
             if isinstance(body, ApprovalRequested | ApprovalDecided | ApprovalWithdrawn):
@@ -97,7 +99,9 @@ def pending_in_memory() -> None:
             else:
                 kept.append(body)
         if kept:
-            await record(self, *kept, **more)
+            await record(self, *kept, then=then)
+        elif then is not None:
+            then(True)
 
     HostedSession.record = record_others
 
@@ -105,7 +109,7 @@ def pending_in_memory() -> None:
 def approval_ids_reused() -> None:
     """Every process numbers its questions from 1."""
     numbers = count(1)
-    hosted.uuid4 = lambda: SimpleNamespace(hex=f"{next(numbers):012}")
+    questions.uuid4 = lambda: SimpleNamespace(hex=f"{next(numbers):012}")
 
 
 def call_ids_reused() -> None:

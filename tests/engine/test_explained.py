@@ -66,7 +66,7 @@ class TestExplain:
         assert ExplanationView.model_validate_json(view.model_dump_json()) == view
 
     async def test_follows_the_nets(self, hub: Hub) -> None:
-        """The answer is about now: after the test only the person is missing."""
+        """The answer is about now: after the test only the person is missing, later the test again."""
         events = hub.subscribe()
         session = await opened(hub, C(deploy={}), C(test={}), C(deploy={}), T("done"))
         async with asyncio.timeout(10):
@@ -79,8 +79,9 @@ class TestExplain:
             view = await hub.explain(session, call_id)
             assert (view.outcome, str(view.way)) == ("ask", "deploy (approval)")
         await hub.toggle_net(session, "approve-before-deploy", False, by="maria")
+        await hub.wait(session)
         view = await hub.explain(session, first)
-        assert (view.outcome, view.way) == ("allow", None)
+        assert (view.outcome, str(view.way)) == ("block", "test → deploy")
         await hub.decide(request.id, approved=False, by="maria")
 
     async def test_what_is_not_there(self, hub: Hub) -> None:

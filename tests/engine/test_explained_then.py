@@ -5,7 +5,7 @@ from __future__ import annotations
 from interlock.engine.explained_then import explained_then
 from interlock.engine.history.events import CallDecided
 from interlock.engine.history.fold import fold
-from interlock.rules import compile_rules
+from interlock.rules import compile_rules, condition_of
 from tests.engine.backtest.recorder import Recorder
 
 RULES = """\
@@ -33,7 +33,7 @@ def then(recorder: Recorder, call_id: str):
     events = recorder.events
     event = next(e for e in events if isinstance(e.body, CallDecided) and e.body.call_id == call_id)
     assert isinstance(event.body, CallDecided)
-    return explained_then(fold(events[: event.seq - 1]), event.body)
+    return explained_then(fold(events[: event.seq - 1]), event.body, event.at, condition_of)
 
 
 class TestExplainedThen:

@@ -454,6 +454,22 @@ class TestGrants:
         await check(hub, session)
 
 
+    async def test_ends_when_the_rule_says_something_else(self, hub: Hub, shop: Shop) -> None:
+        """A session that goes on under a rule with other words has no grant that the former gave."""
+        session, request = await asked(hub, shop)
+        await hub.decide(request.id, approved=True, by="ada", grant=GrantTerms("names"))
+        await hub.wait(session)
+        await hub.close_session(session, by="ada")
+        events = hub.subscribe()
+        agent = Agent(ScriptedModel([C(deploy={}), T("done")]), name="bot", tools=shop.tools())
+        stricter = compile_rules(f"{ASK} risk high").registry
+        await hub.resume_session(session, agent, registry=stricter, by="ada")
+        await hub.send(session, "again", by="ada")
+        await until(events, ApprovalRequested)
+        assert shop.ran == ["deploy staging"]
+        await hub.abort(session)
+
+
 class TestStop:
     async def test_denied_and_stopped(self, hub: Hub, shop: Shop) -> None:
         """Denying with a stop ends the agent's run as well; the session stays."""

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from pydantic import JsonValue
 
 from interlock.engine.agents import Agent
 from interlock.engine.explained import ExplanationView
-from interlock.engine.gate.types import Mode
+from interlock.engine.gate.types import GrantTerms, Mode
 from interlock.engine.history.decision_source import DecisionSource
 from interlock.engine.history.events import (
     ApprovalDecided,
+    ApprovalExpired,
+    ApprovalExtended,
+    ApprovalGiven,
     ApprovalRequested,
     ApprovalWithdrawn,
     EventBody,
@@ -42,8 +46,25 @@ class FakeSubscription:
             yield event
 
 
+@dataclass(frozen=True)
+class Answer:
+    """A decision as it came, with all that it said."""
+
+    approval_id: str
+    approved: bool
+    by: str
+    reason: str | None = None
+    input: dict[str, JsonValue] | None = None
+    digest: str | None = None
+    grant: GrantTerms | None = None
+    stop: bool = False
+
+
 class FakeHub(DecisionSource):
-    """Records what the console asks of it in `asked`; decisions are those of a journal at `database`."""
+    """Records what the console asks of it in `asked`; decisions are those of a journal at `database`.
+
+    `answers` are the decisions among them in full.
+    """
 
     database = Path("deploy.db")
 
@@ -51,6 +72,7 @@ class FakeHub(DecisionSource):
         self.states = {state.id: state for state in states}
         self.now = now
         self.asked: list[tuple[object, ...]] = []
+        self.answers: list[Answer] = []
         self.refuse: str | None = None
         self.held: asyncio.Event | None = None
         self.explanation: ExplanationView | None = None
@@ -69,21 +91,51 @@ class FakeHub(DecisionSource):
         return sorted(waiting, key=lambda a: (a.since, a.id))
 
     async def decide(
-        self, approval_id: str, *, approved: bool, by: str, reason: str | None = None
+        self,
+        approval_id: str,
+        *,
+        approved: bool,
+        by: str,
+        reason: str | None = None,
+        input: dict[str, JsonValue] | None = None,  # noqa: A002 - the hub's own name for it
+        digest: str | None = None,
+        grant: GrantTerms | None = None,
+        stop: bool = False,
     ) -> Outcome:
         self.asked.append(("decide", approval_id, approved, by, reason))
+        self.answers.append(Answer(approval_id, approved, by, reason, input, digest, grant, stop))
         if self.held is not None:
             await self.held.wait()
         if self.refuse is not None:
             return Outcome(ok=False, message=self.refuse)
-        request = self.settle(approval_id)
+        open_now = {a.id: a for a in await self.approvals()}
+        request = open_now.get(approval_id)
+        if request is None or digest != request.digest:
+            return Outcome(ok=False, message="This is not the request that was shown: look again")
+        if approved and len(request.given) + 1 < request.people:
+            return self.given(approval_id, by)
+        self.settle(approval_id)
         self.publish(
             request.session,
             ApprovalDecided(
                 approval_id=approval_id, call_id=request.call_id, approved=approved, by=by, reason=reason
             ),
         )
-        return Outcome(ok=True, message=f"{request.tool} {'approved' if approved else 'denied'} by {by}")
+        word = "approved" if approved else "denied"
+        stopped = f"; {request.session} stopped" if stop else ""
+        return Outcome(ok=True, message=f"{request.tool} {word} by {by}{stopped}")
+
+    async def extend(self, approval_id: str, *, seconds: float | None, by: str) -> Outcome:
+        self.asked.append(("extend", approval_id, seconds, by))
+        if self.refuse is not None:
+            return Outcome(ok=False, message=self.refuse)
+        until = None if seconds is None else self.now + timedelta(seconds=seconds)
+        request = self._change(approval_id, expires=until)
+        self.publish(
+            request.session,
+            ApprovalExtended(approval_id=approval_id, call_id=request.call_id, until=until, by=by),
+        )
+        return Outcome(ok=True, message=f"{request.tool} has more time")
 
     async def explain(self, session_id: str, call_id: str) -> ExplanationView:
         self.asked.append(("explain", session_id, call_id))
@@ -173,6 +225,44 @@ class FakeHub(DecisionSource):
             if approval_id in state.approvals:
                 return state.approvals.pop(approval_id)
         raise KeyError(approval_id)
+
+    def _change(self, approval_id: str, **change: object) -> ApprovalState:
+        """Replace a request by one that differs so."""
+        for state in self.states.values():
+            if approval_id in state.approvals:
+                changed = state.approvals[approval_id].model_copy(update=change)
+                state.approvals[approval_id] = changed
+                return changed
+        raise KeyError(approval_id)
+
+    def given(self, approval_id: str, by: str) -> Outcome:
+        """One of several people approves."""
+        given = next(a.given for s in self.states.values() if (a := s.approvals.get(approval_id)))
+        request = self._change(approval_id, given=(*given, by))
+        self.publish(
+            request.session,
+            ApprovalGiven(approval_id=approval_id, call_id=request.call_id, by=by, digest=request.digest),
+        )
+        missing = request.people - len(request.given)
+        rest = "one more person must approve" if missing == 1 else f"{missing} more people must approve"
+        so_far = f"{len(request.given)} of {request.people}"
+        return Outcome(ok=True, message=f"{request.tool} approved by {by} ({so_far}); {rest}")
+
+    def expire(self, approval_id: str, reason: str) -> None:
+        """Nobody decided in time."""
+        request = self.settle(approval_id)
+        self.publish(
+            request.session,
+            ApprovalExpired(approval_id=approval_id, call_id=request.call_id, reason=reason),
+        )
+
+    def asked_again(self, approval_id: str, **change: object) -> ApprovalState:
+        """Something changed: the request is withdrawn, and the same call asks anew."""
+        old = next(a for s in self.states.values() if (a := s.approvals.get(approval_id)))
+        self.withdraw(approval_id, "what was shown has changed; asked again")
+        new = old.model_copy(update={"id": f"{approval_id}+", **change})
+        self.request(new)
+        return new
 
     def publish(self, session_id: str, body: EventBody) -> None:
         """Publish an event whose effect the states already have."""

@@ -26,7 +26,7 @@ from interlock.engine.history.events import SessionResumed
 from interlock.engine.history.fold import fold
 from interlock.engine.history.parts import RuleRecord
 from interlock.engine.net import GateState, NetError, Rejection, ToolCall, Transition, define_skill_net
-from interlock.rules import compile_rules
+from interlock.rules import compile_rules, condition_of
 
 from .recorder import Recorder, changes, items_of, judged
 
@@ -377,7 +377,7 @@ class TestForks:
         """Under the record's own nets, with the names that calls had, other ones active."""
         events = (await self.recorder()).events
         state = fold(events[:3])
-        trial = Trial.recorded(state, active=["require-test-before-deploy"])
+        trial = Trial.recorded(state, active=["require-test-before-deploy"], conditions=condition_of)
         recording = fork(events, 3, trial)
         found = list(Judge(trial).judge(recording.items, recording.start))
         assert changes(found) == ["c2 same", "c3 same", "c4 allowed"]
@@ -426,7 +426,7 @@ class TestForks:
         await recorder.call("c1", "bash", command="ls")
         await recorder.call("c2", "bash", command="./deploy")
         await recorder.answer("c2", False)
-        trial = Trial.recorded(fold(recorder.events[:1]))
+        trial = Trial.recorded(fold(recorder.events[:1]), conditions=condition_of)
         recording = fork(recorder.events, 1, trial)
         found = Judge(trial).judge(recording.items, recording.start)
         assert [(j.change, j.now.outcome) for j in found] == [("same", "allow"), ("same", "ask")]
@@ -445,7 +445,7 @@ class TestForks:
         """The record's nets keep the rules they were made of."""
         events = (await self.recorder()).events
         state = fold(events[:1])
-        trial = Trial.recorded(state)
+        trial = Trial.recorded(state, conditions=condition_of)
         recording = fork(events, 1, trial)
         last = list(Judge(trial).judge(recording.items, recording.start))[-1]
         assert last.now.rule == RuleRecord(file="<rules>", line=2, text="block rm")

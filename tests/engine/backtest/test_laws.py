@@ -14,7 +14,7 @@ from interlock.engine.backtest import Judge, Judgement, Trial, fork, recordings
 from interlock.engine.history.calls import call_pages
 from interlock.engine.history.fold import apply, fold, new_state
 from interlock.engine.history.journal import Journal
-from interlock.rules import compile_rules
+from interlock.rules import compile_rules, condition_of
 
 from .recorder import Recorder, items_of
 
@@ -115,7 +115,7 @@ class TestTheSameRules:
         events = record(schedule).events
         at = data.draw(st.integers(1, len(events)))
         state = fold(events[:at])
-        for trial in (Trial.of(RULES.registry), Trial.recorded(state)):
+        for trial in (Trial.of(RULES.registry), Trial.recorded(state, conditions=condition_of)):
             recording = fork(events, at, trial)
             found = list(Judge(trial).judge(recording.items, recording.start))
             assert [(j.call.seq, j.now) for j in found if j.change != "same"] == []

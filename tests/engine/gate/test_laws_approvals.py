@@ -15,14 +15,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.engine import (
-    ApprovalAnswer,
-    ApprovalRequest,
-    GateContext,
-    GateDecision,
-    create_gate_manager,
-)
-from interlock.engine.gate import GrantTerms
+from interlock.engine import ApprovalAnswer, ApprovalRequest, GateContext, create_gate_manager
+from interlock.engine.gate import GateDecision, GrantTerms
 from interlock.engine.net import ToolCall, auto_advance, fire, initial_state
 
 from .helpers import call

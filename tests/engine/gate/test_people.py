@@ -79,6 +79,27 @@ class TestSeveralPeople:
         assert (await decide("x", True)).block
         assert (await decide("x", yes("ada", others=("grace",)))).outcome == "allow"
 
+    async def test_more_tokens_later(self) -> None:
+        """G-58: one person's approval is not enough where meanwhile two are wanted."""
+        two = net(
+            "two",
+            Transition("go", ["p", "yes", "yes"], ["p"], ["x"]),
+            Transition("person", ["p"], ["p", "yes"], ["x"], type="manual", partial=True),
+            Transition("eat", ["yes"], [], ["eat"]),
+            marking={"p": 1, "yes": 1},
+        )
+        gate = create_gate_manager([two])
+        asked: list[int] = []
+
+        async def confirm(request: ApprovalRequest) -> bool:
+            asked.append(request.people)
+            if len(asked) == 1:
+                await gate.handle_tool_call(call("eat", "e"))
+            return True
+
+        assert (await gate.handle_tool_call(call("x"), GateContext(confirm))).block
+        assert asked == [1, 2]
+
     async def test_withdrawn(self) -> None:
         """G-58: a call that is cancelled while it waits leaves no token."""
         gate = gate_of(approval(people=2))

@@ -88,7 +88,7 @@ def made(net: SkillNet, marking: Marking, call: Call) -> Marking | None:
     return marking
 
 
-def explored(nets: Mapping[str, SkillNet], calls: Sequence[Call], limit: int = 400) -> Explored:
+def explored(nets: Mapping[str, SkillNet], calls: Sequence[Call], limit: int = 300) -> Explored:
     """The states that calls and time lead to, breadth first, up to `limit`."""
     each = list(nets.values())
     start = tuple(_state(net, auto_advance(net, net.initial_marking)) for net in each)

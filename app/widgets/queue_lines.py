@@ -1,0 +1,94 @@
+"""Waiting requests as lines: the riskiest first, with how long each has waited and still may."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+
+from textual.content import Content
+
+from ...engine.history.state import ApprovalState
+from ..symbols import RISK
+from ..text import age, glance, seconds_between, shown, spread
+from .blocks import Block
+from .markings import dots_of
+
+MUTED = "$foreground 60%"
+LAST_MINUTE = 60
+"""Seconds before a request expires from which on that is pressing."""
+_RANK = {"high": 0, "medium": 1, None: 2, "low": 3}
+
+
+def in_order(approvals: Iterable[ApprovalState]) -> list[ApprovalState]:
+    """By the risk that rules name, then by how long they wait; one without a risk before a low one."""
+    return sorted(approvals, key=lambda a: (_RANK[a.risk], a.since, a.id))
+
+
+def time_left(approval: ApprovalState, now: datetime) -> tuple[str, str]:
+    """`14:18 left` and its style; nothing where a request may wait for ever."""
+    if approval.expires is None:
+        return "", ""
+    seconds = (approval.expires - now).total_seconds()
+    if seconds <= 0:
+        return "time is up", "bold $text-error"
+    # Rounded up: a request is never said to have run out before it has.
+    left = f"{age(seconds + 0.999)} left"
+    return (f"! {left}", "bold $text-warning") if seconds < LAST_MINUTE else (left, MUTED)
+
+
+def risk_and_time(approval: ApprovalState, now: datetime) -> list[Content]:
+    """What there is to know before a request is opened, in pieces: risk, time left, people, doubts."""
+    pieces: list[Content] = []
+    if approval.risk is not None:
+        look = RISK[approval.risk]
+        strong = "bold " if approval.risk == "high" else ""
+        pieces.append(Content.styled(f"{look.symbol} {approval.risk}", strong + look.style))
+    left, style = time_left(approval, now)
+    if left:
+        pieces.append(Content.styled(left, style))
+    if approval.people > 1:
+        so_far = f"{len(approval.given)} of {approval.people}"
+        pieces.append(Content.assemble((f"{so_far} ", "$text-warning"), dots_of(approval)))
+    if approval.uninspectable is not None:
+        pieces.append(Content.styled("uninspectable", "bold $text-error"))
+    return pieces
+
+
+def stopped_by(sessions_approvals: Iterable[ApprovalState]) -> dict[str, list[ApprovalState]]:
+    """What each session waits for, subagents too, the most pressing first; by the session's id."""
+    found: dict[str, list[ApprovalState]] = {}
+    for approval in in_order(sessions_approvals):
+        for session in dict.fromkeys((approval.session, approval.via or approval.session)):
+            found.setdefault(session, []).append(approval)
+    return found
+
+
+def waiting_block(approval: ApprovalState, name: str, now: datetime, marked: Collection[str]) -> Block:
+    """One request: its tool and age, who asks, risk and time left, and the head of its input."""
+    waited = age(seconds_between(approval.since, now))
+    who = f"{shown(approval.via)} of {name}" if approval.via else name
+    mark = approval.id in marked
+    pieces = risk_and_time(approval, now)
+
+    def lines(width: int) -> list[Content]:
+        sign = ("[x] ", "bold $text-accent") if mark else ("◐ ", "$text-warning")
+        head = Content.assemble(sign, (shown(approval.tool), "bold"))
+        return [
+            spread(head, Content.styled(waited, "$text-warning"), width),
+            Content.styled(f"  {who}", MUTED).truncate(width, ellipsis=True),
+            *(row.truncate(width, ellipsis=True) for row in _rows(pieces, width)),
+            Content.styled(f"  {glance(approval.input, 120)}", MUTED).truncate(width, ellipsis=True),
+        ]
+
+    return Block(approval.id, (waited, who, mark, tuple(p.plain for p in pieces)), lines)
+
+
+def _rows(pieces: Sequence[Content], width: int) -> list[Content]:
+    """Pieces beside each other, on as many lines as they take."""
+    rows: list[Content] = []
+    for piece in pieces:
+        if rows and rows[-1].cell_length + 3 + piece.cell_length <= width:
+            rows[-1] = Content.assemble(rows[-1], (" · ", MUTED), piece)
+        else:
+            rows.append(Content.assemble("  ", piece))
+    return rows

@@ -1,0 +1,65 @@
+"""Lines and texts to type into, where what is pasted can hide nothing.
+
+A paste may come from what an agent wrote: characters that a terminal obeys or hides become escapes, as
+everywhere else, so that what is read is what is sent.
+"""
+
+from __future__ import annotations
+
+from textual import events
+from textual.widgets import Input, TextArea
+
+from ...engine.text import visible
+
+
+class TypedLine(Input):
+    """One line."""
+
+    DEFAULT_CSS = """
+    TypedLine, TypedLine:focus { height: 1; border: none; padding: 0; background: $boost; }
+    """
+
+    def _on_paste(self, event: events.Paste) -> None:
+        """Insert its first line."""
+        event.prevent_default()
+        event.stop()
+        self._insert(event.text)
+
+    def action_paste(self) -> None:
+        """Insert what was copied in the console."""
+        self._insert(self.app.clipboard)
+
+    def _insert(self, text: str) -> None:
+        lines = text.splitlines()
+        if lines:
+            self.replace(visible(lines[0]), *sorted(self.selection))
+
+
+class TypedText(TextArea):
+    """Several lines."""
+
+    DEFAULT_CSS = """
+    TypedText, TypedText:focus {
+        height: auto; min-height: 1; max-height: 12; border: none; padding: 0; background: $boost;
+    }
+    """
+
+    def __init__(self, text: str, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own
+        super().__init__(
+            text, soft_wrap=True, show_line_numbers=False, highlight_cursor_line=False, id=id
+        )
+
+    async def _on_paste(self, event: events.Paste) -> None:
+        """Insert all of it."""
+        event.prevent_default()
+        event.stop()
+        self._insert(event.text)
+
+    def action_paste(self) -> None:
+        """Insert what was copied in the console."""
+        self._insert(self.app.clipboard)
+
+    def _insert(self, text: str) -> None:
+        lines = text.replace("\r\n", "\n").replace("\r", "\n")
+        result = self.replace(visible(lines, keep_newlines=True), *self.selection)
+        self.move_cursor(result.end_location)

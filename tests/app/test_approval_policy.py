@@ -1,0 +1,48 @@
+"""What `[approvals]` in a settings file says of requests where rules do not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interlock.app.approval_settings import approval_settings
+from interlock.app.settings import SettingsError
+from interlock.engine.questions import ApprovalPolicy
+
+
+def policy(folder: Path, text: str) -> ApprovalPolicy:
+    (folder / "interlock.toml").write_text(text, "utf-8")
+    return approval_settings(environ={"XDG_CONFIG_HOME": str(folder / "none")}, directory=folder).policy
+
+
+class TestPolicy:
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("", ApprovalPolicy()),
+            ("[approvals]\n", ApprovalPolicy()),
+            ('[approvals]\nexpire = "15m"\n', ApprovalPolicy(expire=900)),
+            ('[approvals]\nexpire = "never"\n', ApprovalPolicy()),
+            ("[approvals]\nown_approvals = true\n", ApprovalPolicy(own_approvals=True)),
+        ],
+    )
+    def test_says_how_long_and_who(self, tmp_path: Path, text: str, expected: ApprovalPolicy) -> None:
+        """Requests wait for ever, and starters do not count, unless the file says otherwise."""
+        assert policy(tmp_path, text) == expected
+
+    @pytest.mark.parametrize(
+        ("line", "problem"),
+        [
+            ('expire = "soon"', "expire: expected a length of time such as 90d, 12w or 36h"),
+            ('expire = "0s"', "expire: expected some time, or 'never'"),
+            ("expire = 15", "expire: expected a length of time"),
+            ('own_approvals = "yes"', "own_approvals: expected true or false, found 'yes'"),
+            ("expires = 1", "unknown setting 'expires'; known: deny_reasons, expire, own_approvals"),
+        ],
+    )
+    def test_refuses_what_it_does_not_understand(self, tmp_path: Path, line: str, problem: str) -> None:
+        """A wrong setting names its file and what is expected: it never counts as another one."""
+        with pytest.raises(SettingsError, match=r"interlock\.toml") as found:
+            policy(tmp_path, f"[approvals]\n{line}\n")
+        assert problem in str(found.value)

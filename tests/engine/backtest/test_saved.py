@@ -1,0 +1,155 @@
+"""Questions that were always answered with yes: what would have saved some, judged again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.backtest.saved import Saved, saved
+from interlock.engine.history.fatigue import ENOUGH, RuleFatigue, fatigue
+from interlock.engine.history.journal import Journal
+from interlock.engine.history.redaction import Redaction
+from interlock.rules import compile_rules, condition_of
+
+from .recorder import Recorder
+
+ASKS = "require human-approval before deploy"
+
+
+async def session(journal: Journal, name: str, rules: str, inputs: list[Mapping[str, object]]) -> None:
+    """A session in which every deploy is asked about and approved, and runs."""
+    recorder = Recorder(compile_rules(rules).registry)
+    for number, values in enumerate(inputs, 1):
+        await recorder.call(f"c{number}", "deploy", **values)
+        while recorder.waiting:
+            await recorder.answer(f"c{number}", True)
+        if f"c{number}" in recorder.running:
+            recorder.result(f"c{number}")
+    journal.write(name, *recorder.bodies)
+
+
+async def found(
+    tmp_path: Path,
+    rules: str,
+    sessions: list[list[Mapping[str, object]]],
+    redaction: Redaction | None = None,
+) -> tuple[RuleFatigue, Saved | None]:
+    """The rule of the deploys, and what would have saved questions of it."""
+    with Journal.open(tmp_path / "deploy.db") as journal:
+        for number, inputs in enumerate(sessions):
+            await session(journal, f"bot-{number}", rules, inputs)
+        path = journal.path
+    rule = next(r for r in fatigue(path).rules if r.net.startswith("approve-before-deploy"))
+    return rule, saved(path, rule, conditions=condition_of, redaction=redaction or Redaction())
+
+
+def each(number: int, **values: object) -> list[Mapping[str, object]]:
+    return [values] * number
+
+
+class TestGrants:
+    async def test_in_a_session(self, tmp_path: Path) -> None:
+        """Uses that save nearly all that a grant for the session would; a grant ends with its session."""
+        rule, what = await found(tmp_path, ASKS, [each(8, n=1), each(8, n=2), each(8, n=3)])
+        assert rule.always
+        assert what is not None
+        assert (what.asked, what.alone, what.sessions) == (24, 24, 3)
+        # With 3 uses each session asks at the 1st and the 5th: 2 of 8; with 5, 2 of 8; with 10, once.
+        assert (what.uses, what.by_grant) == (3, 18)
+
+    async def test_one_question_a_session(self, tmp_path: Path) -> None:
+        """Where no session asks twice a grant saves nothing, and there is none."""
+        _, what = await found(tmp_path, ASKS, [each(1, n=n) for n in range(ENOUGH)])
+        assert what is None
+
+    async def test_not_where_it_is_forbidden(self, tmp_path: Path) -> None:
+        """A rule that says `no grants` gets a condition at most."""
+        _, what = await found(tmp_path, f"{ASKS} no grants", [each(ENOUGH, env="staging")])
+        assert what is not None
+        assert (what.uses, what.by_grant) == (None, 0)
+        assert what.when == 'input.env != "staging"'
+
+
+class TestConditions:
+    async def test_most_common_value(self, tmp_path: Path) -> None:
+        """The value that most questions share; what the condition lets pass is judged, not guessed."""
+        inputs = [*each(18, env="staging"), *each(4, env="prod")]
+        _, what = await found(tmp_path, ASKS, [[{**v, "n": i} for i, v in enumerate(inputs)]])
+        assert what is not None
+        assert (what.when, what.by_condition, what.asked) == ('input.env != "staging"', 18, 22)
+
+    async def test_nested_and_plain_values(self, tmp_path: Path) -> None:
+        """A field inside a field, numbers and truth values are named as rules name them."""
+        _, what = await found(tmp_path, ASKS, [each(ENOUGH, to={"dry": True})])
+        assert what is not None
+        assert what.when == "input.to.dry != true"
+
+    async def test_beside_a_condition(self, tmp_path: Path) -> None:
+        """A rule that has a condition keeps it: both must hold for it to ask."""
+        rules = f'{ASKS} when input.env != "dev"'
+        inputs = [*each(ENOUGH, env="staging"), *each(5, env="dev")]
+        rule, what = await found(tmp_path, rules, [inputs])
+        assert rule.tally.requests == ENOUGH
+        assert what is not None
+        assert (what.when, what.by_condition) == ('input.env != "staging"', ENOUGH)
+
+    async def test_nothing_in_common(self, tmp_path: Path) -> None:
+        """Values that few questions share say nothing."""
+        _, what = await found(tmp_path, ASKS, [[{"n": n} for n in range(ENOUGH + 4)]])
+        assert what is not None
+        assert (what.when, what.by_condition) == (None, 0)
+
+    async def test_no_secrets(self, tmp_path: Path) -> None:
+        """A value that is hidden is none to write into a rule."""
+        _, what = await found(tmp_path, ASKS, [each(ENOUGH, password="hunter2hunter2", env="staging")])
+        assert what is not None
+        assert what.when == 'input.env != "staging"'
+        hidden = Redaction(["env"])
+        (tmp_path / "more").mkdir()
+        _, what = await found(tmp_path / "more", ASKS, [each(ENOUGH, env="staging")], hidden)
+        assert what is not None
+        assert what.when is None
+
+    @pytest.mark.parametrize("value", ["a\nb", "", "x" * 81, None, 1.5, ["a"]])
+    async def test_values_that_rules_cannot_name(self, tmp_path: Path, value: object) -> None:
+        """Long texts, several lines, lists and the like make no condition."""
+        _, what = await found(tmp_path, ASKS, [[{"v": value, "n": n} for n in range(ENOUGH)]])
+        assert what is not None
+        assert what.when is None
+
+    async def test_reads_as_a_rule(self, tmp_path: Path) -> None:
+        """What is suggested compiles, whatever the value holds."""
+        _, what = await found(tmp_path, ASKS, [each(ENOUGH, env='a "quoted" # \\ value')])
+        assert what is not None
+        assert what.when is not None
+        assert condition_of(what.when) is not None
+
+
+class TestHonest:
+    async def test_another_rule_asks_as_well(self, tmp_path: Path) -> None:
+        """A question is saved only when nothing else would ask about the call."""
+        rules = f'map deploy.env prod as prod\n{ASKS}\nrequire human-approval before prod'
+        inputs = [*each(ENOUGH, env="staging"), *each(ENOUGH, env="prod")]
+        rule, what = await found(tmp_path, rules, [inputs])
+        assert rule.tally.requests == 2 * ENOUGH
+        assert what is not None
+        assert what.alone == ENOUGH
+        assert what.asked == 2 * ENOUGH
+        assert what.by_grant < ENOUGH
+
+    async def test_high_risk(self, tmp_path: Path) -> None:
+        """Nothing is suggested for a rule of high risk."""
+        rule, what = await found(tmp_path, f"{ASKS} risk high", [each(40, env="staging")])
+        assert not rule.always
+        assert what is None
+
+    async def test_stops(self, tmp_path: Path) -> None:
+        """Judging ends once nobody waits for it."""
+        rule, _ = await found(tmp_path, ASKS, [each(ENOUGH, env="staging")])
+        path = tmp_path / "deploy.db"
+        stopped = saved(
+            path, rule, conditions=condition_of, redaction=Redaction(), cancelled=lambda: True
+        )
+        assert stopped is None
