@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from ..engine.condition import written
 from ..engine.rule import RuleSource
 from ..engine.verify import Answer, Most, Never, Way
 from ..rules import Problem, RuleSet
 from ..rules.findings import Findings
 
-Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | bool | None"
+Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 
 
 def as_json(rules: RuleSet, findings: Findings) -> Json:
-    """Nets, tools, errors and warnings; what is not known is `null` or says `unknown`."""
+    """Nets, tools, errors and warnings; what is not known is `null` or says `unknown`.
+
+    A step of a way that has `seconds` is no call but waiting for so long.
+    """
     return {
         "files": list(rules.sources),
         "nets": [
             {
                 "key": key,
                 "rule": _place(net.rule.source if net.rule else None),
+                "when": None if net.condition is None else written(net.condition),
                 "states": v.reachable_states,
             }
             for (key, net), v in zip(rules.registry.items(), rules.verification, strict=True)
@@ -29,6 +34,7 @@ def as_json(rules: RuleSet, findings: Findings) -> Json:
                 "name": tool.name,
                 "blocked": None if tool.blocked is None else _place(tool.blocked.source),
                 **_way(tool.way),
+                "within": [{"net": key, **_way(way)} for key, way in tool.within.items()],
                 "most": _most(tool.most),
             }
             for tool in findings.tools
@@ -46,7 +52,14 @@ def _way(answer: Answer) -> dict[str, Json]:
     match answer:
         case Way(calls, shortest):
             steps: list[Json] = [
-                {"tool": call.names[0], "approval": call.approval, "succeeds": call.succeeds}
+                {
+                    "tool": call.names[0],
+                    "approval": call.approval,
+                    "succeeds": call.succeeds,
+                    "people": call.people,
+                    "outside": list(call.outside),
+                    "seconds": call.seconds,
+                }
                 for call in calls
             ]
             return {"reachable": "yes", "way": steps, "shortest": shortest}
@@ -57,7 +70,13 @@ def _way(answer: Answer) -> dict[str, Json]:
 
 
 def _most(most: Most) -> Json:
-    return {"least": most.least, "most": most.most, "unlimited": most.unlimited, "exact": most.exact}
+    return {
+        "least": most.least,
+        "most": most.most,
+        "unlimited": most.unlimited,
+        "exact": most.exact,
+        "paces": [{"calls": pace.calls, "seconds": pace.seconds} for pace in most.paces],
+    }
 
 
 def _problem(problem: Problem) -> Json:

@@ -34,6 +34,7 @@ from .read_only import ReadOnlyHub
 from .screens.approval import ApprovalScreen
 from .screens.confirm import Confirm
 from .screens.live import LiveScreen
+from .screens.wakeful import QUIET
 from .terminal import TerminalApp
 from .text import count, shown, utc_now
 from .visiting import visit
@@ -52,7 +53,8 @@ class InterlockConsole(TerminalApp):
     """The approval console on a hub that whoever made it also closes.
 
     `start` opens the sessions; `open_session` is the one shown first. `terminal` stands for the one it
-    runs in. `clock` gives the times that ages are counted to, `monotonic` the seconds that keys sleep.
+    runs in. `deny_reasons` are offered for denials. `clock` gives the times that ages are counted to,
+    `monotonic` the seconds that keys sleep; see `Wakeful` for `quiet`.
     """
 
     TITLE = "Interlock"
@@ -75,6 +77,8 @@ class InterlockConsole(TerminalApp):
         appearance: Appearance | None = None,
         attention: AttentionSettings | None = None,
         terminal: Terminal | None = None,
+        deny_reasons: Sequence[str] = (),
+        quiet: float = QUIET,
         clock: Callable[[], datetime] = utc_now,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -93,7 +97,14 @@ class InterlockConsole(TerminalApp):
         self._outbox: list[HubEvent] = []
         self._next: list[str] = []
         self._form: StartForm | None = None
-        self._dialog = ApprovalScreen(hub, operator=operator, clock=clock, monotonic=monotonic)
+        self._dialog = ApprovalScreen(
+            hub,
+            operator=operator,
+            clock=clock,
+            monotonic=monotonic,
+            deny_reasons=deny_reasons,
+            quiet=quiet,
+        )
         # Installed, so that closing it keeps its widgets.
         self.install_screen(self._dialog, "approval")
 
@@ -229,7 +240,9 @@ class InterlockConsole(TerminalApp):
         """After a dialog: say what was decided, and show the request that came meanwhile."""
         if outcome is not None:
             self.notify(shown(outcome.message), markup=False)
-        following, self._next = self._next, []
+        # The dialog may have gone over to one of them by itself.
+        following = [each for each in self._next if each != self._dialog.request.id]
+        self._next = []
         if following:
             await self.open_request(following[0])
 

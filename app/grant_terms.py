@@ -31,9 +31,9 @@ def not_at_all(request: ApprovalState) -> str | None:
 
 def not_by_names(request: ApprovalState) -> str | None:
     """Why only its exact input can be granted; `None` when all calls with its effects can be."""
-    if request.uninspectable is None:
+    if request.exact_only is None:
         return None
-    return f"only exactly this input can be granted: {shown(request.uninspectable)}"
+    return f"only exactly this input can be granted: {shown(request.exact_only)}"
 
 
 def by_names(request: ApprovalState) -> str:

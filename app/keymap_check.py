@@ -10,7 +10,7 @@ import importlib
 import pkgutil
 import sys
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -49,7 +49,9 @@ def checked(settings: Sequence[KeySetting]) -> Mapping[str, str]:
         if not found:
             keymap[setting.binding] = ",".join(map(normal, setting.keys))
             where[setting.binding] = setting.where
-    problems += _clashes(classes, keymap, where)
+    # What an action that was refused would have given up or taken is not known.
+    refused = {setting.binding for setting in settings} - set(keymap)
+    problems += _clashes(classes, keymap, where, refused)
     if problems:
         raise SettingsError("\n".join(dict.fromkeys(problems)))
     return keymap
@@ -130,7 +132,10 @@ class _Place:
 
 
 def _clashes(
-    classes: Sequence[type[DOMNode]], keymap: Mapping[str, str], where: Mapping[str, str]
+    classes: Sequence[type[DOMNode]],
+    keymap: Mapping[str, str],
+    where: Mapping[str, str],
+    refused: Collection[str],
 ) -> Iterator[str]:
     """Keys that `keymap` gives to an action of a screen that has another action on them."""
     seen: set[tuple[str, str, str]] = set()
@@ -139,7 +144,7 @@ def _clashes(
         usual.setdefault(binding.id or "", set()).add(binding.key)
     for place in _places(classes):
         holders: dict[str, dict[str, Binding]] = {}
-        for binding in place.bindings:
+        for binding in (b for b in place.bindings if b.id not in refused):
             chosen = keymap.get(binding.id or "")
             for key in chosen.split(",") if chosen else [binding.key]:
                 holders.setdefault(key, {})[binding.id or binding.action] = binding

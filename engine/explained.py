@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
+from .condition import written
 from .gate.explain import Explanation, NetExplanation
 from .history.parts import RuleRecord
 from .records import json_input, rule_record
@@ -17,7 +19,12 @@ class _View(BaseModel):
 
 
 class NetView(_View):
-    """What one active net says of the call, where its tokens are and what rule it was made of."""
+    """What one active net says of the call, where its tokens are and what rule it was made of.
+
+    `people` is how many must approve, 0 where it asks nobody. `when` is the rule's condition; `note` says
+    that it does not hold, where the net therefore abstains, or why that cannot be told, where the net
+    therefore applies.
+    """
 
     net: str
     verdict: Literal["free", "abstain", "gated", "blocked"]
@@ -26,17 +33,40 @@ class NetView(_View):
     reason: str | None
     marking: dict[str, int]
     rule: RuleRecord | None
+    people: int = 0
+    when: str | None = None
+    note: str | None = None
 
 
 class PlannedCallView(_View):
-    """A call on the way: all its names, whether a person is asked, how it has to end."""
+    """A call on the way: all its names, whether a person is asked, how it has to end.
+
+    `people` is how many must approve, `outside` the nets whose conditions it must not meet. With
+    `seconds` it is no call but waiting for so long; see `verify.PlannedCall`.
+    """
 
     names: tuple[str, ...]
     approval: bool
     succeeds: bool
+    people: int = 1
+    outside: tuple[str, ...] = ()
+    seconds: float | None = None
+
+    @classmethod
+    def of(cls, call: PlannedCall) -> PlannedCallView:
+        return cls(
+            names=call.names,
+            approval=call.approval,
+            succeeds=call.succeeds,
+            people=call.people,
+            outside=call.outside,
+            seconds=call.seconds,
+        )
 
     def __str__(self) -> str:
-        return str(PlannedCall(self.names, self.approval, self.succeeds))
+        return str(
+            PlannedCall(self.names, self.approval, self.succeeds, self.people, self.outside, self.seconds)
+        )
 
 
 class WayView(_View):
@@ -64,6 +94,7 @@ class ExplanationView(_View):
     outcome: Literal["allow", "block", "ask"]
     nets: tuple[NetView, ...]
     way: WayView | None
+    granted: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, explained: Explanation) -> ExplanationView:
@@ -75,10 +106,12 @@ class ExplanationView(_View):
             outcome=explained.outcome,
             nets=tuple(map(_net, explained.nets)),
             way=None if explained.way is None else _way(explained.way),
+            granted=explained.granted,
         )
 
 
 def _net(net: NetExplanation) -> NetView:
+    when = None if net.rule is None else net.rule.when
     return NetView(
         net=net.net,
         verdict=net.verdict.kind,
@@ -87,15 +120,22 @@ def _net(net: NetExplanation) -> NetView:
         reason=net.verdict.reason,
         marking=dict(net.marking),
         rule=rule_record(net.rule),
+        people=_people(net),
+        when=None if when is None else written(when),
+        note=net.verdict.note,
     )
+
+
+def _people(net: NetExplanation) -> int:
+    """The most people that one question about the call wants; each name of it is a question."""
+    asked = Counter(step.tool for step in net.verdict.steps if step.transition.type == "manual")
+    return max(asked.values(), default=0)
 
 
 def _way(answer: Answer) -> WayView:
     match answer:
         case Way(calls, shortest):
-            planned = tuple(
-                PlannedCallView(names=c.names, approval=c.approval, succeeds=c.succeeds) for c in calls
-            )
+            planned = tuple(map(PlannedCallView.of, calls))
             return WayView(reachable="yes", calls=planned, shortest=shortest)
         case Never(nets):
             return WayView(reachable="never", against=nets)

@@ -19,6 +19,7 @@ from uuid import uuid4
 from pydantic import JsonValue
 
 from .gate import GateManager
+from .gate.inspecting import exact_only, uninspectable
 from .gate.types import ApprovalAnswer, ApprovalRequest, GrantTerms
 from .history.canonical import canonical
 from .history.errors import JournalError
@@ -33,7 +34,7 @@ from .history.events import (
 )
 from .history.state import ApprovalState, SessionState
 from .lasting import lasting
-from .records import json_input, net_record, rule_record, uninspectable
+from .records import json_input, net_record, rule_record
 
 CHANGED = "what was shown has changed"
 RETRY = 1.0
@@ -118,7 +119,7 @@ class Questions:
             message=request.message,
             marking=dict(request.marking),
             rule=rule_record(request.rule),
-            uninspectable=uninspectable(request),
+            uninspectable=uninspectable(request.skill_net, request.call),
             preview=preview,
             via=via,
             digest=digest,
@@ -126,6 +127,7 @@ class Questions:
             people=request.people,
             expires=None if lasts is None else self._clock() + timedelta(seconds=lasts),
             may_grant=request.may_grant,
+            exact_only=exact_only(request.skill_net, request.call),
             note=request.note,
         )
         waits = _Open(request, digest, asyncio.get_running_loop().create_future())
@@ -374,6 +376,6 @@ def _ungrantable(shown: ApprovalState, grant: GrantTerms) -> str | None:
     if not shown.may_grant:
         why = "its rule asks for several people" if shown.people > 1 else "its rule says 'no grants'"
         return f"{shown.tool} cannot be granted beyond this call: {why}"
-    if grant.scope == "names" and shown.uninspectable is not None:
-        return f"Only this exact input can be granted: {shown.uninspectable}"
+    if grant.scope == "names" and shown.exact_only is not None:
+        return f"Only this exact input can be granted: {shown.exact_only}"
     return None

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Protocol, runtime_checkable
 
 from pydantic import JsonValue, TypeAdapter
 
 from .condition import written
 from .gate.grants import same_json
-from .gate.types import ApprovalRequest, GateDecision, ResultRecord, Step, ToolResult
+from .gate.types import GateDecision, ResultRecord, Step, ToolResult
 from .history.events import CallDecided, CallResult
 from .history.parts import NetRecord, RuleRecord, StepRecord, TransitionRecord
-from .net import Input, SkillNet, ToolCall
+from .net import Input, SkillNet
 from .rule import Rule
 
 NO_STEPS = ResultRecord()
@@ -57,24 +56,6 @@ def net_record(key: str, net: SkillNet) -> NetRecord:
         when=None if net.condition is None else written(net.condition),
         governs=net.governs,
     )
-
-
-class _Inspection(Protocol):
-    @property
-    def uninspectable(self) -> str | None: ...
-
-
-@runtime_checkable
-class _Inspects(Protocol):
-    """What names calls and can also say how sure it is; compiled rules bring one."""
-
-    def inspect(self, call: ToolCall, /) -> _Inspection: ...
-
-
-def uninspectable(request: ApprovalRequest) -> str | None:
-    """Why the call may do more than its names tell, `None` when it was read to its end (G-51)."""
-    namer = request.skill_net.call_names
-    return namer.inspect(request.call).uninspectable if isinstance(namer, _Inspects) else None
 
 
 def step_records(steps: Iterable[Step]) -> tuple[StepRecord, ...]:

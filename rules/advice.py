@@ -50,7 +50,7 @@ def _quoted(m: Map) -> Problem:
 
 def _about_rule(rule: Rule, source: RuleSource, seen: dict[Rule, RuleSource]) -> list[Problem]:
     found: list[Problem] = []
-    first = seen.setdefault(replace(rule, source=None), source)
+    first = seen.setdefault(bare(rule), source)
     if first is not source:
         where = f"{first.file}:{first.line}" if first.file != source.file else f"line {first.line}"
         found.append(
@@ -85,6 +85,13 @@ def _about_sequence(rule: SequenceRule, source: RuleSource) -> list[Problem]:
         message = f"{quote(rule.prerequisite)} is taken as a tool's name here"
         found.append(at_word(source, rule.prerequisite, message, f"did you mean '{HUMAN}'?"))
     return found
+
+
+def bare(rule: Rule) -> Rule:
+    """A rule without its place; of two that say the same, `per 60m` and `per 1h`, both are alike."""
+    alone = replace(rule, source=None)
+    slides = isinstance(alone, LimitRule) and alone.window is not None
+    return replace(alone, scope=SESSION) if slides else alone
 
 
 def at_word(source: RuleSource, word: str | None, message: str, remedy: str) -> Problem:

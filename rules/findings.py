@@ -6,13 +6,15 @@ nobody can reach, a map in another's shadow. Only what is proved is reported.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import inf
 
-from ..engine.rule import BlockRule, LimitRule, Rule, SequenceRule
+from ..engine.rule import BlockRule, LimitRule, Rule, RuleSource, SequenceRule
 from ..engine.verify import Answer, Effort, Most, Never, Together, vocabulary
-from .advice import at_word
+from .advice import at_word, bare
+from .lines import head
 from .logic import covers
 from .mentions import mentions
 from .names import SHELL_FIELDS, tools_named
@@ -25,6 +27,9 @@ from .statements import SESSION, Map
 REDUNDANCY_EFFORT = 400_000
 """What looking for redundant rules may cost in all; those not looked at by then are not reported."""
 
+COMPARING_EFFORT = 400_000
+"""What comparing the conditions of limits and blocks may cost in all; of the rest nothing is said."""
+
 _SHOWN_RULES = 6
 
 
@@ -32,13 +37,15 @@ _SHOWN_RULES = 6
 class ToolFinding:
     """One gated tool: the shortest way to it, and the most calls a session can make.
 
-    `blocked` is the `block` rule about all of its calls, if there is one.
+    `blocked` is the `block` rule about all of its calls, if there is one. `within` has, by the net's key,
+    the way to a call that meets the condition of each other rule about it.
     """
 
     name: str
     way: Answer
     most: Most
     blocked: Rule | None = None
+    within: Mapping[str, Answer] = field(default_factory=dict[str, Answer])
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +69,14 @@ def examine(rules: RuleSet, tools: Collection[str] | None = None) -> Findings:
     blocks = {
         p.rule.tool: p for p in reversed(placed) if isinstance(p.rule, BlockRule) and p.rule.when is None
     }
-    names = list(dict.fromkeys(p.gated for p in placed))
+    by_tool: dict[str, list[Placed]] = {}
+    for one in placed:
+        by_tool.setdefault(one.gated, []).append(one)
     found = {
-        name: ToolFinding(
-            name,
-            together.way(name),
-            together.most(name),
-            blocks[name].rule if name in blocks else None,
-        )
-        for name in names
+        name: _about_tool(name, about, together, blocks.get(name)) for name, about in by_tool.items()
     }
-    errors = [*_unreachable(found, placed)]
+    comparing = Effort(COMPARING_EFFORT)
+    errors = [*_unreachable(found, placed), *_never_within(found, placed, comparing)]
     warnings = [
         *rules.warnings,
         *_hidden(maps),
@@ -93,7 +97,7 @@ def examine(rules: RuleSet, tools: Collection[str] | None = None) -> Findings:
             (errors if same_file else warnings).append(_unmet(one, against))
             continue
         if isinstance(one.rule, LimitRule):
-            limit = _about_limit(one, one.rule, together, placed, found, blocks)
+            limit = _about_limit(one, one.rule, together, by_tool[one.gated], found, blocks, comparing)
             if limit is not None:
                 (errors if limit[0] else warnings).append(limit[1])
         elif (
@@ -113,6 +117,19 @@ def examine(rules: RuleSet, tools: Collection[str] | None = None) -> Findings:
     return Findings(
         tuple(sorted(errors, key=place)), tuple(sorted(warnings, key=place)), tuple(found.values())
     )
+
+
+def _about_tool(
+    name: str, about: Sequence[Placed], together: Together, block: Placed | None
+) -> ToolFinding:
+    way = together.way(name)
+    closed = isinstance(way, Never)
+    within = {
+        one.key: together.way_within(one.key)
+        for one in about
+        if not closed and one.rule.when is not None and not isinstance(one.rule, BlockRule)
+    }
+    return ToolFinding(name, way, together.most(name), block.rule if block else None, within)
 
 
 def _maps(rules: RuleSet) -> list[Map]:
@@ -135,21 +152,56 @@ def _unreachable(found: dict[str, ToolFinding], placed: Sequence[Placed]) -> Ite
             groups.setdefault(tool.way.nets, []).append(name)
     for keys, names in groups.items():
         against = [by_key[key] for key in keys]
+        if all(isinstance(p.rule, BlockRule) and p.gated in names for p in against):
+            # Blocked under opposite conditions: `overlaps` says so.
+            continue
         first = next((p for p in against if names[0] == p.gated), against[0])
         shown = " and ".join(map(quote, names))
         message = (
             f"{shown} can never be called, though no rule blocks {'it' if not names[1:] else 'them'}"
         )
-        if len(against) == 1:
-            needed = [t for t in tools_named(first.rule) if t not in names]
-            remedy = f"there is no call to {' or '.join(map(quote, needed))}" if needed else ""
-            remedy = remedy or "no call meets this rule"
-        else:
-            rest = [p for p in against if p is not first]
-            listed = ", ".join(p.brief(first) for p in rest[:_SHOWN_RULES])
-            more = f" and {len(rest) - _SHOWN_RULES} more" if len(rest) > _SHOWN_RULES else ""
-            remedy = f"forbidden together with {listed}{more}: change one of them"
-        yield at_word(first.source, None, message, remedy)
+        yield at_word(first.source, None, message, _forbidden(first, against, names))
+
+
+def _forbidden(first: Placed, against: Sequence[Placed], names: Collection[str]) -> str:
+    """What to do where the rules `against` calls of `names` forbid them together, told at `first`."""
+    rest = [p for p in against if p is not first]
+    if not rest:
+        needed = [t for t in tools_named(first.rule) if t not in names]
+        remedy = f"there is no call to {' or '.join(map(quote, needed))}" if needed else ""
+        return remedy or "no call meets this rule"
+    listed = ", ".join(p.brief(first) for p in rest[:_SHOWN_RULES])
+    more = f" and {len(rest) - _SHOWN_RULES} more" if len(rest) > _SHOWN_RULES else ""
+    return f"forbidden together with {listed}{more}: change one of them"
+
+
+def _never_within(
+    found: Mapping[str, ToolFinding], placed: Sequence[Placed], effort: Effort
+) -> Iterable[Problem]:
+    """An error for each condition under which, by the same rules, a tool can never be called."""
+    by_key = {p.key: p for p in placed}
+    for name, tool in found.items():
+        said: set[tuple[str, ...]] = set()
+        for key, way in tool.within.items():
+            if not isinstance(way, Never) or not way.nets or way.nets in said:
+                continue
+            one, against = by_key[key], [by_key[net] for net in way.nets]
+            if any(_takes_all(other, one, effort) for other in against):
+                # Whatever the rule is about is blocked: `overlaps` says so.
+                continue
+            said.add(way.nets)
+            first = one if one in against else next((p for p in against if p.gated == name), one)
+            message = f"no call of {quote(name)} that meets this condition is ever possible"
+            yield at_word(first.source, None, message, _forbidden(first, against, (name,)))
+
+
+def _takes_all(block: Placed, one: Placed, effort: Effort) -> bool:
+    """Whether a rule blocks every call that another applies to."""
+    return (
+        isinstance(block.rule, BlockRule)
+        and block.gated == one.gated
+        and covers(block.rule.when, one.rule.when, effort)
+    )
 
 
 def _unmet(rule: Placed, block: Placed) -> Problem:
@@ -164,11 +216,15 @@ def _about_limit(
     limit: Placed,
     rule: LimitRule,
     together: Together,
-    placed: Sequence[Placed],
+    about: Sequence[Placed],
     found: dict[str, ToolFinding],
     blocks: dict[str, Placed],
+    effort: Effort,
 ) -> tuple[bool, Problem] | None:
-    """A limit that never counts or is never refilled; the first says whether that is an error."""
+    """A limit that never counts or is never refilled; the first says whether that is an error.
+
+    `about` are the rules about its tool. Comparing conditions takes from `effort`.
+    """
     tool = found[rule.tool]
     if isinstance(tool.way, Never):
         return None
@@ -179,45 +235,57 @@ def _about_limit(
             message = f"this limit is never refilled: {quote(rule.scope)} can never be called"
             problem = at_word(limit.source, rule.scope, message, f"name a tool, or '{SESSION}'")
             return block is None or block.source.file == limit.source.file, problem
-    for other in placed if rule.window is not None else ():
-        if other.key != limit.key and _tighter(other.rule, rule):
-            message = "this limit is redundant beside a tighter one"
-            return False, at_word(limit.source, None, message, f"that is in {other.brief(limit)}")
+    if isinstance(tool.within.get(limit.key), Never):
+        return None
+    for other in about:
+        if (
+            isinstance(other.rule, LimitRule)
+            and other.key != limit.key
+            and _tighter(other.rule, rule, effort)
+        ):
+            smaller = other.rule.window is None and other.rule.limit < rule.limit
+            message = f"this limit is redundant beside a {'smaller' if smaller else 'tighter'} one"
+            remedy = f"that is in {other.brief(limit)}{': remove the larger' if smaller else ''}"
+            return False, at_word(limit.source, None, message, remedy)
     bound = together.bound(rule.tool, without=limit.key)
     # Where none is left, a block covers all that the limit is about, which is said of it already.
     if bound == inf or bound > rule.limit or bound == 0:
         return None
-    for other in placed:
-        match other.rule:
-            case LimitRule(rule.tool, smaller, "session", when=None) if smaller < rule.limit:
-                message = "this limit is redundant beside a smaller one"
-                remedy = f"that is in {other.brief(limit)}: remove the larger"
-                return False, at_word(limit.source, None, message, remedy)
-            case _:
-                pass
     times = f"at most {int(bound):,} time{'' if bound == 1 else 's'}"
+    times += "" if rule.when is None else " where it applies"
     if bound == rule.limit:
         message = f"this limit is redundant: other rules let {quote(rule.tool)} be called {times}"
         return False, at_word(limit.source, None, message, "remove it, unless they may change")
     message = f"this limit can never be reached: other rules let {quote(rule.tool)} be called {times}"
-    return True, at_word(limit.source, str(rule.limit), message, "lower it, or remove it")
+    return True, _at_count(limit.source, rule.limit, message, "lower it, or remove it")
 
 
-def _tighter(other: Rule, rule: LimitRule) -> bool:
-    """Whether a limit allows no more calls in no less time, wherever `rule` applies."""
-    match other, rule.window:
-        case LimitRule(rule.tool, fewer, window=float() | int() as longer), float() | int() as window:
-            same = (fewer, longer) == (rule.limit, window)
-            return not same and fewer <= rule.limit and longer >= window and covers(other.when, rule.when)
-        case _:
-            return False
+def _tighter(other: LimitRule, rule: LimitRule, effort: Effort) -> bool:
+    """Whether a limit allows no more calls in no less time, wherever `rule` applies, and is not its like."""
+    if other.window is not None:
+        shorter = rule.window is not None and rule.window < other.window
+        comparable = shorter or rule.window == other.window
+    else:
+        shorter = other.scope == SESSION != rule.scope
+        comparable = shorter or (rule.window is None and rule.scope == other.scope)
+    if not comparable or other.limit > rule.limit or not covers(other.when, rule.when, effort):
+        return False
+    strictly = shorter or other.limit < rule.limit
+    return strictly or not covers(rule.when, other.when, effort)
+
+
+def _at_count(source: RuleSource, count: int, message: str, remedy: str) -> Problem:
+    """A problem with the number of a limit."""
+    *_, found = re.finditer(rf"(?<=\s)0*{count}(?=\s+per\s)", head(source.text))
+    length = found.end() - found.start()
+    return Problem(source.file, source.line, found.start() + 1, length, source.text, message, remedy)
 
 
 def _repeated(placed: Sequence[Placed]) -> set[str]:
     """Keys of rules that stand more than once; `advise` has warned of them."""
     keys: dict[Rule, list[str]] = {}
     for one in placed:
-        keys.setdefault(replace(one.rule, source=None), []).append(one.key)
+        keys.setdefault(bare(one.rule), []).append(one.key)
     return {key for same in keys.values() if len(same) > 1 for key in same}
 
 

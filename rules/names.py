@@ -38,12 +38,13 @@ class Inspection:
 
     `names` are all it goes by, the most specific first; `effects` say what made it each mapped name, in
     the same order. `uninspectable` is why a shell command in it may do more than was found, `None` if
-    it was read to its end.
+    it was read to its end. `unnamed` are the simple commands found in it that no map has a name for.
     """
 
     names: tuple[str, ...]
     effects: tuple[Effect, ...] = ()
     uninspectable: str | None = None
+    unnamed: tuple[str, ...] = ()
 
 
 def tools_named(rule: Rule) -> tuple[str, ...]:
@@ -86,12 +87,14 @@ class CallNamer:
         tool = call.tool_name
         met: dict[int, Effect] = {}
         unclear: str | None = None
+        unnamed: list[str] = []
         for field in self._fields.get(tool, ()):
             value = call.input.get(field.name)
             if isinstance(value, str):
                 reading = read(value) if field.shell else None
                 for at, text in field.meet(value, reading):
                     met.setdefault(field.order[at], _effect(field.maps[at], text))
+                unnamed += () if reading is None else field.unmet(reading)
                 if reading and reading.uninspectable and unclear is None:
                     unclear = f"{field.name}: {reading.uninspectable}"
             elif field.shell and value is not None and unclear is None:
@@ -104,7 +107,8 @@ class CallNamer:
         if isinstance(action, str):
             names.append(f"{tool}.{action}")
         names.append(tool)
-        return Inspection(tuple(dict.fromkeys(names)), tuple(effects.values()), unclear)
+        found = tuple(dict.fromkeys(names))
+        return Inspection(found, tuple(effects.values()), unclear, tuple(unnamed))
 
 
 def _carriers(maps: Iterable[Map], named: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
@@ -145,6 +149,12 @@ class _Field:
             yield from ((at, value) for text in views(value) for at in self._patterns.all(text))
         elif (first := self._patterns.first((value,))) is not None:
             yield first, value
+
+    def unmet(self, reading: Reading) -> Iterator[str]:
+        """The commands that meet no map."""
+        for command in reading.commands:
+            if self._patterns.first(command.texts) is None:
+                yield command.source
 
 
 def _effect(m: Map, text: str) -> Effect:

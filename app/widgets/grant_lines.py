@@ -21,9 +21,7 @@ DOTS = 5
 def grant_blocks(state: SessionState, name_width: int, now: datetime | None) -> list[Block]:
     """A block per grant that is in force, its name in a column with those of the nets."""
     return [
-        _block(key, grant, name_width, now)
-        for key, grant in state.grants.items()
-        if in_force(grant, now)
+        _block(key, grant, name_width, now) for key, grant in state.grants.items() if in_force(grant, now)
     ]
 
 

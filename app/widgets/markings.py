@@ -145,9 +145,7 @@ def places_line(net: NetState) -> Content:
     return Content.assemble(*parts)
 
 
-def words(
-    net: NetState, now: datetime | None = None, asking: Sequence[ApprovalState] = ()
-) -> Content:
+def words(net: NetState, now: datetime | None = None, asking: Sequence[ApprovalState] = ()) -> Content:
     """What the net means for the next call: enabled bold, each with its symbol.
 
     Of the requests that it is `asking`, those of several people show how many have approved.

@@ -16,7 +16,7 @@ from . import reasons
 from .approve import Asking, manual_steps, own_input, tokens_wanted
 from .classify import Finding, Findings
 from .grants import GRANTED, Grant, Question, grant_key, grant_net, grant_number, question_of, same_json
-from .inspecting import uninspectable
+from .inspecting import exact_only
 from .member import Member
 from .moment import Moment
 from .restoring import Placed
@@ -175,8 +175,8 @@ class Granted:
             member = gift.member
             tokens = [tokens_wanted(v, gift.tool) for m, v in findings.opinions if m is member]
             why = refusal(member.net, max(tokens, default=1))
-            if why is None and gift.terms.scope == "names" and not _inspectable(member.net, call):
-                why = "the call may do more than its names tell, so only its exact input can be granted"
+            if why is None and gift.terms.scope == "names":
+                why = _exact_only(member.net, call)
             if why is not None:
                 return member, member.blocked(gift.tool, reasons.no_grant(gift.tool, why))
             if gift.terms.seconds is not None:
@@ -241,13 +241,16 @@ def _answers(
     """Whether a grant is about what is asked of a call."""
     if grant.question != asked or grant.tool != call.tool_name or set(grant.names) != set(names):
         return False
-    return _inspectable(net, call) if grant.input is None else same_json(grant.input, call.input)
+    if grant.input is not None:
+        return same_json(grant.input, call.input)
+    return _exact_only(net, call) is None
 
 
-def _inspectable(net: SkillNet, call: ToolCall) -> bool:
-    """Whether a call's names are surely all; what cannot be told may have more."""
+def _exact_only(net: SkillNet, call: ToolCall) -> str | None:
+    """Why only the exact input of a call can be granted; what cannot be told is a reason, too."""
     try:
-        return uninspectable(net, call) is None
+        why = exact_only(net, call)
     except Exception:
         log.exception("Call '%s' could not be inspected", call.tool_call_id)
-        return False
+        why = "the call could not be inspected"
+    return None if why is None else f"{why}, so only its exact input can be granted"

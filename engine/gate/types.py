@@ -111,7 +111,7 @@ class ApprovalRequest:
     def may_grant(self) -> bool:
         """Whether the answer may let later calls pass as well.
 
-        For a call that is uninspectable even so only for the same input: see `records.uninspectable`.
+        For some calls even so only with the same input: see `inspecting.exact_only`.
         """
         return self.people == 1 and not (isinstance(self.rule, ApprovalRule) and not self.rule.grants)
 

@@ -49,6 +49,7 @@ def requested(state: SessionState, event: JournalEvent, body: ApprovalRequested)
         people=body.people,
         expires=body.expires,
         may_grant=body.may_grant,
+        exact_only=body.exact_only,
         note=body.note,
     )
     call = find_call(state, body.call_id, UNDECIDED)

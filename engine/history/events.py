@@ -207,8 +207,8 @@ class ApprovalRequested(Record):
 
     An answer must name the `digest`, which covers the input, what asks and all rules in force. `people`
     is how many different ones must approve, `expires` when the request is denied by itself, `may_grant`
-    whether an answer may let later calls pass as well, `note` why the rule applies although its condition
-    cannot be told.
+    whether an answer may let later calls pass as well, `exact_only` why at most those with this very
+    input, `note` why the rule applies although its condition cannot be told.
     """
 
     type: Literal["approval.requested"] = "approval.requested"
@@ -232,6 +232,7 @@ class ApprovalRequested(Record):
     people: int = 1
     expires: datetime | None = None
     may_grant: bool = False
+    exact_only: str | None = None
     note: str | None = None
 
 

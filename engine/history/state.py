@@ -92,6 +92,7 @@ class ApprovalState(BaseModel):
     given: tuple[str, ...] = ()
     expires: datetime | None = None
     may_grant: bool = False
+    exact_only: str | None = None
     note: str | None = None
 
 

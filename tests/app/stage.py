@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -78,7 +78,11 @@ def everyone() -> list[SessionState]:
 
 @asynccontextmanager
 async def stage(
-    *states: SessionState, size: tuple[int, int] = (120, 40), start: Start | None = None
+    *states: SessionState,
+    size: tuple[int, int] = (120, 40),
+    start: Start | None = None,
+    deny_reasons: Sequence[str] = (),
+    quiet: float = 0.0,
 ) -> AsyncIterator[Stage]:
     """A console of `size` on a fake hub with `states`, or with four usual sessions."""
     hub = FakeHub(*(states or everyone()), now=NOW)
@@ -87,6 +91,8 @@ async def stage(
         hub,
         operator="maria",
         start=start,
+        deny_reasons=deny_reasons,
+        quiet=quiet,
         clock=lambda: NOW,
         monotonic=lambda: stages[0].seconds if stages else 0.0,
     )

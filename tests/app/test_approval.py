@@ -21,9 +21,10 @@ class TestContent:
             await on.open_dialog()
             shown = on.painted()
         order = [
-            "Approve: deploy · release-bot · waiting 0:42",
+            "Approve: deploy — release-bot · waiting 0:42",
             "WHAT WILL RUN",
-            "bash → deploy",
+            "effects: deploy",
+            "bash",
             '"./deploy --env prod --commit 9f31c02"',
             "WHY IT ASKS",
             "deploy.rules:5",
@@ -33,7 +34,9 @@ class TestContent:
             "SO FAR",
             "✓ lint",
             "✓ test 70 s ago",
-            "deploy: 2 left",
+            "deploy: 2 of 2 left",
+            "WORKING DIRECTORY",
+            "~/projects/shop",
             "THE AGENT SAYS",
             "“Checks are green, deploying now.”",
             "release-bot-1f3a",
@@ -94,7 +97,9 @@ class TestDeciding:
             await on.open_dialog()
             await on.press("d")
             assert isinstance(on.app.focused, Input)
-            await on.press(*"add a d", "enter")
+            await on.press(*"add a d")
+            await on.wake()
+            await on.press("enter")
             await on.settle()
             assert on.decisions() == [("decide", "ap1", False, "maria", "add a d")]
             assert isinstance(on.app.screen, LiveScreen)
@@ -103,7 +108,9 @@ class TestDeciding:
         """Enter in the empty line denies without a reason."""
         async with stage() as on:
             await on.open_dialog()
-            await on.press("d", "enter")
+            await on.press("d")
+            await on.wake()
+            await on.press("enter")
             await on.settle()
             assert on.decisions() == [("decide", "ap1", False, "maria", None)]
 
@@ -168,7 +175,10 @@ class TestReopening:
 
 class TestInertKeys:
     async def test_keys_sleep_until_the_request_was_shown_long_enough(self) -> None:
-        """Type-ahead decides nothing for 400 ms, the border says so and flashes; then keys work."""
+        """Type-ahead decides nothing for 400 ms, the border says so and flashes; then keys work.
+
+        Each key that comes too early starts the time anew.
+        """
         async with stage() as on:
             dialog = await on.open_dialog(awake=False)
             assert "keys wake in 0.4 s" in on.painted()
@@ -178,7 +188,7 @@ class TestInertKeys:
             await on.settle()
             assert on.decisions() == []
             assert dialog.query_one(".frame").has_class("-early")
-            on.seconds = 0.41
+            on.seconds = 0.80
             await on.press("a")
             await on.settle()
             assert on.decisions() == [("decide", "ap1", True, "maria", None)]

@@ -94,6 +94,12 @@ class TestFile:
         assert ":3: [keys] 'live.mode': there is no key 'entr'; did you mean 'enter'?" in text
         assert ":4: [keys] 'live.start': the key 'i' is also 'live.interrupt'" in text
 
+    def test_a_mistake_leads_to_no_other(self, tmp_path: Path) -> None:
+        """A key that was to be given up counts as given up although the new one is refused."""
+        with pytest.raises(SettingsError) as told:
+            keys(tmp_path, '[keys]\n"approval.approve" = "enter"\n"approval.deny" = "a"')
+        assert "is also" not in str(told.value)
+
 
 class TestRefused:
     @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ class TestUninspectable:
         """G-51: a command that could not be read to its end is announced before what it is taken for."""
         shown = lines("command: \x1b[2Jits first word is made up as it runs")
         at = next(i for i, line in enumerate(shown) if "UNINSPECTABLE" in line)
-        assert at < next(i for i, line in enumerate(shown) if "→ deploy" in line)
+        assert at < next(i for i, line in enumerate(shown) if line.startswith("  bash"))
         assert not any("\x1b" in line for line in shown)
 
     def test_is_silent_otherwise(self) -> None:
@@ -140,15 +140,15 @@ class TestLabel:
         session = SessionState(id="s1", labels={"bash": label})
         return [line.plain for line in request_text(request, session, NOW, width, 40).lines]
 
-    def test_stands_behind_the_names(self) -> None:
-        """Section 9: what is called and what it is taken for come first, then the label in quotes."""
-        assert self.dialog("Run a command")[1] == "  bash → deploy  “Run a command”"
+    def test_stands_behind_the_name(self) -> None:
+        """Section 9: what is called comes first, then the label in quotes."""
+        assert self.dialog("Run a command")[1] == "  bash  “Run a command”"
 
     def test_in_a_line_of_its_own(self) -> None:
-        """Where there is no room the names stay whole, and the label stands below them."""
+        """Where there is no room the name stays whole, and the label stands below it."""
         lines = self.dialog("Run a command in the shell", 30)
-        assert lines[1] == "  bash → deploy"
-        assert lines[2].startswith("  “Run a command in the shell")
+        at = lines.index("  bash")
+        assert lines[at + 1].startswith("  “Run a command in the shell")
         assert all(len(line) <= 30 for line in lines)
 
     def test_is_an_authors_text(self) -> None:
@@ -160,4 +160,4 @@ class TestLabel:
 
     def test_not_for_a_subagents_tool(self) -> None:
         """A subagent's tool of the same name may be another: without its session nothing is said."""
-        assert self.dialog("Run a command", via="helper-1")[1] == "  bash → deploy"
+        assert self.dialog("Run a command", via="helper-1")[1] == "  bash"

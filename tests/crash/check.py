@@ -30,7 +30,7 @@ from interlock.engine.history.queries import HistoryReader, open_reader
 from interlock.engine.history.schema import connect_readonly, inspect
 from interlock.engine.history.state import SessionState, SessionSummary
 from interlock.engine.history.verify import check_file, verify_journal
-from interlock.engine.resuming import HOST_GONE
+from interlock.engine.resuming import ASKED_AGAIN, HOST_GONE
 from tests.crash.family import at_top, below, not_as_it_was, unlike_their_parents
 from tests.crash.marks import Mark, ran_in, told_in
 
@@ -278,13 +278,13 @@ def _reused(found: Found) -> Iterator[str]:
 
 
 def _unanswered(events: Sequence[JournalEvent]) -> dict[str, str]:
-    """Calls whose last word is a question that is open, or ended only because its host did; its net."""
+    """Calls that a question is open about, or was until its host ended or a new one was due; its net."""
     asked: dict[str, str] = {}
     for event in events:
         match event.body:
             case ApprovalRequested() as body:
                 asked[body.call_id] = body.net
-            case ApprovalWithdrawn(reason=reason) if reason == HOST_GONE:
+            case ApprovalWithdrawn(reason=reason) if reason == HOST_GONE or reason.endswith(ASKED_AGAIN):
                 pass
             case ApprovalDecided() | ApprovalWithdrawn() | CallDecided() as body:
                 asked.pop(body.call_id, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import threading
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from interlock.engine.history.fold import fold
 from interlock.engine.history.writer import Writer, Written
 from interlock.engine.hub import Hub
 from interlock.rules import compile_rules
-from tests.engine.shop import Shop, bot, until
+from tests.engine.shop import Shop, bodies, bot, until
 
 NETS = compile_rules("require human-approval before deploy").registry
 
@@ -95,3 +96,42 @@ async def test_nothing_is_withdrawn_that_was_not_asked(hub: Hub) -> None:
     await hub.send(session, "not now", by="maria")
     await hub.wait(session)
     assert fold(await hub.recorded(session)) == await hub.session(session)
+
+
+async def test_an_answer_that_comes_too_late_leaves_nothing_open(hub: Hub) -> None:
+    """A question whose session was stopped in the same moment as it is answered is withdrawn."""
+    events = hub.subscribe()
+    session = await hub.open_session(bot(Shop(), C(deploy={}), T("ok")), registry=NETS)
+    await hub.send(session, "go", by="maria")
+    await until(events, ApprovalRequested)
+    [request] = await hub.approvals()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    await hub.abort(session, "not now")
+    assert not (await hub.decide(request.id, approved=True, by="ben")).ok
+    await hub.wait(session)
+    assert await hub.approvals() == []
+    assert [w.approval_id for w in bodies(hub, session, ApprovalWithdrawn)] == [request.id]
+
+
+async def test_what_was_asked_again_is_asked_again(hub: Hub, tmp_path: Path) -> None:
+    """A question that made way for a new one interrupts nothing: when its host has died it comes back."""
+    rules = "require human-approval before deploy\nblock rm"
+    registry = compile_rules(rules).registry
+    events = hub.subscribe()
+    session = await hub.open_session(bot(Shop(), C(deploy={}), T("ok")), registry=registry)
+    await hub.send(session, "go", by="maria")
+    await until(events, ApprovalRequested)
+    await hub.toggle_net(session, "block-rm", False, by="maria")
+    await until(events, ApprovalRequested)
+    for ending in ("", "-wal"):
+        shutil.copy(tmp_path / f"hub.db{ending}", tmp_path / f"left.db{ending}")
+    left = Hub.open(tmp_path / "left.db")
+    try:
+        again = left.subscribe()
+        await left.resume_session(session, bot(Shop(), T("ok")), registry=registry)
+        await until(again, ApprovalRequested)
+        [request] = await left.approvals()
+        assert request.call_id == next(iter((await left.session(session)).calls))
+    finally:
+        await left.close()

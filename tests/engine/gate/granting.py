@@ -27,8 +27,10 @@ class Names:
         @dataclass
         class Inspection:
             uninspectable: str | None
+            unnamed: tuple[str, ...]
 
-        return Inspection("a loop" if made.input.get("murky") else None)
+        murky, more = made.input.get("murky"), made.input.get("more")
+        return Inspection("a loop" if murky else None, ("curl x | sh",) if more else ())
 
 
 def tokens(gate: GateManager, key: str = KEY) -> tuple[int, int, int]:

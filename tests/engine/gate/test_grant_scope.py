@@ -104,6 +104,17 @@ class TestNarrow:
         await decide("deploy", granting("input"), murky=True)
         assert (await decide("deploy", murky=True)).granted == ("grant-2",)
 
+    async def test_more_than_its_effects(self) -> None:
+        """G-51: by names no call that also runs what has no name, neither given nor answered."""
+        decide = Asker(gate_of(approval(), names=Names()))
+        assert "runs more than its effects name" in str(
+            (await decide("deploy", granting(), more=True)).reason
+        )
+        await decide("deploy", granting())
+        assert (await decide("deploy", more=True)).block
+        await decide("deploy", granting("input"), more=True)
+        assert (await decide("deploy", more=True)).granted == ("grant-2",)
+
     async def test_another_net_of_that_name(self) -> None:
         """G-43: hand-built nets ask questions of their own, name by name."""
         ask = net(

@@ -1,0 +1,54 @@
+"""The keys of the approval dialog."""
+
+from __future__ import annotations
+
+from textual.binding import Binding
+
+from .keys import FOLD_KEY
+
+APPROVAL_KEYS = (
+    Binding("a", "approve", "approve once", id="approval.approve", tooltip="Let this one call run"),
+    Binding(
+        "e",
+        "edit",
+        "edit",
+        id="approval.edit",
+        tooltip="Change the input; what was changed is shown before it is approved",
+    ),
+    Binding(
+        "g",
+        "grant",
+        "grant",
+        id="approval.grant",
+        tooltip="Approve, and choose which later calls pass without being asked about",
+    ),
+    Binding(
+        "d", "deny", "deny", id="approval.deny", tooltip="Refuse the call, with a reason if you like"
+    ),
+    Binding(
+        "s",
+        "stop",
+        "deny and stop",
+        id="approval.stop",
+        tooltip="Refuse the call and stop what the agent is doing",
+    ),
+    Binding(
+        "x",
+        "explain",
+        "explain",
+        id="approval.explain",
+        tooltip="What every net says of this call, and what leads to it",
+    ),
+    Binding(
+        "plus",
+        "extend",
+        "15 min more",
+        key_display="+",
+        id="approval.extend",
+        tooltip="Give the request 15 minutes more before it is denied by itself",
+    ),
+    FOLD_KEY,
+    Binding(
+        "escape", "close", "decide later", id="approval.close", tooltip="Close; it stays in the queue"
+    ),
+)

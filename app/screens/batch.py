@@ -1,0 +1,353 @@
+"""Several requests decided together: a table of what differs, read to its end, and two keys.
+
+Every request is decided for itself, bound by its digest to what the table showed of it. One that changes,
+goes, or is answered by somebody else is struck out and left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Input, Static
+
+from ...engine.history.events import (
+    ApprovalDecided,
+    ApprovalExpired,
+    ApprovalWithdrawn,
+    EventBody,
+    JournalEvent,
+)
+from ...engine.history.state import ApprovalState, SessionState
+from ...engine.hub import Hub, Outcome
+from ..batch import Row, summary, too_much
+from ..flow import changes_queue
+from ..keymap import hints, key_of
+from ..messages import HubMoved
+from ..text import count, shown
+from ..widgets.bars import KeyBar
+from ..widgets.batch_lines import batch_lines
+from ..widgets.blocks import GUTTER, Block, BlockList
+from ..widgets.typed import TypedLine
+from .wakeful import Wakeful
+
+PIECE = 100
+FRAME = 2 + 2 + GUTTER + 1
+"""Columns around the text: border, padding, the list's gutter and its scrollbar."""
+WIDEST = 140
+
+
+class BatchScreen(Wakeful[None]):
+    """See the module. Dismissed when the operator closes it, never by itself."""
+
+    CSS_PATH = "batch.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "A",
+            "approve_all",
+            "approve all once",
+            id="approval.approve-all",
+            tooltip="Let every call of the table run once",
+        ),
+        Binding(
+            "D",
+            "deny_all",
+            "deny all",
+            id="approval.deny-all",
+            tooltip="Refuse every call of the table, with one reason if you like",
+        ),
+        Binding(
+            "escape", "close", "decide later", id="batch.close", tooltip="Close; they stay in the queue"
+        ),
+    ]
+
+    @dataclass
+    class Answered(Message):
+        """The hub's answer about one request; `last` once all have been sent."""
+
+        request: str
+        outcome: Outcome
+        last: bool
+
+    def __init__(
+        self,
+        hub: Hub,
+        requests: Sequence[ApprovalState],
+        sessions: Mapping[str, SessionState],
+        *,
+        operator: str,
+        clock: Callable[[], datetime],
+        monotonic: Callable[[], float],
+    ) -> None:
+        super().__init__(monotonic)
+        self._hub = hub
+        self._operator = operator
+        self._clock = clock
+        self._sessions = dict(sessions)
+        self.rows = [Row(request) for request in requests]
+        self.request = requests[0]
+        """One that stands for all, for the palette, which waits with a dialog's keys."""
+        self.deciding = False
+        self._finished = False
+        self._read = False
+        self._shown: tuple[object, ...] = ()
+        self._length = 0
+        self._frame = Vertical(classes="frame")
+        self._body = BlockList(id="table", cursor=False)
+        self._notice = Static("", id="notice")
+        self._reason_line = Horizontal(id="reason-line")
+        self._reason = TypedLine(placeholder="optional; the agents are told", id="reason")
+
+    def compose(self) -> ComposeResult:
+        with self._frame:
+            yield self._body
+            yield self._notice
+            with self._reason_line:
+                yield Static(Content.styled("Reason for all ", "bold $text-warning"), id="reason-label")
+                yield self._reason
+            yield KeyBar()
+
+    def on_mount(self) -> None:
+        self._reason_line.display = self._notice.display = False
+        self._body.focus()
+        self._arrange()
+
+    def on_resize(self) -> None:
+        self._arrange()
+
+    # What it shows
+
+    def _arrange(self) -> None:
+        """Show the table as it stands."""
+        now, width = self._clock(), min(WIDEST, self.app.size.width) - FRAME
+        states = tuple((r.request, r.over, r.result, r.sent) for r in self.rows)
+        stamp = (int(now.timestamp()), width, tuple(map(repr, states)))
+        if stamp == self._shown:
+            return
+        self._shown = stamp
+        lines = batch_lines(self.rows, self._sessions, now, width)
+        self._length = len(lines)
+        self._body.show(
+            [
+                Block(f"{start}", stamp, lambda _, start=start: lines[start : start + PIECE])
+                for start in range(0, len(lines), PIECE)
+            ]
+        )
+
+    def tick(self) -> None:
+        if not self.is_mounted:
+            return
+        self._arrange()
+        self._look_for_end()
+        still = sum(row.open for row in self.rows)
+        title = summary(self.rows) if self._finished else f"Decide {count(still, 'request')} together"
+        self._frame.border_title = Content(f"{title} · as {shown(self._operator)}")
+        self._frame.border_subtitle = self._note()
+        self._frame.set_class(self.flashes, "-early")
+
+    def _look_for_end(self) -> None:
+        """Whether the end of the table is or has been in view, all of it laid out."""
+        height, total = self._body.scrollable_content_region.height, self._body.virtual_size.height
+        there = height > 0 and total == self._length and self._body.scroll_offset.y + height >= total
+        if there and not self._read:
+            self._read = True
+            self.refresh_bindings()
+
+    def _note(self) -> Content:
+        if self._finished or not any(row.open for row in self.rows):
+            return Content("nothing to decide any more · ") + hints(self, ("batch.close", "closes"))
+        if self.deciding:
+            return Content("deciding…")
+        if self._reason_line.display:
+            return Content.styled(" enter denies all · ", "bold $text-warning") + hints(
+                self, ("batch.close", "goes back")
+            )
+        asleep = self.sleep_note()
+        if asleep is not None:
+            return asleep
+        if not self._read:
+            key = key_of(BlockList, "list.page-down")
+            return Content.styled(f" approving takes having seen the end: {key} ", "bold $text-warning")
+        return Content("")
+
+    def say(self, text: str, *, bad: bool = True) -> None:
+        style = "bold $text-error" if bad else "bold $text-warning"
+        self._notice.update(Content.styled(shown(text), style))
+        self._notice.display = True
+
+    # What happens elsewhere
+
+    @on(HubMoved)
+    async def follow(self, moved: HubMoved) -> None:
+        """Strike out what somebody else decides, what goes and what changes; keys sleep again then."""
+        if not any(changes_queue(event) for event in moved.events):
+            return
+        ends: dict[str, str] = {}
+        for event in moved.events:
+            if isinstance(event, JournalEvent):
+                ends.update(_end(event.body))
+        try:
+            waiting = {request.id: request for request in await self._hub.approvals()}
+        except Exception as error:
+            self.say(f"The hub does not answer: {error}")
+            return
+        changed = False
+        for row in self.rows:
+            if row.open:
+                changed |= self._compare(row, waiting.get(row.request.id), ends.get(row.request.id))
+        if changed:
+            self.fall_asleep()
+            self.tick()
+
+    def _compare(self, row: Row, found: ApprovalState | None, end: str | None) -> bool:
+        """Bring a row up to the request there is now; whether it is another than the one shown."""
+        if end is not None or found is None:
+            row.over = end or "no longer open"
+        elif found.digest != row.request.digest:
+            row.over = "changed: look again"
+        elif found == row.request:
+            return False
+        else:
+            row.request = found
+        return True
+
+    # What the operator does
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Nothing is decided twice, and nothing approved that was not in view."""
+        if action in ("approve_all", "deny_all"):
+            if self.deciding or self._finished or not any(row.open for row in self.rows):
+                return False
+            return True if self._read or action == "deny_all" else None
+        return True
+
+    def action_approve_all(self) -> None:
+        """Approve every request that is open and may be approved among others."""
+        if self._reason_line.display:
+            return
+        self._look_for_end()
+        if not self._read:
+            self.say("Not approved: go to the end of the table first", bad=False)
+            return
+        self.deliberately(lambda: self._decide(True, None))
+
+    def action_deny_all(self) -> None:
+        """Open the line for the reason; enter there denies."""
+        if not self._reason_line.display:
+            self.deliberately(self._open_reason)
+
+    def _open_reason(self) -> None:
+        self._reason_line.display = True
+        self.set_focus(self._reason)
+        self.tick()
+
+    @on(Input.Submitted, "#reason")
+    def deny_with_reason(self, event: Input.Submitted) -> None:
+        event.stop()
+        if not self.deciding and not self._finished:
+            self.deliberately(self._deny)
+
+    def _deny(self) -> None:
+        self._close_reason()
+        self._decide(False, self._reason.value.strip() or None)
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Into the reason, or nowhere."""
+        if not self._reason_line.display:
+            super().on_paste(event)
+
+    def _decide(self, approved: bool, reason: str | None) -> None:
+        if self.deciding or self._finished:
+            return
+        chosen = [row for row in self.rows if row.open]
+        for row in chosen:
+            alone = too_much(row.request) if approved else None
+            if alone is not None:
+                row.over = alone
+        chosen = [row for row in chosen if row.over is None]
+        if not chosen:
+            self.say("Nothing was decided: none of these can be approved together with others")
+            self.tick()
+            return
+        self.deciding = True
+        for row in chosen:
+            row.sent = True
+        self.tick()
+        self.refresh_bindings()
+        # The app's worker, not this screen's: closing the screen must not cut a batch in half.
+        sending = self._send([row.request for row in chosen], approved, reason)
+        self.app.run_worker(sending, group="decisions", exit_on_error=False)
+
+    async def _send(self, requests: Sequence[ApprovalState], approved: bool, reason: str | None) -> None:
+        for request in requests:
+            try:
+                outcome = await self._hub.decide(
+                    request.id,
+                    approved=approved,
+                    by=self._operator,
+                    reason=reason,
+                    digest=request.digest,
+                )
+            except Exception as error:
+                outcome = Outcome(ok=False, message=f"Not decided: {error}")
+            if outcome.ok and (request.people < 2 or not approved):
+                word = "approved" if approved else "denied"
+                outcome = Outcome(ok=True, message=word)
+            self.post_message(self.Answered(request.id, outcome, request is requests[-1]))
+
+    @on(Answered)
+    def show_answer(self, message: Answered) -> None:
+        """What came of one; after the last the table stays to be read."""
+        for row in self.rows:
+            if row.request.id == message.request and row.sent:
+                row.ok = message.outcome.ok
+                row.result = _result(message.outcome)
+        if message.last:
+            self.deciding = False
+            self._finished = True
+            self.refresh_bindings()
+        self.tick()
+
+    def action_close(self) -> None:
+        """Leave the reason line, or the batch. Decides nothing."""
+        if self.deciding:
+            return
+        if self._reason_line.display:
+            self._close_reason()
+            self.tick()
+        elif self.is_current:
+            self.dismiss(None)
+
+    def _close_reason(self) -> None:
+        self._reason_line.display = False
+        self.set_focus(self._body)
+
+
+def _end(body: EventBody) -> dict[str, str]:
+    """How a request ended, by its id; nothing for any other event."""
+    match body:
+        case ApprovalDecided():
+            why = f": {body.reason}" if body.reason else ""
+            word = "approved" if body.approved else "denied"
+            return {body.approval_id: f"already {word} by {body.by}{why}"}
+        case ApprovalExpired():
+            return {body.approval_id: f"too late: {body.reason}"}
+        case ApprovalWithdrawn():
+            return {body.approval_id: f"withdrawn: {body.reason}"}
+        case _:
+            return {}
+
+
+def _result(outcome: Outcome) -> str:
+    """The hub's sentence as it stands among others."""
+    if not outcome.ok and ("look again" in outcome.message or "has changed" in outcome.message):
+        return "changed: look again"
+    return outcome.message[:1].lower() + outcome.message[1:]

@@ -1,0 +1,89 @@
+"""A terminal of 80 columns and 24 lines shows on every screen what its user has to know."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.app.views import BY_NAME, NAMES, showing
+
+ESSENTIAL: dict[str, tuple[str, ...]] = {
+    "live": ("1 waiting", "as maria", "5 Waiting 1", "◐ deploy", "waiting 0:42", "a approve", "d deny"),
+    "live-sessions": ("◐ release-bot", "● docs-writer", "S nightly-sync", "✓ cleanup", "shadow"),
+    "live-nets": ("[x] limit-deploy-2", "budget ●●", "deploy asks a person", "[ ] require-freeze"),
+    "live-waiting": ("◐ deploy", "0:42", "release-bot", "./deploy --env prod --commit 9f31c02"),
+    "say": ("To release-bot", "what it should", "enter sends"),
+    "approval": (
+        "WHAT WILL RUN",
+        "./deploy --env prod --commit 9f31c02",
+        "require human-approval before deploy",
+        "✓ lint",
+        "“Checks are green, deploying now.”",
+        "a approve once",
+        "d deny",
+    ),
+    "approval-hard": (
+        "UNINSPECTABLE",
+        "git push --force origin main",
+        "lines hidden",
+        "-for i in range(n):",
+        "+for i in range(n + 1):",
+        "a approve once",
+    ),
+    "deny": ("Reason", "enter denies", "goes back", "./deploy --env prod"),
+    "explain": ("■ blocked", "test → deploy", "require-test-before-deploy", "esc close"),
+    "confirm": ("Stop blocking calls of release-bot?", "only recorded", "y yes", "n no"),
+    "start": ("Agent", "Rules", "Tools", "Task", "Shadow mode", "^s starts", "esc cancels"),
+    "switch-nets": ("[x] block-rm", "[ ] require-freeze-before-deploy", "space switches"),
+    "net": ("( ) ready", "(●) gate", "▸ do-deploy  enabled", "esc close"),
+    "call": ("✓ done", "./test", "2 of 2 passed", "esc close"),
+    "decisions": (
+        "12 decisions",
+        "S would block",
+        "◐ approved",
+        "■ denied by jo",
+        "S Shadow",
+        "/ filter",
+    ),
+    "decision-groups": ("by rule", "block-rm", "■      3", "? help"),
+    "decision": ("denied by jo", "enough for", "deploy.rules:5", "r replay"),
+    "decision-mistake": ("verdict:no", "use ask, shadow, allow"),
+    "shadow": ("would block       3", "would ask         1", "esc close"),
+    "history": ("docs-writer-77c0", "nightly-sync-02", "blocked", "/ filter", "enter open"),
+    "replay": ("event 3 of 13", "call.decided", "■ 2 blocked", "◐ 1 asked", "[ back", "] step"),
+    "replay-nets": ("before", "after", "budget ●●", "gate ○", "Δ require-test"),
+    "picture": ("(●) ready", "Δ fired", "enabled"),
+    "go-to": ("event number or time", "1 to 13", "enter goes"),
+    "what-if": ("[ ] approve-before-deploy", "[x] block-rm", "space switches", "^s judges"),
+    "what-if-problem": ("✗ faulty.rules:1:14", "write: require", "^^^^^"),
+    "judged": ("2 newly blocked", "▸ allowed → ■ blocked", "hypothetical", "esc back"),
+    "backtest": ("1 with a divergence", "By rule", "first at event 3", "enter open"),
+    "recorded-decision": ("approved by maria", "deploy.rules:2", "esc close"),
+    "event": ("Event 8", "running → done", "esc close"),
+}
+
+
+class TestAt80By24:
+    @pytest.mark.parametrize("name", NAMES)
+    async def test_nothing_essential_is_cut_off(
+        self, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What a screen is for, and the way to act and to leave, is in view."""
+        monkeypatch.chdir(tmp_path)
+        async with showing(BY_NAME[name], tmp_path, (80, 24)) as on:
+            text = on.painted()
+            lines = text.split("\n")
+            assert [part for part in ESSENTIAL.get(name, ()) if part not in text] == [], text
+            assert len(lines) == 24
+            assert max(map(len, lines)) <= 80
+            frames = list(on.app.screen.query(".frame"))
+            for frame in frames:
+                assert on.app.screen.region.contains_region(frame.region), name
+            if not frames and not name.startswith("palette"):
+                assert re.search(r"(\?|f1) help$", lines[-1]), lines[-1]
+
+    def test_the_list_is_of_views(self) -> None:
+        """Every name above is one of a view."""
+        assert set(ESSENTIAL) <= set(NAMES)
