@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias, cast, get_args
 
+from ..engine.history.changes import grant_words
 from ..engine.history.decided import decisions_of
 from ..engine.history.decisions import Decision
 from ..engine.history.events import (
     ApprovalDecided,
+    ApprovalExpired,
+    ApprovalExtended,
+    ApprovalGiven,
     ApprovalRequested,
     ApprovalWithdrawn,
     CallDecided,
     CallResult,
+    GrantGiven,
     JournalEvent,
     MessageAdded,
     SessionOpened,
@@ -25,7 +30,16 @@ FARTHEST = 5_000
 """Events that are looked through for what was said of a call before."""
 
 About: TypeAlias = (
-    CallDecided | CallResult | ApprovalRequested | ApprovalDecided | ApprovalWithdrawn | MessageAdded
+    CallDecided
+    | CallResult
+    | ApprovalRequested
+    | ApprovalGiven
+    | ApprovalExtended
+    | ApprovalDecided
+    | ApprovalExpired
+    | ApprovalWithdrawn
+    | GrantGiven
+    | MessageAdded
 )
 _ABOUT: frozenset[type] = frozenset(get_args(About))
 
@@ -61,6 +75,15 @@ def told(recorded: Sequence[JournalEvent], position: int) -> list[tuple[str, str
                 edited = ", with another input" if body.input is not None else ""
                 word = "approved" if body.approved else "denied"
                 rows.append(("person", f"{word} by {body.by}{edited}{reason}"))
+            case ApprovalGiven() as body:
+                rows.append(("person", f"approved by {body.by}, others must too"))
+            case ApprovalExtended() as body:
+                until = "for ever" if body.until is None else f"until {body.until:%H:%M:%S} UTC"
+                rows.append(("person", f"may wait {until}, by {body.by}"))
+            case ApprovalExpired() as body:
+                rows.append(("person", f"nobody in time: {body.reason}"))
+            case GrantGiven() as body:
+                rows.append(("granted", f"{body.grant.key} by {body.by}: {grant_words(body.grant)}"))
             case ApprovalWithdrawn() as body:
                 rows.append(("person", f"not asked any more: {body.reason}"))
             case ApprovalRequested() as body:
@@ -76,6 +99,8 @@ def _decided(body: CallDecided) -> list[tuple[str, str]]:
     word = {"allow": "allowed", "block": "blocked", "ask": "asked"}[body.outcome] if not would else ""
     verdict = word or f"would {body.outcome}, in shadow mode: it ran"
     by = f", approved by {', '.join(body.approved_by)}" if body.approved_by else ""
+    by += f", by {', '.join(body.granted)}" if body.granted else ""
+    by += ", with another input than the model wrote" if body.edited else ""
     rows = [("decided", f"{verdict}{by}")]
     if body.net is not None and body.outcome != "allow":
         rows.append(("because", _because(body.net, body.rule)))

@@ -34,7 +34,9 @@ def as_json(rules: RuleSet, findings: Findings) -> Json:
                 "name": tool.name,
                 "blocked": None if tool.blocked is None else _place(tool.blocked.source),
                 **_way(tool.way),
-                "within": [{"net": key, **_way(way)} for key, way in tool.within.items()],
+                "within": [
+                    {"net": within.net, "when": within.when, **_way(within.way)} for within in tool.within
+                ],
                 "most": _most(tool.most),
             }
             for tool in findings.tools

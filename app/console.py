@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, ClassVar
@@ -93,6 +93,7 @@ class InterlockConsole(TerminalApp):
         self._open_session = open_session
         self._clock = clock
         self._monotonic = monotonic
+        self._quiet = quiet
         self._inbox: list[HubEvent] = []
         self._outbox: list[HubEvent] = []
         self._next: list[str] = []
@@ -115,6 +116,7 @@ class InterlockConsole(TerminalApp):
             database=self.hub.database.name,
             clock=self._clock,
             monotonic=self._monotonic,
+            quiet=self._quiet,
             selected=self._open_session,
         )
 

@@ -97,6 +97,8 @@ def verdict_words(decision: Decision) -> str:
     """`◐ approved by maria`."""
     look = VERDICT[decision.verdict]
     by = f" by {shown(decision.by)}" if decision.by else ""
+    if decision.verdict == "allow" and decision.by:
+        return f"{look.symbol} allowed{by}"
     if decision.verdict == "allow" and decision.mode == "shadow":
         return f"{SHADOW.symbol} {look.word}"
     return f"{look.symbol} {look.word}{by}"

@@ -10,8 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from ..engine.condition import written
 from ..engine.net import SkillNet, Transition
 from ..engine.text import visible
+from ..engine.verify.waiting import in_words
+from ..rules.lines import code, head
 
 Nets: TypeAlias = Mapping[str, SkillNet]
 Markings: TypeAlias = Mapping[str, Mapping[str, int]]
@@ -58,17 +61,31 @@ def clipped(text: str) -> str:
 
 def notes(transition: Transition) -> str:
     """What makes a transition fire, beside its name."""
+    if transition.after is not None:
+        return f"after {in_words(transition.after)}"
     if not transition.tools:
         return "by itself"
-    manual = ["asks a person"] if transition.type == "manual" else []
+    several = "asks one of several people" if transition.partial else "asks a person"
+    manual = [several] if transition.type == "manual" else []
+    partial = ["partial"] if transition.partial and not manual else []
     deferred = ["on success"] if transition.deferred else []
-    return clipped(" · ".join([", ".join(transition.tools), *manual, *deferred]))
+    return clipped(" · ".join([", ".join(transition.tools), *manual, *partial, *deferred]))
 
 
-def rule_text(net: SkillNet) -> str:
-    """The rule a net comes from, without its comment; empty for a hand-built one."""
+def described(net: SkillNet) -> list[str]:
+    """What stands below a net's name: its rule without comment and condition, then the condition."""
     source = None if net.rule is None else net.rule.source
-    return "" if source is None else clipped(source.text.partition("#")[0].strip())
+    condition = condition_text(net)
+    lines = [] if source is None else [(head if condition else code)(source.text).strip()]
+    return list(map(clipped, [*lines, *filter(None, [condition])]))
+
+
+def condition_text(net: SkillNet) -> str:
+    """`when input.env = "prod"`; of a hand-built net also of which calls; empty without a condition."""
+    if net.condition is None:
+        return ""
+    of = f"{', '.join(net.governs)} " if net.rule is None else ""
+    return f"{of}when {written(net.condition)}"
 
 
 def marking_of(key: str, net: SkillNet, markings: Markings | None) -> Mapping[str, int]:
@@ -86,7 +103,7 @@ def to_dot(nets: Nets, markings: Markings | None = None) -> str:
     ]
     for number, (key, net) in enumerate(nets.items()):
         marking = marking_of(key, net, markings)
-        title = "\n".join(filter(None, [clipped(key), rule_text(net)]))
+        title = "\n".join([clipped(key), *described(net)])
         lines += [f"  subgraph cluster_{number} {{", f"    label={_dot(title)};", "    color=gray70;"]
         places = {place: f"n{number}p{i}" for i, place in enumerate(net.places)}
         for place, node in places.items():
@@ -115,7 +132,8 @@ def to_mermaid(nets: Nets, markings: Markings | None = None) -> str:
     lines = ["flowchart LR"]
     for number, (key, net) in enumerate(nets.items()):
         marking = marking_of(key, net, markings)
-        lines.append(f"  subgraph n{number}[{_mermaid(clipped(key))}]")
+        title = " · ".join(map(clipped, filter(None, [key, condition_text(net)])))
+        lines.append(f"  subgraph n{number}[{_mermaid(title)}]")
         lines.append("    direction LR")
         places = {place: f"n{number}p{i}" for i, place in enumerate(net.places)}
         for place, node in places.items():

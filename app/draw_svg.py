@@ -8,7 +8,7 @@ from xml.sax.saxutils import escape
 
 from ..engine.net import SkillNet
 from ..rules.text import cells
-from .draw import DOTS, Arc, Markings, Nets, arcs, clipped, marking_of, notes, rule_text
+from .draw import DOTS, Arc, Markings, Nets, arcs, clipped, described, marking_of, notes
 from .net_layout import NetLayout, Node, layout
 
 RADIUS = 20
@@ -19,6 +19,7 @@ ROW = 118
 MARGIN = 24
 LANE = 16
 TITLE = 46
+LINE = 17
 CHARACTER = 6.6
 BOW = 15
 
@@ -79,10 +80,11 @@ class _Picture:
         self._long = [arc for arc in self._arcs if abs(self._span(arc)) > 1]
         self._tallest = max((len(column) for column in self._layout.columns), default=1)
         self._xs, right = self._place_columns()
-        self._top = TITLE + LANE * (len(self._long) + 1) + RADIUS
-        rule = rule_text(net)
-        self._rule = rule
-        self.width = max(right, cells(clipped(key)) * 8.5, cells(rule) * 7.4)
+        self._described = described(net)
+        title = TITLE + LINE * max(0, len(self._described) - 1)
+        self._top = title + LANE * (len(self._long) + 1) + RADIUS
+        longest = max(map(cells, self._described), default=0)
+        self.width = max(right, cells(clipped(key)) * 8.5, longest * 7.4)
         self.height = self._top + (self._tallest - 1) * ROW + BAR_HEIGHT / 2 + 40
 
     def _place_columns(self) -> tuple[list[float], float]:
@@ -119,8 +121,8 @@ class _Picture:
     def lines(self) -> Iterator[str]:
         """The elements of the picture, arcs below nodes."""
         yield f'<text class="title" x="0" y="14">{escape(clipped(self._key))}</text>'
-        if self._rule:
-            yield f'<text class="rule" x="0" y="33">{escape(self._rule)}</text>'
+        for number, line in enumerate(self._described):
+            yield f'<text class="rule" x="0" y="{33 + LINE * number}">{escape(line)}</text>'
         lanes = {id(arc): number for number, arc in enumerate(sorted(self._long, key=self._reach), 1)}
         for arc, bow in self._bows():
             if id(arc) in lanes:

@@ -21,6 +21,7 @@ _LOOKS: dict[str, tuple[str, Tone]] = {
     "allow": ("▸", "good"),
     "free": ("▸", "good"),
     "gated": ("▸", "good"),
+    "abstain": ("·", "quiet"),
     "ask": ("◐", "ask"),
     "blocked": ("■", "bad"),
 }
@@ -28,8 +29,13 @@ _SAYS: dict[Moment, dict[str, str]] = {
     "now": {
         "allow": "allowed",
         "ask": "asks a person",
+        "asks": "asks",
         "free": "always allows it",
         "gated": "lets it pass",
+        "abstain": "abstains",
+        "applies": "applies",
+        "answers": "answers",
+        "answer": "answer",
         "blocked": "blocks it",
         "is": "is",
         "forbids": "forbids",
@@ -40,8 +46,13 @@ _SAYS: dict[Moment, dict[str, str]] = {
     "then": {
         "allow": "allowed",
         "ask": "asked a person",
+        "asks": "asked",
         "free": "always allowed it",
         "gated": "let it pass",
+        "abstain": "abstained",
+        "applies": "applied",
+        "answers": "answered",
+        "answer": "answered",
         "blocked": "blocked it",
         "is": "was",
         "forbids": "forbade",
@@ -67,24 +78,30 @@ def explained(view: ExplanationView, moment: Moment = "now") -> Iterator[Line]:
 
     Texts are as agents and rules files wrote them: whoever shows them makes them safe.
     """
+    says = _SAYS[moment]
     blocked = next((net for net in view.nets if net.verdict == "blocked"), None)
     asking = next((net for net in view.nets if net.asks), None)
+    people = max((net.people for net in view.nets), default=0)
     if blocked is not None:
         yield Line(moment, f"{ours('■')} blocked: {blocked.reason or 'not available'}", "bad")
     else:
         symbol, tone = _LOOKS[view.outcome]
-        yield Line(moment, ours(f"{symbol} {_SAYS[moment][view.outcome]}"), tone)
+        becomes = _asks(people, says) if view.outcome == "ask" else says[view.outcome]
+        yield Line(moment, ours(f"{symbol} {becomes}"), tone)
+    if view.granted:
+        answer = says["answers" if len(view.granted) == 1 else "answer"]
+        yield Line("grant", f"{', '.join(view.granted)} {answer} in a person's place")
     speaker = blocked or asking
     if speaker is not None and speaker.rule is not None:
         yield Line("rule", f"{speaker.rule.where}  {speaker.rule.text}")
     if view.way is not None:
-        yield from _way(view.way, blocked is None, _SAYS[moment])
+        yield from _way(view.way, people if blocked is None else 0, says)
     if len(view.names) > 1:
         yield Line("names", ", ".join(view.names))
-    label, says = "nets", _SAYS[moment]
-    concerned = [net for net in view.nets if net.verdict != "abstain"]
+    label = "nets"
+    concerned = [net for net in view.nets if net.verdict != "abstain" or net.note is not None]
     for net in concerned:
-        yield from _net(net, label, _SAYS[moment])
+        yield from _net(net, label, says)
         label = ""
     others = len(view.nets) - len(concerned)
     if others:
@@ -95,11 +112,17 @@ def explained(view: ExplanationView, moment: Moment = "now") -> Iterator[Line]:
         yield Line(label, f"no net {says['is']} active", "quiet")
 
 
-def _way(way: WayView, only_asks: bool, says: Mapping[str, str]) -> Iterator[Line]:
+def _asks(people: int, says: Mapping[str, str]) -> str:
+    return says["ask"] if people < 2 else f"{says['asks']} {people} people"
+
+
+def _way(way: WayView, asked: int, says: Mapping[str, str]) -> Iterator[Line]:
+    """The way; `asked` is how many people's approval is all that the call wants, 0 for more than that."""
     calls = ours(" → ").join(map(str, way.calls))
     match way.reachable:
-        case "yes" if only_asks:
-            yield Line("way", f"{calls}: nothing {says['is']} missing but a person's answer")
+        case "yes" if asked:
+            answer = "a person's answer" if asked == 1 else f"the approval of {asked} people"
+            yield Line("way", f"{calls}: nothing {says['is']} missing but {answer}")
         case "yes":
             yield Line(
                 "way", calls if way.shortest else f"{calls}; perhaps there {says['is']} a shorter one"
@@ -111,12 +134,21 @@ def _way(way: WayView, only_asks: bool, says: Mapping[str, str]) -> Iterator[Lin
             yield Line("way", f"none: there {says['is']} no such call", "bad")
         case "unknown":
             yield Line("way", "unknown: too many possibilities to try", "quiet")
+    if any(call.outside for call in way.calls):
+        yield Line("", "outside a net: by a call that does not meet its condition", "quiet")
 
 
 def _net(net: NetView, label: str, says: Mapping[str, str]) -> Iterator[Line]:
     kind = "ask" if net.asks else net.verdict
     symbol, tone = _LOOKS[kind]
-    yield Line(label, f"{ours(symbol)} {net.net}  {says[kind]}", tone)
+    said = _asks(net.people, says) if net.asks else says[kind]
+    if net.verdict == "abstain" and net.note is not None:
+        said = f"{said}: {net.note}"
+    yield Line(label, f"{ours(symbol)} {net.net}  {said}", tone)
+    if net.verdict != "abstain" and net.note is not None:
+        yield Line("", f"  {says['applies']} because {net.note}", "ask")
+    elif net.verdict != "abstain" and net.when is not None:
+        yield Line("", f"  when {net.when}", "quiet")
     marking = ", ".join(f"{place}:{tokens}" for place, tokens in net.marking.items() if tokens)
     rule = "" if net.rule is None else f"   {net.rule.where}"
     yield Line("", f"  {marking or 'no tokens'}{rule}", "quiet")

@@ -65,13 +65,18 @@ def show(
     from .console import InterlockConsole
     from .messages import ActionDone
 
-    attention, hook, policy = attention_settings(), notify_settings(), approval_settings().policy
+    attention, hook, approvals = attention_settings(), notify_settings(), approval_settings()
 
     async def session() -> int:
-        hub = Hub.open(database, redaction=redaction, policy=policy)
+        hub = Hub.open(database, redaction=redaction, policy=approvals.policy)
         try:
             app = InterlockConsole(
-                hub, operator=operator, start=start, appearance=appearance, attention=attention
+                hub,
+                operator=operator,
+                start=start,
+                appearance=appearance,
+                attention=attention,
+                deny_reasons=approvals.deny_reasons,
             )
 
             def tell(problem: str) -> None:

@@ -179,7 +179,8 @@ def _number(text: str) -> JsonValue:
     try:
         value = read_json(text)
     except FieldError as error:
-        raise FieldError(f"expected a number, found '{visible(text.strip())[:40]}'") from error
+        found = f"'{visible(text.strip())[:40]}'" if text.strip() else "nothing"
+        raise FieldError(f"expected a number, found {found}") from error
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise FieldError(f"expected a number, found {_with_article(value)}")
     return value

@@ -2,8 +2,8 @@
 
 Order: option, `INTERLOCK_<OPTION>`, `interlock.toml` in the working directory, `interlock.toml` in the
 user's config directory. In a file an option is a key, at the top or in a table of its command's name;
-dashes become underscores. The tables `keys`, `attention` and `notify` are no options: they say what keys
-do, and how an operator who looks elsewhere is told that somebody waits.
+dashes become underscores. The tables `keys`, `attention`, `notify` and `approvals` are no options: they
+say what keys do, how an operator who looks elsewhere is told that somebody waits, and what dialogs offer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 FILE_NAME = "interlock.toml"
 KEYS = "keys"
 """The table of a file that says which keys do what."""
-TABLES = (KEYS, "attention", "notify")
+TABLES = (KEYS, "attention", "notify", "approvals")
 """The tables that hold no options of a command. Whoever uses one reads it."""
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off", ""}
@@ -115,8 +115,9 @@ def _flat(table: Mapping[str, object], above: str = "") -> Iterator[tuple[str, o
 
 
 def _key_list(binding: str, value: object, where: str) -> tuple[str, ...]:
-    values = value if isinstance(value, list) else [value]
-    if not all(isinstance(each, str) for each in values):
+    given = value if isinstance(value, list) else [value]
+    values = [each for each in given if isinstance(each, str)]
+    if len(values) < len(given):
         raise SettingsError(
             f"{where}: [keys] '{binding}': expected a key like \"y\" or a list of keys, found {value!r}"
         )

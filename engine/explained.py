@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue
@@ -11,6 +12,7 @@ from .condition import written
 from .gate.explain import Explanation, NetExplanation
 from .history.parts import RuleRecord
 from .records import json_input, rule_record
+from .rule import Rule, SequenceRule
 from .verify import Answer, Never, PlannedCall, Way
 
 
@@ -21,9 +23,9 @@ class _View(BaseModel):
 class NetView(_View):
     """What one active net says of the call, where its tokens are and what rule it was made of.
 
-    `people` is how many must approve, 0 where it asks nobody. `when` is the rule's condition; `note` says
-    that it does not hold, where the net therefore abstains, or why that cannot be told, where the net
-    therefore applies.
+    `people` is how many must approve, 0 where it asks nobody. `when` is the rule's condition, where it is
+    asked of the call; `note` says that it does not hold, where the net therefore abstains, or why that
+    cannot be told, where the net therefore applies.
     """
 
     net: str
@@ -104,14 +106,13 @@ class ExplanationView(_View):
             input=json_input(explained.call.input),
             names=explained.names,
             outcome=explained.outcome,
-            nets=tuple(map(_net, explained.nets)),
+            nets=tuple(_net(net, explained.names) for net in explained.nets),
             way=None if explained.way is None else _way(explained.way),
             granted=explained.granted,
         )
 
 
-def _net(net: NetExplanation) -> NetView:
-    when = None if net.rule is None else net.rule.when
+def _net(net: NetExplanation, names: Collection[str]) -> NetView:
     return NetView(
         net=net.net,
         verdict=net.verdict.kind,
@@ -121,9 +122,16 @@ def _net(net: NetExplanation) -> NetView:
         marking=dict(net.marking),
         rule=rule_record(net.rule),
         people=_people(net),
-        when=None if when is None else written(when),
+        when=_when(net.rule, names),
         note=net.verdict.note,
     )
+
+
+def _when(rule: Rule | None, names: Collection[str]) -> str | None:
+    if rule is None or rule.when is None:
+        return None
+    governed = rule.dependent if isinstance(rule, SequenceRule) else rule.tool
+    return written(rule.when) if governed in names else None
 
 
 def _people(net: NetExplanation) -> int:

@@ -167,6 +167,7 @@ class Questions:
         Whoever comes first decides. Raises `JournalError` when the answer could not be recorded: the
         request then stays open.
         """
+        by = by.strip()
         waits = self._open.get(approval_id)
         if waits is None:
             return None
@@ -263,7 +264,9 @@ class Questions:
     ) -> bool:
         """Withdraw a request whose call is to be judged anew."""
         call_id = waits.request.call.tool_call_id
-        gone = ApprovalWithdrawn(approval_id=approval_id, call_id=call_id, reason=f"{why}; asked again")
+        gone = ApprovalWithdrawn(
+            approval_id=approval_id, call_id=call_id, reason=f"{why}; asked again", again=True
+        )
         return await self._end(waits, gone, answer or _AGAIN)
 
     async def _edited(
@@ -326,12 +329,12 @@ class Questions:
             return "This is not the request that was shown: look again"
         if shown.expires is not None and self._clock() >= shown.expires:
             return f"Too late: {_expired(shown)}"
-        if not by.strip():
+        if not by:
             return "Nobody has decided: an answer needs the name of an operator"
         if not approved:
             return None if grant is None else "A denial grants nothing"
         if shown.people > 1:
-            started = self._host.state.opened_by
+            started = (self._host.state.opened_by or "").strip()
             if by == started and not self._policy.own_approvals:
                 return f"{by} started this session: {shown.people} other people must approve"
             if by in shown.given:

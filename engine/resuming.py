@@ -35,8 +35,6 @@ from .text import visible
 NOT_DECIDED = "Tool call not executed: the session was interrupted before it was decided"
 REFUSED = "Tool call not executed: it was refused, and the session ended before the reason was recorded"
 HOST_GONE = "the process that asked has ended"
-ASKED_AGAIN = "asked again"
-"""How the reason ends with which a question makes way for a new one: nobody interrupted the step."""
 DIED = "the process that hosted this session ended without closing it"
 
 Nets: TypeAlias = Literal["recorded", "changed"]
@@ -191,7 +189,7 @@ def interrupted(step: Iterable[EventBody], calls: Container[str]) -> bool:
         isinstance(body, ApprovalWithdrawn)
         and body.call_id in calls
         and body.reason != HOST_GONE
-        and not body.reason.endswith(ASKED_AGAIN)
+        and not body.again
         for body in step
     )
 

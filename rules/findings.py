@@ -6,11 +6,11 @@ nobody can reach, a map in another's shadow. Only what is proved is reported.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import inf
 
+from ..engine.condition import written
 from ..engine.rule import BlockRule, LimitRule, Rule, RuleSource, SequenceRule
 from ..engine.verify import Answer, Effort, Most, Never, Together, vocabulary
 from .advice import at_word, bare
@@ -34,18 +34,27 @@ _SHOWN_RULES = 6
 
 
 @dataclass(frozen=True, slots=True)
+class Within:
+    """The shortest way to a call that meets the condition of a rule, by its net's key and as written."""
+
+    net: str
+    when: str
+    way: Answer
+
+
+@dataclass(frozen=True, slots=True)
 class ToolFinding:
     """One gated tool: the shortest way to it, and the most calls a session can make.
 
-    `blocked` is the `block` rule about all of its calls, if there is one. `within` has, by the net's key,
-    the way to a call that meets the condition of each other rule about it.
+    `blocked` is the `block` rule about all of its calls, if there is one. `within` has the ways under the
+    conditions of all others about it; none for a tool that can never be called.
     """
 
     name: str
     way: Answer
     most: Most
     blocked: Rule | None = None
-    within: Mapping[str, Answer] = field(default_factory=dict[str, Answer])
+    within: tuple[Within, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +133,11 @@ def _about_tool(
 ) -> ToolFinding:
     way = together.way(name)
     closed = isinstance(way, Never)
-    within = {
-        one.key: together.way_within(one.key)
+    within = tuple(
+        Within(one.key, written(one.rule.when), together.way_within(one.key))
         for one in about
         if not closed and one.rule.when is not None and not isinstance(one.rule, BlockRule)
-    }
+    )
     return ToolFinding(name, way, together.most(name), block.rule if block else None, within)
 
 
@@ -182,10 +191,11 @@ def _never_within(
     by_key = {p.key: p for p in placed}
     for name, tool in found.items():
         said: set[tuple[str, ...]] = set()
-        for key, way in tool.within.items():
+        for within in tool.within:
+            way = within.way
             if not isinstance(way, Never) or not way.nets or way.nets in said:
                 continue
-            one, against = by_key[key], [by_key[net] for net in way.nets]
+            one, against = by_key[within.net], [by_key[net] for net in way.nets]
             if any(_takes_all(other, one, effort) for other in against):
                 # Whatever the rule is about is blocked: `overlaps` says so.
                 continue
@@ -235,7 +245,7 @@ def _about_limit(
             message = f"this limit is never refilled: {quote(rule.scope)} can never be called"
             problem = at_word(limit.source, rule.scope, message, f"name a tool, or '{SESSION}'")
             return block is None or block.source.file == limit.source.file, problem
-    if isinstance(tool.within.get(limit.key), Never):
+    if any(within.net == limit.key and isinstance(within.way, Never) for within in tool.within):
         return None
     for other in about:
         if (
@@ -261,7 +271,7 @@ def _about_limit(
 
 
 def _tighter(other: LimitRule, rule: LimitRule, effort: Effort) -> bool:
-    """Whether a limit allows no more calls in no less time, wherever `rule` applies, and is not its like."""
+    """Whether a limit allows no more calls in no less time, wherever `rule` applies, and differs."""
     if other.window is not None:
         shorter = rule.window is not None and rule.window < other.window
         comparable = shorter or rule.window == other.window
@@ -275,10 +285,9 @@ def _tighter(other: LimitRule, rule: LimitRule, effort: Effort) -> bool:
 
 
 def _at_count(source: RuleSource, count: int, message: str, remedy: str) -> Problem:
-    """A problem with the number of a limit."""
-    *_, found = re.finditer(rf"(?<=\s)0*{count}(?=\s+per\s)", head(source.text))
-    length = found.end() - found.start()
-    return Problem(source.file, source.line, found.start() + 1, length, source.text, message, remedy)
+    """A problem with the number of a limit, which its time may hold again."""
+    at = max(head(source.text).rpartition("per")[0].rfind(str(count)), source.column - 1)
+    return Problem(source.file, source.line, at + 1, len(str(count)), source.text, message, remedy)
 
 
 def _repeated(placed: Sequence[Placed]) -> set[str]:

@@ -8,17 +8,27 @@ from itertools import chain
 from textwrap import wrap
 from typing import TextIO
 
-from ...engine.net import SkillNet, Transition, format_marking
+from ...engine.net import SkillNet, format_marking
 from ...engine.text import visible
-from ...engine.verify import Most, Never, Unknown, reachable
+from ...engine.verify import reachable
 from ...rules import RuleError, RuleSet, load_rules
-from ...rules.findings import Findings, ToolFinding, examine
+from ...rules.findings import Findings, examine
+from ...rules.lines import code
 from ..check_json import as_json
+from ..check_text import (
+    OUTSIDE,
+    STATES_SHOWN,
+    TOGETHER,
+    counted,
+    place_text,
+    steers,
+    tool_lines,
+    transition_text,
+)
 from ..known_tools import ToolsError, known_tools
 from . import BAD_INPUT
 
 FAULTY = 1
-STATES_SHOWN = 12
 WIDTH = 80
 INDENT = 15
 
@@ -49,7 +59,7 @@ def run(
         return BAD_INPUT
     except RuleError as error:
         print(error, file=err)
-        print(f"\n{_count(len(error.problems), 'error')}; nothing was compiled.", file=err)
+        print(f"\n{counted(len(error.problems), 'error')}; nothing was compiled.", file=err)
         return BAD_INPUT
     findings = examine(rules, known)
     if json:
@@ -62,9 +72,9 @@ def run(
 
 def _summary(rules: RuleSet, findings: Findings) -> Iterator[str]:
     files = ", ".join(visible(file) for file in rules.sources)
-    errors = f", {_count(len(findings.errors), 'error')}" if findings.errors else ""
-    warnings = f", {_count(len(findings.warnings), 'warning')}" if findings.warnings else ""
-    yield f"{files}: {_count(len(rules), 'net')}{errors}{warnings}"
+    errors = f", {counted(len(findings.errors), 'error')}" if findings.errors else ""
+    warnings = f", {counted(len(findings.warnings), 'warning')}" if findings.warnings else ""
+    yield f"{files}: {counted(len(rules), 'net')}{errors}{warnings}"
     if not rules.nets:
         yield "No rule restricts anything: every call is allowed."
 
@@ -73,9 +83,9 @@ def _nets(rules: RuleSet) -> Iterator[str]:
     for (key, net), verified in zip(rules.registry.items(), rules.verification, strict=True):
         yield ""
         yield from _title(key, net)
-        yield from _row("places", ", ".join(_place(net, place) for place in net.places))
+        yield from _row("places", ", ".join(visible(place_text(net, place)) for place in net.places))
         for position, transition in enumerate(net.transitions):
-            yield from _row("" if position else "transitions", _transition(transition))
+            yield from _row("" if position else "transitions", visible(transition_text(transition)))
         yield from _states(net, verified.reachable_states)
 
 
@@ -88,27 +98,12 @@ def _title(key: str, net: SkillNet) -> Iterator[str]:
     where = visible(source.where)
     room = WIDTH - len(key) - len(where)
     yield f"{key}{' ' * room}{where}" if room > 1 else f"{key}  {where}"
-    yield f"  {visible(source.text.partition('#')[0].strip())}"
-
-
-def _place(net: SkillNet, place: str) -> str:
-    tokens = net.initial_marking[place]
-    return f"{place} {tokens}" if tokens else place
-
-
-def _transition(transition: Transition) -> str:
-    arcs = f"{', '.join(transition.inputs)} → {', '.join(transition.outputs)}"
-    moved = "".join(f", all {source} → {target}" for source, target in transition.transfers)
-    fired_by = f"on {', '.join(transition.tools)}" if transition.tools else "structural"
-    manual = ["manual"] if transition.type == "manual" else []
-    deferred = ["deferred"] if transition.deferred else []
-    marks = f" ({', '.join(manual + deferred)})" if manual or deferred else ""
-    return visible(f"{transition.name}: {arcs}{moved}; {fired_by}{marks}")
+    yield f"  {visible(code(source.text).strip())}"
 
 
 def _states(net: SkillNet, count: int) -> Iterator[str]:
     reached = reachable(net, keep=STATES_SHOWN)
-    yield from _row("reachable", _count(count, "state"))
+    yield from _row("reachable", counted(count, "state"))
     for marking in reached.states:
         yield from _row("", format_marking(marking))
     if count > len(reached.states):
@@ -118,40 +113,18 @@ def _states(net: SkillNet, count: int) -> Iterator[str]:
 def _tools(findings: Findings) -> Iterator[str]:
     if findings.tools:
         yield ""
-        yield "All rules together: the shortest way to each tool, and the most calls"
+        yield TOGETHER
+    if steers(findings):
+        yield OUTSIDE
     for tool in findings.tools:
         name = visible(tool.name)
         fits = len(name) <= INDENT - 4
         if not fits:
             yield f"  {name}"
         label = name if fits else ""
-        for line in _of_tool(tool):
-            yield from _row(label, line)
+        for line in tool_lines(tool):
+            yield from _row(label, visible(line))
             label = ""
-
-
-def _of_tool(tool: ToolFinding) -> Iterator[str]:
-    if tool.blocked is not None:
-        source = tool.blocked.source
-        yield "blocked" if source is None else f"blocked by {visible(source.where)}"
-    elif isinstance(tool.way, Never):
-        yield "can never be called"
-    elif isinstance(tool.way, Unknown):
-        yield "unknown whether it can be called: too many possibilities to try"
-    else:
-        detour = "" if tool.way.shortest else "; perhaps there is a shorter way"
-        yield f"{visible(str(tool.way))}{detour}"
-        yield _how_often(tool.most)
-
-
-def _how_often(most: Most) -> str:
-    if most.unlimited:
-        return "any number of calls a session"
-    if most.most is None:
-        return f"{_count(most.least, 'call')} a session or more; unknown how many"
-    if most.exact:
-        return f"at most {_count(most.most, 'call')} a session"
-    return f"at most {_count(most.most, 'call')} a session, perhaps fewer; {most.least:,} are possible"
 
 
 def _problems(findings: Findings) -> Iterator[str]:
@@ -165,7 +138,3 @@ def _row(label: str, text: str) -> Iterator[str]:
     lines = wrap(text, WIDTH - INDENT, break_long_words=False, break_on_hyphens=False) or [""]
     for position, line in enumerate(lines):
         yield f"  {'' if position else label:<{INDENT - 2}}{line}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

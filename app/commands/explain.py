@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import json as json_text
+import os
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from textwrap import wrap
 from typing import TextIO
 
+from ...engine.condition import Surroundings
 from ...engine.explained import ExplanationView
-from ...engine.gate import ApprovalAnswer, GateContext, GateManager, ToolResult, create_gate_manager
+from ...engine.gate import (
+    ApprovalAnswer,
+    ApprovalRequest,
+    GateContext,
+    GateManager,
+    ToolResult,
+    create_gate_manager,
+)
 from ...engine.net import NetError, ToolCall
 from ...engine.text import visible
-from ...rules import RuleError, load_rules
+from ...rules import Problem, RuleError, load_rules
+from ...rules.durations import MOST_DAYS, seconds
+from ...rules.problems import quote
 from ...rules.scenarios import Call, parse_call
 from ..explain_text import explained
 from . import BAD_INPUT
@@ -33,18 +46,22 @@ def run(
     """Explain `call` under the rules of `files`, once the calls in `after` have been made.
 
     Calls are written as in a scenario: `deploy`, or `bash command "./deploy staging"`. Those in `after`
-    are approved where a person is asked, and succeed unless they end in `fails`. Returns 0, or 2 after
-    printing to `err` what cannot be read, or which call of `after` is blocked.
+    are approved by as many people as are asked, and succeed unless they end in `fails`; among them
+    `wait 1h` lets time pass. They run here: paths start from the working directory. Returns 0, or 2
+    after printing to `err` what cannot be read, or which call of `after` is blocked.
     """
+    now = _Clock()
     try:
         rules = load_rules(*files)
-        earlier = [parse_call(text, source="--after") for text in after]
+        earlier = list(map(_step, after))
         explained_call = parse_call(call, source="call")
-        manager = create_gate_manager(registry=rules.registry)
+        manager = create_gate_manager(
+            registry=rules.registry, surroundings=_here(), clock=lambda: now.time
+        )
     except (RuleError, NetError) as error:
         print(error, file=err)
         return BAD_INPUT
-    refused = asyncio.run(_make(manager, earlier))
+    refused = asyncio.run(_make(manager, earlier, now))
     if refused is not None:
         print(f"interlock explain: --after: {visible(refused)}", file=err)
         return BAD_INPUT
@@ -58,10 +75,48 @@ def run(
     return 0
 
 
-async def _make(manager: GateManager, calls: Sequence[Call]) -> str | None:
-    """Make calls one after the other; the first that is blocked, and why."""
-    context = GateContext(confirm=lambda _: ApprovalAnswer(True, by="interlock explain"))
-    for number, step in enumerate(calls, 1):
+@dataclass(slots=True)
+class _Clock:
+    """Time, which stands still but for what is waited."""
+
+    time: float = 0.0
+
+
+def _here() -> Surroundings:
+    """This machine, as a session started here would see it."""
+    try:
+        workdir = os.getcwd()
+    except OSError:
+        # The folder is gone; what depends on it cannot be told.
+        workdir = None
+    return Surroundings(workdir, os.path.expanduser("~"), os.path.realpath)
+
+
+def _step(text: str) -> Call | int:
+    """A call, or the seconds of `wait 1h`. Raises `RuleError` for neither."""
+    found = re.fullmatch(r"\s*wait\s+([0-9]+[smhd])\s*", text, re.ASCII)
+    if found is None:
+        return parse_call(text, source="--after")
+    length = seconds(found[1])
+    if length is None:
+        message = f"a time is at least 1s and at most {MOST_DAYS}d, got {quote(found[1])}"
+        at = found.start(1)
+        raise RuleError([Problem("--after", 1, at + 1, len(found[1]), text, message)])
+    return length
+
+
+def _approve(request: ApprovalRequest) -> ApprovalAnswer:
+    others = tuple(f"interlock explain {number}" for number in range(2, request.people + 1))
+    return ApprovalAnswer(True, by="interlock explain", others=others)
+
+
+async def _make(manager: GateManager, steps: Sequence[Call | int], now: _Clock) -> str | None:
+    """Make calls one after the other, or wait so many seconds; the first that is blocked, and why."""
+    context = GateContext(confirm=_approve)
+    for number, step in enumerate(steps, 1):
+        if isinstance(step, int):
+            now.time += step
+            continue
         call = ToolCall(f"after-{number}", step.tool, step.input)
         decision = await manager.handle_tool_call(call, context)
         if decision.block:

@@ -15,48 +15,29 @@ from pydantic import JsonValue
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
-from textual.widgets import Static
 
 from ...engine.gate.types import GrantTerms
-from ...engine.history.events import (
-    ApprovalDecided,
-    ApprovalExpired,
-    ApprovalExtended,
-    ApprovalGiven,
-    ApprovalRequested,
-    ApprovalWithdrawn,
-    JournalEvent,
-)
 from ...engine.history.state import ApprovalState, SessionState
 from ...engine.hub import Hub, Outcome
 from ...engine.questions import ApprovalPolicy
+from ..decision import Decision, ask_for_time, send
+from ..drafts import Drafts
 from ..grant_terms import not_at_all
-from ..input_draft import Draft
-from ..keymap import clickable, hints, key_of
+from ..keymap import clickable, hints
 from ..messages import HubMoved
-from ..text import seconds_between, shown, wrap_all
-from ..widgets.bars import KeyBar
-from ..widgets.blocks import GUTTER, Block, BlockList
+from ..request_news import news_of
+from ..text import seconds_between
 from ..widgets.reason_line import ReasonLine
-from ..widgets.request import request_text
+from ..widgets.request_frame import Asked, RequestFrame
 from ..widgets.request_title import request_title
 from ..widgets.so_far import Viewer
 from .approval_keys import APPROVAL_KEYS
 from .detail import Detail
 from .wakeful import QUIET, FollowsRequest, Wakeful
 
-FRAME = 2 + 2 + GUTTER + 1
-"""Columns around the text: border, padding, the list's gutter and its scrollbar."""
-CHROME = 4
-"""Lines of the frame, the notice and the keys around the text."""
-NOTICE = 3
-"""Lines that a notice takes at most."""
 MORE_TIME = 15 * 60.0
-DRAFTS = 20
-"""Requests for which what was typed is kept."""
 DECIDING = frozenset({"approve", "edit", "grant", "deny", "stop", "extend"})
 
 
@@ -95,14 +76,10 @@ class ApprovalScreen(Wakeful[Outcome | None]):
         self._operator = operator
         policy: object = getattr(hub, "policy", None)
         own = isinstance(policy, ApprovalPolicy) and policy.own_approvals
-        self._viewer = Viewer(operator, own)
         self._clock = clock
         self.request: ApprovalState
-        self._frame = Vertical(classes="frame")
-        self._body = BlockList(id="request", cursor=False)
-        self._notice = Static("", id="notice")
-        self._reason = ReasonLine(deny_reasons)
-        self._drafts: dict[tuple[str, str], Draft] = {}
+        self._frame = RequestFrame(Viewer(operator, own), clock, deny_reasons)
+        self._drafts = Drafts()
         self._reset()
 
     def present(
@@ -129,74 +106,25 @@ class ApprovalScreen(Wakeful[Outcome | None]):
         self.deciding = False
         self._over = False
         self._too_late = False
-        self._expanded = False
         self._others = 0
-        self._foldable = False
-        self._said = ""
-        self._arranged: tuple[int, int, bool] | None = None
         self._shown_at = None
         self._stop_coming()
 
     def compose(self) -> ComposeResult:
-        with self._frame:
-            yield self._body
-            yield self._notice
-            yield self._reason
-            yield KeyBar()
+        yield self._frame
 
     def on_mount(self) -> None:
         self._prepare()
 
     def _prepare(self) -> None:
-        """Nothing typed, noticed or scrolled; the text has the focus."""
-        self._reason.clear()
-        self._notice.display = False
-        self._body.scroll_to(y=0, animate=False)
-        self.set_focus(self._body)
-        self._arrange()
+        self._frame.begin(Asked(self.request, self._session, self._speaker))
         self.tick()
 
     def on_resize(self) -> None:
-        self._arranged = None
-        self._arrange()
+        self._frame.refit()
+        self.call_after_refresh(self.tick)
 
     # What it shows
-
-    def _arrange(self) -> None:
-        """Size the frame to the text, fold what does not fit, and show it."""
-        wide, high = self.app.size
-        width = min(118, wide if wide < 64 else wide - (2 if wide < 100 else 6))
-        most = high if high < 20 else high - 2
-        inner = width - FRAME
-        small = high < 20
-        self._frame.set_class(small, "-small")
-        notice = min(NOTICE, len(wrap_all([self._said], inner))) if self._notice.display else 0
-        room = most - CHROME + small - notice - self._reason.height_for(width - 4)
-        arranged = (inner, room, self._expanded)
-        if arranged == self._arranged:
-            return
-        self._arranged = arranged
-        text = request_text(
-            self.request,
-            self._session,
-            self._clock(),
-            inner,
-            room,
-            expanded=self._expanded,
-            speaker=self._speaker,
-            viewer=self._viewer,
-        )
-        self._foldable, lines = text.folded, text.lines
-        self._frame.styles.width = width
-        self._frame.styles.height = min(most, len(lines) + most - room)
-        stamp = (self.request.id, self.request.given, arranged)
-        pieces = [
-            Block(f"{start}", (start, stamp), lambda _, start=start: lines[start : start + 100])
-            for start in range(0, len(lines), 100)
-        ]
-        self._body.show(pieces)
-        self.refresh_bindings()
-        self.call_after_refresh(self.tick)
 
     def tick(self) -> None:
         """Time passes: what waits ages, keys wake, the request may expire."""
@@ -215,8 +143,8 @@ class ApprovalScreen(Wakeful[Outcome | None]):
 
     def _note(self) -> Content:
         sleep = self.sleep_note()
-        if self._reason.is_open and not self.deciding and not (sleep and self.flashes):
-            what = "enter denies and stops the agent" if self._reason.stop else "enter denies"
+        if self._frame.reason.is_open and not self.deciding and not (sleep and self.flashes):
+            what = "enter denies and stops the agent" if self._frame.reason.stop else "enter denies"
             ways = (clickable(what, "submit"), hints(self, ("approval.close", "goes back")))
             return Content.assemble(" ", ways[0], " · ", ways[1], " ").stylize("bold $text-warning")
         if self._over:
@@ -225,55 +153,23 @@ class ApprovalScreen(Wakeful[Outcome | None]):
             return Content("deciding…")
         if sleep is not None:
             return sleep
-        height, total = self._body.scrollable_content_region.height, self._body.virtual_size.height
-        if total > height > 0:
-            top = self._body.scroll_offset.y
-            more = f" · {key_of(BlockList, 'list.last')} ↓" if top + height < total else ""
-            return Content(f"line {top + 1}–{min(total, top + height)} of {total}{more}")
-        return Content("")
+        return self._frame.position
 
     def say(self, text: str, *, bad: bool = True) -> None:
         """A sentence under the request."""
-        self._said = shown(text)
-        self._notice.update(
-            Content.styled(self._said, "bold $text-error" if bad else "bold $text-warning")
-        )
-        self._notice.display = True
-        self._arrange()
+        self._frame.say(text, bad=bad)
 
     # What happens elsewhere
 
     @on(HubMoved)
     async def follow(self, moved: HubMoved) -> None:
         """Somebody else may decide, or nobody may need to any more; others may come to wait."""
-        changed, again, counted = False, None, False
-        mine = self.request.id
-        for event in moved.events:
-            if not isinstance(event, JournalEvent):
-                continue
-            match event.body:
-                case ApprovalDecided(approval_id=i, approved=yes, by=by, reason=reason) if i == mine:
-                    if not self.deciding:
-                        why = f": {reason}" if reason else ""
-                        self._end(f"Already {'approved' if yes else 'denied'} by {by}{why}")
-                case ApprovalExpired(approval_id=i, reason=reason) if i == mine:
-                    self._too_late = False
-                    self._end(f"Too late: {reason}")
-                case ApprovalWithdrawn(approval_id=i, reason=reason) if i == mine:
-                    self._end(f"Withdrawn: {reason}")
-                case ApprovalGiven(approval_id=i) | ApprovalExtended(approval_id=i) if i == mine:
-                    changed = True
-                case ApprovalRequested(approval_id=i, call_id=call):
-                    counted = True
-                    if self._over and (event.session, call) == (
-                        self.request.session,
-                        self.request.call_id,
-                    ):
-                        again = i
-                case _:
-                    pass
-        if changed or again is not None or counted:
-            await self._look_again(again)
+        news = news_of(moved.events, self.request, over=self._over, deciding=self.deciding)
+        if news.ended is not None:
+            self._too_late = False
+            self._end(news.ended)
+        if news.worth_a_look:
+            await self._look_again(news.again)
 
     async def _look_again(self, again: str | None) -> None:
         """Show the request as it is now, or the one that is asked in its place."""
@@ -288,7 +184,7 @@ class ApprovalScreen(Wakeful[Outcome | None]):
             self.request = now
             self._session = known.get(now.session, self._session)
             self._speaker = known.get(now.via or "", self._speaker)
-            self._arranged = None
+            self._frame.show(Asked(now, self._session, self._speaker))
             self._renew(before, now)
         self._others = sum(each != self.request.id for each in waiting)
         self.tick()
@@ -298,7 +194,8 @@ class ApprovalScreen(Wakeful[Outcome | None]):
         if now.id != before.id:
             self._over = self.deciding = False
             self._hide_reason()
-            self.say(f"{self._said}. This is asked now" if self._said else "This is asked now", bad=False)
+            before_that = f"{self._frame.said}. " if self._frame.said else ""
+            self.say(f"{before_that}This is asked now", bad=False)
             self._tell_above("The request has changed: go back and look again")
             self.fall_asleep()
         elif now.given != before.given:
@@ -308,7 +205,6 @@ class ApprovalScreen(Wakeful[Outcome | None]):
         elif self._too_late:
             self._over = self._too_late = False
             self.fall_asleep()
-        self._arrange()
         self.refresh_bindings()
 
     def _end(self, text: str) -> None:
@@ -337,37 +233,32 @@ class ApprovalScreen(Wakeful[Outcome | None]):
         if action in DECIDING:
             return not self._over and not self.deciding
         if action == "fold":
-            return self._foldable or self._expanded
+            return self._frame.foldable or self._frame.expanded
         return True
 
     def action_approve(self) -> None:
         """Approve this one call."""
-        if not self._reason.is_open:
-            self.deliberately(lambda: self._decide(True))
+        if not self._frame.reason.is_open:
+            self.deliberately(lambda: self._decide(Decision(True)))
 
     def action_edit(self) -> None:
         """Open the form for the input, as it was left."""
-        if not self.awake() or self._reason.is_open:
+        if not self.awake() or self._frame.reason.is_open:
             return
         from .edit_input import EditInput
 
-        request, key = self.request, (self.request.session, self.request.call_id)
-        draft = self._drafts.pop(key, None)
-        if draft is None or draft.original != request.input:
-            draft = Draft(request.input)
-        self._drafts[key] = draft
-        while len(self._drafts) > DRAFTS:
-            del self._drafts[next(iter(self._drafts))]
+        request = self.request
+        draft = self._drafts.of(request)
 
         def answered(edited: dict[str, JsonValue] | None) -> None:
             if edited is not None and self._still(request):
-                self._decide(True, edited=edited)
+                self._decide(Decision(True, edited=edited))
 
         self.app.push_screen(EditInput(request, draft, self.monotonic, self.quiet), answered)
 
     def action_grant(self) -> None:
         """Choose what passes from now on, or learn why nothing can."""
-        if not self.awake() or self._reason.is_open:
+        if not self.awake() or self._frame.reason.is_open:
             return
         request = self.request
         why = not_at_all(request)
@@ -378,7 +269,7 @@ class ApprovalScreen(Wakeful[Outcome | None]):
 
         def answered(terms: GrantTerms | None) -> None:
             if terms is not None and self._still(request):
-                self._decide(True, grant=terms)
+                self._decide(Decision(True, grant=terms))
 
         self.app.push_screen(GrantScreen(request, self.monotonic, self.quiet), answered)
 
@@ -397,16 +288,16 @@ class ApprovalScreen(Wakeful[Outcome | None]):
 
     def _ask_reason(self, *, stop: bool) -> None:
         if self.awake():
-            self._reason.open(stop=stop, who=self.request.agent or self.request.session)
+            self._frame.reason.open(stop=stop, who=self.request.agent or self.request.session)
             # At once: what is typed next is the reason, and must not reach the keys.
-            self.set_focus(self._reason.input)
-            self._arrange()
+            self.set_focus(self._frame.reason.input)
+            self._frame.refit()
             self.fall_asleep()
 
     async def action_submit(self) -> None:
         """Deny with the reason typed; what enter does in its line, for a click."""
-        if self._reason.is_open:
-            await self._reason.input.action_submit()
+        if self._frame.reason.is_open:
+            await self._frame.reason.input.action_submit()
 
     @on(ReasonLine.Typed)
     def reason_typed(self) -> None:
@@ -416,62 +307,40 @@ class ApprovalScreen(Wakeful[Outcome | None]):
     def deny_with_reason(self, event: ReasonLine.Denied) -> None:
         event.stop()
         if not self._over and not self.deciding:
-            self.deliberately(lambda: self._decide(False, reason=event.reason, stop=event.stopping))
+            self.deliberately(lambda: self._decide(Decision(False, event.reason, stop=event.stopping)))
 
     def action_extend(self) -> None:
         """Give the request more time before it is denied by itself."""
         expires = self.request.expires
         if expires is None or not self.awake():
             return
-        left = seconds_between(self._clock(), expires)
-        send = self._ask_for_time(self.request.id, left + MORE_TIME)
-        self.app.run_worker(send, group="decisions", exit_on_error=False)
+        request, seconds = self.request, seconds_between(self._clock(), expires) + MORE_TIME
 
-    async def _ask_for_time(self, request: str, seconds: float) -> None:
-        try:
-            outcome = await self._hub.extend(request, seconds=seconds, by=self._operator)
-        except Exception as error:
-            outcome = Outcome(ok=False, message=f"Not extended: {error}")
-        self.post_message(self.Extended(request, outcome))
+        async def ask() -> None:
+            outcome = await ask_for_time(self._hub, request, seconds, self._operator)
+            self.post_message(self.Extended(request.id, outcome))
+
+        self.app.run_worker(ask(), group="decisions", exit_on_error=False)
 
     @on(Extended)
     def show_extended(self, message: Extended) -> None:
         if message.request == self.request.id and not self._over:
             self.say(message.outcome.message, bad=not message.outcome.ok)
 
-    def _decide(
-        self,
-        approved: bool,
-        *,
-        reason: str | None = None,
-        edited: dict[str, JsonValue] | None = None,
-        grant: GrantTerms | None = None,
-        stop: bool = False,
-    ) -> None:
+    def _decide(self, decision: Decision) -> None:
         if self._over or self.deciding:
             return
         self.deciding = True
         self.tick()
         self.refresh_bindings()
+        request = self.request
 
-        async def send(hub: Hub = self._hub, request: ApprovalState = self.request) -> None:
-            try:
-                outcome = await hub.decide(
-                    request.id,
-                    approved=approved,
-                    by=self._operator,
-                    reason=reason,
-                    input=edited,
-                    digest=request.digest,
-                    grant=grant,
-                    stop=stop,
-                )
-            except Exception as error:
-                outcome = Outcome(ok=False, message=f"Not decided: {error}")
+        async def decide() -> None:
+            outcome = await send(self._hub, request, decision, self._operator)
             self.post_message(self.Answered(request.id, outcome))
 
         # The app's worker, not this screen's: closing the screen must not cut a decision in half.
-        self.app.run_worker(send(), group="decisions", exit_on_error=False)
+        self.app.run_worker(decide(), group="decisions", exit_on_error=False)
 
     @on(Answered)
     def show_answer(self, message: Answered) -> None:
@@ -480,7 +349,7 @@ class ApprovalScreen(Wakeful[Outcome | None]):
             return
         self.deciding = False
         if message.outcome.ok:
-            self._drafts.pop((self.request.session, self.request.call_id), None)
+            self._drafts.forget(self.request)
         if message.outcome.ok and self.is_current:
             self.dismiss(message.outcome)
             return
@@ -502,20 +371,21 @@ class ApprovalScreen(Wakeful[Outcome | None]):
 
     def action_fold(self) -> None:
         """Show every line of the input, or fold it again."""
-        self._expanded = not self._expanded
-        self._arrange()
+        self._frame.expanded = not self._frame.expanded
+        self._frame.refit()
+        self.call_after_refresh(self.tick)
 
     def action_close(self) -> None:
         """Leave the reason line, or the dialog. Decides nothing."""
         if self.deciding:
             return
-        if self._reason.is_open:
+        if self._frame.reason.is_open:
             self._hide_reason()
-            self._arrange()
+            self._frame.refit()
         elif self.is_current:
             self.dismiss(None)
 
     def _hide_reason(self) -> None:
-        if self._reason.is_open:
-            self._reason.close()
-            self._body.focus()
+        if self._frame.reason.is_open:
+            self._frame.reason.close()
+            self._frame.take_focus()

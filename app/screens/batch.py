@@ -37,7 +37,7 @@ from ..widgets.bars import KeyBar
 from ..widgets.batch_lines import batch_lines
 from ..widgets.blocks import GUTTER, Block, BlockList
 from ..widgets.typed import TypedLine
-from .wakeful import Wakeful
+from .wakeful import QUIET, Wakeful
 
 PIECE = 100
 FRAME = 2 + 2 + GUTTER + 1
@@ -86,8 +86,9 @@ class BatchScreen(Wakeful[None]):
         operator: str,
         clock: Callable[[], datetime],
         monotonic: Callable[[], float],
+        quiet: float = QUIET,
     ) -> None:
-        super().__init__(monotonic)
+        super().__init__(monotonic, quiet)
         self._hub = hub
         self._operator = operator
         self._clock = clock

@@ -134,6 +134,10 @@ def call_detail(call: CallState, explain: Explain | None = None) -> Detail:
         facts.append(("rule", f"{call.rule.where}  {call.rule.text}", ""))
     if call.approved_by:
         facts.append(("approved by", ", ".join(call.approved_by), ""))
+    if call.granted:
+        facts.append(("allowed by", ", ".join(call.granted), ""))
+    if call.edited:
+        facts.append(("input", "edited by a person: not what the model wrote", "$text-warning"))
     if call.via:
         facts.append(("made by", call.via, ""))
     facts.append(("call", f"{call.call_id} {ours('·')} proposed {call.at:%H:%M:%S}", "$foreground 60%"))

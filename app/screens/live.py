@@ -36,6 +36,7 @@ from .live_titles import counted, transcript_titles
 from .net_picture import grant_picture, net_picture
 from .queue_screen import QueueScreen
 from .switch_nets import SwitchNets
+from .wakeful import QUIET
 
 PAINTS_PER_SECOND = 5
 
@@ -54,9 +55,10 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         database: str,
         clock: Callable[[], datetime],
         monotonic: Callable[[], float] = time.monotonic,
+        quiet: float = QUIET,
         selected: str | None = None,
     ) -> None:
-        super().__init__(hub, operator=operator, clock=clock, monotonic=monotonic)
+        super().__init__(hub, operator=operator, clock=clock, monotonic=monotonic, quiet=quiet)
         self._database = database
         self._selected = selected
         self._flows: dict[str, Flow] = {}
@@ -153,7 +155,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
 
     def _size_lower(self) -> None:
         """The lower panes are as high as the nets need, up to two fifths of the screen."""
-        nets = max(3, len(self.query_one("#nets", NetList).blocks))
+        nets = max(3, self.query_one("#nets", NetList).virtual_size.height)
         self.query_one("#lower").styles.height = min(nets + 2, max(5, self.size.height * 2 // 5))
 
     def show_problem(self, text: str) -> None:

@@ -30,7 +30,7 @@ ASLEEP = 0.4
 
 
 class QueueScreen(Screen[None], inherit_bindings=False):
-    """A screen with a queue and a list of nets. `monotonic` gives the seconds that keys sleep."""
+    """A screen with a queue and a list of nets; see `Wakeful` for `monotonic` and `quiet`."""
 
     def __init__(
         self,
@@ -39,8 +39,10 @@ class QueueScreen(Screen[None], inherit_bindings=False):
         operator: str,
         clock: Callable[[], datetime],
         monotonic: Callable[[], float],
+        quiet: float,
     ) -> None:
         super().__init__()
+        self._quiet = quiet
         self._hub = hub
         self._operator = operator
         self._clock = clock
@@ -139,6 +141,7 @@ class QueueScreen(Screen[None], inherit_bindings=False):
                     operator=self._operator,
                     clock=self._clock,
                     monotonic=self._monotonic,
+                    quiet=self._quiet,
                 )
             )
 

@@ -43,7 +43,7 @@ from ..widgets.scrubber import STYLES, SYMBOLS, Scrubber
 from .detail import entry_detail
 from .event_detail import event_detail
 from .goto import GoToScreen
-from .net_picture import net_picture
+from .net_picture import grant_picture, net_picture
 from .replay_keys import PANES, REPLAY_KEYS
 
 TITLES = {
@@ -332,9 +332,14 @@ class ReplayScreen(Screen[None], inherit_bindings=False):
 
     @on(BlockList.Opened, "#nets")
     def open_net(self, message: BlockList.Opened) -> None:
-        net = self.state.nets.get(message.key) if self.state is not None else None
-        if net is not None:
-            self.app.push_screen(net_picture(net))
+        state = self.state
+        if state is None:
+            return
+        if message.key in state.nets:
+            self.app.push_screen(net_picture(state.nets[message.key]))
+        elif message.key in state.grants:
+            grant = state.grants[message.key]
+            self.app.push_screen(grant_picture(grant, state.updated or grant.at))
 
     # Other rules, same history
 

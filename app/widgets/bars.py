@@ -12,10 +12,11 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from textual import events
+from textual.binding import ActiveBinding
 from textual.content import Content
 from textual.message import Message
 from textual.reactive import reactive
-from textual.screen import ActiveBinding, Screen
+from textual.screen import Screen
 from textual.widget import Widget
 
 from ..keymap import bindings_of
@@ -181,7 +182,8 @@ class KeyBar(Widget):
                 last = last or item
             else:
                 keys.append(item)
-        return self._fit(keys, last, width)
+        # What works comes first: there may not be room for all.
+        return self._fit(sorted(keys, key=lambda key: not key[3]), last, width)
 
     def _rank(self, active: ActiveBinding) -> tuple[bool, bool, int]:
         """The screen's own keys first, as they are listed, and among them the one that leaves it last."""

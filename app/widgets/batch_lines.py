@@ -104,19 +104,14 @@ def _table(rows: Sequence[Row], found: Compared, now: datetime, width: int) -> l
         if widths:
             made = _cells(values, widths)
         else:
-            made = [line for name, v in values for line in _value(shown(name), v, width - NUMBER)]
+            given = [(shown(name), value) for name, value in values if value is not None]
+            made = [line for name, value in given for line in _field(name, value, width - NUMBER, 0)]
         made = made or [Content("as above")]
         style = GONE if row.over is not None else ""
         for index, line in enumerate(made):
             lines.append(Content.assemble(head if index == 0 else " " * NUMBER, line.stylize(style)))
         lines += [Content.assemble(" " * NUMBER, line) for line in _state(row, now, width - NUMBER)]
     return lines
-
-
-def _value(name: str, value: str | None, width: int) -> list[Content]:
-    if value is None:
-        return [Content.styled(f"{pad(name, LABEL)}{BAR}(none)", MUTED)]
-    return _field(name, value, width, 0)
 
 
 def _columns(found: Compared, width: int) -> list[int]:

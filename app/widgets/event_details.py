@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from pydantic import BaseModel, JsonValue
 from textual.content import Content
 
+from ...engine.history.changes import grant_words
 from ...engine.history.events import JournalEvent
-from ...engine.history.parts import CallRecord, NetRecord, RuleRecord, StepRecord
+from ...engine.history.parts import CallRecord, GrantRecord, NetRecord, RuleRecord, StepRecord
+from ...engine.lasting import lasting
 from ..charset import told
 from ..keymap import key_of
 from ..text import as_json, shown, shown_lines
@@ -17,7 +20,14 @@ from .blocks import Block, BlockList
 LONGEST = 20_000
 """Characters of one field that the pane shows at once; a longer one shows its head and its tail."""
 MUTED = "$text-muted"
-_UNREMARKABLE: dict[str, object] = {"is_error": False, "edited": False, "unknown": False, "kind": "root"}
+_UNREMARKABLE: dict[str, object] = {
+    "is_error": False,
+    "edited": False,
+    "unknown": False,
+    "kind": "root",
+    "people": 1,
+    "may_grant": False,
+}
 
 
 class EventDetails(BlockList):
@@ -66,7 +76,8 @@ def fields(body: BaseModel, *, longest: int | None = LONGEST) -> list[tuple[str,
             continue
         if name in _UNREMARKABLE and value == _UNREMARKABLE[name]:
             continue
-        found.append((name.replace("_", " "), _lines(value, longest)))
+        lines = [_time(value)] if name == "clock" else _lines(value, longest)
+        found.append((name.replace("_", " "), lines))
     return found
 
 
@@ -80,9 +91,15 @@ def _lines(value: object, longest: int | None) -> list[str]:
             return [f"{shown(value.where)}  {shown(value.text)}"]
         case StepRecord():
             when = ", once the call succeeded" if value.deferred else ""
-            return [f"{shown(value.net)}: {shown(value.transition)} for {shown(value.tool)}{when}"]
+            why = f"for {shown(value.tool)}" if value.tool else "by itself, after its time"
+            return [f"{shown(value.net)}: {shown(value.transition)} {why}{when}"]
         case NetRecord():
-            return [shown(value.key)]
+            when = f"  when {shown(value.when)}" if value.when else ""
+            return [f"{shown(value.key)}{when}"]
+        case GrantRecord():
+            return _grant_lines(value)
+        case datetime():
+            return [f"{value:%Y-%m-%d %H:%M:%S} UTC"]
         case CallRecord():
             return [
                 f"{shown(value.tool)}  ({shown(value.call_id)})",
@@ -99,6 +116,19 @@ def _lines(value: object, longest: int | None) -> list[str]:
             return _json_lines(value, longest)
         case _:
             return [shown(str(value))]
+
+
+def _grant_lines(grant: GrantRecord) -> list[str]:
+    """What a grant lets pass and until when; what it stands in place of."""
+    ends = "" if grant.seconds is None else f", {lasting(grant.seconds)} from {_time(grant.since)} on"
+    return [
+        shown(f"{grant.key}: {grant_words(grant)}{ends}"),
+        shown(f"in place of what {grant.asks} asks about {grant.asked}"),
+    ]
+
+
+def _time(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _json_lines(values: dict[str, JsonValue], longest: int | None) -> list[str]:

@@ -73,6 +73,10 @@ class FieldEditor(Vertical):
         """Type here next."""
         self._editor.focus()
 
+    def on_descendant_focus(self) -> None:
+        """Its name comes into view with what is typed."""
+        self.call_after_refresh(self.scroll_visible, animate=False)
+
     @property
     def problem(self) -> str | None:
         """Why what was typed cannot be taken."""

@@ -10,7 +10,7 @@ from ...engine.history.changes import grant_words
 from ...engine.history.state import GrantState, SessionState
 from ...engine.lasting import lasting
 from ..aging import in_force, seconds_left, uses_left
-from ..text import clip, pad, shown
+from ..text import clip, pad, shown, width_of
 from .blocks import Block
 
 MUTED = "$foreground 60%"
@@ -29,8 +29,7 @@ def passes(grant: GrantState) -> str:
     """What a grant does, in words."""
     record = grant.record
     which = " with one exact input" if record.exact else ""
-    by = f" by {shown(record.tool)}" if record.tool != record.asked else ""
-    return f"{shown(record.asked)}{by}{which} passes without asking"
+    return f"{shown(record.asked)}{which} passes without asking"
 
 
 def uses(grant: GrantState, now: datetime | None) -> tuple[str, str]:
@@ -70,18 +69,16 @@ def _block(key: str, grant: GrantState, name_width: int, now: datetime | None) -
     text = passes(grant)
 
     def lines(width: int) -> list[Content]:
-        column = min(max(name_width, 8), width * 2 // 5)
+        head = (" ▸  ", "$text-success")
         tail = Content.assemble(
             (f"{dots} " if dots else "", "bold $text-accent"), (" · ".join(left), MUTED)
         )
-        head = [(" ▸  ", "$text-success")]
-        line = Content.assemble(
-            *head, (pad(shown(key), column), "bold"), ("  ", ""), (text, ""), ("  ", ""), tail
-        )
-        if line.cell_length <= width:
-            return [line]
+        for column in (min(name_width, width * 2 // 5) + 2, width_of(shown(key))):
+            line = Content.assemble(head, (pad(shown(key), column), "bold"), "  ", (text, ""), "  ", tail)
+            if line.cell_length <= width:
+                return [line]
         return [
-            Content.assemble(*head, (clip(shown(key), width - 4), "bold")),
+            Content.assemble(head, (clip(shown(key), width - 4), "bold")),
             Content.styled(f"    {text}", "").truncate(width, ellipsis=True),
             Content.assemble("    ", tail).truncate(width, ellipsis=True),
         ]

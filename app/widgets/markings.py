@@ -23,6 +23,8 @@ from .grant_lines import grant_blocks
 NARROW = 72
 MANY = 5
 MAX_PROSPECTS = 3
+LEAST_WHEN = 20
+"""Cells of a net's condition that are worth showing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +50,16 @@ def tokens(number: int) -> str:
 
 
 def shown_places(net: NetRecord, marking: Mapping[str, int]) -> list[str]:
-    """The places worth a look: all but those that are empty and can never be filled again."""
-    fillable = {p for t in net.transitions for p in t.outputs}
+    """The places worth a look: all but those that are empty and can never be filled again.
+
+    Tokens that only wait for their time to come back are told in words.
+    """
+    fillable = {p for t in net.transitions for p in t.outputs if not t.partial or p in t.inputs}
     fillable |= {target for t in net.transitions for _, target in t.transfers}
-    return [p for p in net.places if marking.get(p, 0) or p in fillable or _is_budget(net, p)]
+    aging = {p for t in net.transitions if t.after is not None for p in t.inputs}
+    aging -= {p for t in net.transitions if t.after is None for p in t.inputs}
+    seen = [p for p in net.places if marking.get(p, 0) or p in fillable or _is_budget(net, p)]
+    return [p for p in seen if p not in aging]
 
 
 def _is_budget(net: NetRecord, place: str) -> bool:
@@ -163,8 +171,6 @@ def words(net: NetState, now: datetime | None = None, asking: Sequence[ApprovalS
     if len(all_prospects) > MAX_PROSPECTS:
         parts.append(Content.styled(f"  … {len(all_prospects) - MAX_PROSPECTS} more", "$foreground 60%"))
     parts += [Content.assemble("  approvals ", approvals_given(a)) for a in asking if a.people > 1]
-    if net.net.when is not None:
-        parts.append(Content.styled(f"  when {shown(net.net.when)}", "$foreground 60%"))
     return Content.assemble(*parts)
 
 
@@ -200,9 +206,8 @@ def net_blocks(
         meaning = words(net, now, [a for a in state.approvals.values() if a.net == key])
 
         def lines(width: int) -> list[Content]:
-            return _lines(
-                width, names[key], net.active, places[key], meaning, mark, name_width, places_width
-            )
+            sizes = (name_width, places_width)
+            return _lines(width, names[key], net, places[key], meaning, mark, sizes)
 
         stamp = (net.active, places[key].plain, meaning.plain, mark, name_width, places_width)
         return Block(key, stamp, lines)
@@ -213,34 +218,35 @@ def net_blocks(
 def _lines(
     width: int,
     name: str,
-    active: bool,
+    net: NetState,
     places: Content,
     meaning: Content,
     mark: bool,
-    name_width: int,
-    places_width: int,
+    sizes: tuple[int, int],
 ) -> list[Content]:
+    active = net.active
     box = Content.styled("[x] " if active else "[ ] ", "$text-success" if active else "$foreground 60%")
     style = "bold $text-accent" if mark else ("" if active else "$foreground 60%")
     flag = Content.styled("Δ " if mark else "  ", "bold $text-accent")
+    when = Content.styled(f"  when {shown(net.net.when)}" if net.net.when else "", "$foreground 60%")
     if not active:
         places = Content.styled(places.plain, "$foreground 60%")
     if width >= NARROW:
-        column = min(name_width, width * 2 // 5)
-        second = min(places_width, (width - column - 8) * 3 // 5)
-        line = Content.assemble(
-            box,
-            (pad(name, column), style),
-            flag,
-            places.truncate(second, ellipsis=True, pad=True),
-            "  ",
-            meaning,
-        )
-        return [line.truncate(width, ellipsis=True)]
+        column = min(sizes[0], width * 2 // 5)
+        second = min(sizes[1], (width - column - 8) * 3 // 5)
+        fitted = places.truncate(second, ellipsis=True, pad=True)
+        line = Content.assemble(box, (pad(name, column), style), flag, fitted, "  ")
+        room = width - line.cell_length
+        if meaning.cell_length + min(when.cell_length, LEAST_WHEN) <= room:
+            return [Content.assemble(line, meaning, when).truncate(width, ellipsis=True)]
+        if meaning.cell_length <= room:
+            return [Content.assemble(line, meaning)]
+        below = Content.assemble(" " * 8, meaning, when)
+        return [line, below.truncate(width, ellipsis=True)]
     return [
         Content.assemble(box, (clip(name, width - 6), style), flag).truncate(width),
         Content.assemble("    ", places).truncate(width, ellipsis=True),
-        Content.assemble("    ", meaning).truncate(width, ellipsis=True),
+        Content.assemble("    ", meaning, when).truncate(width, ellipsis=True),
     ]
 
 

@@ -6,9 +6,11 @@ from collections.abc import Collection
 
 from textual.content import Content
 
-from ...engine.history.state import NetState, SessionState
+from ...engine.history.state import GrantState, NetState, SessionState
+from ..aging import in_force
 from ..text import clip, pad, shown, width_of
 from .blocks import Block, BlockList
+from .grant_lines import passes
 from .markings import places_line
 
 TWO_COLUMNS = 76
@@ -18,8 +20,14 @@ UNCHANGED = Content.styled("·", MUTED)
 
 
 def changed_nets(before: SessionState, after: SessionState) -> set[str]:
-    """Keys of the nets whose marking or activity an event changed, or that it brought."""
-    return {key for key, net in after.nets.items() if _stamp(before.nets.get(key)) != _stamp(net)}
+    """Keys of the nets whose marking or activity an event changed, or that it brought; of grants too."""
+    was = _nets(before)
+    return {key for key, net in _nets(after).items() if _stamp(was.get(key)) != _stamp(net)}
+
+
+def _nets(state: SessionState) -> dict[str, NetState]:
+    """The nets of a session, then those of its grants."""
+    return {**state.nets, **{key: grant.net for key, grant in state.grants.items()}}
 
 
 class MomentNets(BlockList):
@@ -34,16 +42,24 @@ class MomentNets(BlockList):
     def show_moment(self, before: SessionState, after: SessionState) -> None:
         """Show the nets of `after`, and where their tokens were in `before`."""
         changed = changed_nets(before, after)
-        names = {key: shown(key) for key in after.nets}
-        was = {key: _places(before.nets.get(key)) if key in changed else UNCHANGED for key in after.nets}
+        earlier = _nets(before)
+        nets = {
+            key: net
+            for key, net in _nets(after).items()
+            if key not in after.grants or key in changed or in_force(after.grants[key], after.updated)
+        }
+        names = {key: shown(key) for key in nets}
+        was = {key: _places(earlier.get(key)) if key in changed else UNCHANGED for key in nets}
         sizes = (
             max((width_of(name) for name in names.values()), default=0),
             max((line.cell_length for line in was.values()), default=0),
-            max((_places(net).cell_length for net in after.nets.values()), default=0),
+            max((_places(net).cell_length for net in nets.values()), default=0),
         )
         blocks = [_heading(sizes)] if names else []
-        for key, net in after.nets.items():
-            blocks.append(_block(key, names[key], was[key], net, key in changed, sizes))
+        for key, net in nets.items():
+            grant = after.grants.get(key)
+            note = "" if grant is None else _note(grant)
+            blocks.append(_block(key, names[key], was[key], net, key in changed, sizes, note))
         self.show(blocks)
 
     def reveal(self, keys: Collection[str]) -> None:
@@ -78,13 +94,25 @@ def _heading(sizes: tuple[int, int, int]) -> Block:
     return Block("", sizes, lines, selectable=False)
 
 
+def _note(grant: GrantState) -> str:
+    """What a grant does, and who gave or took it."""
+    by = f"revoked by {shown(grant.revoked_by)}" if grant.revoked_by else f"by {shown(grant.by)}"
+    return f"{passes(grant)} · {by}"
+
+
 def _block(
-    key: str, name: str, was: Content, after: NetState, changed: bool, sizes: tuple[int, int, int]
+    key: str,
+    name: str,
+    was: Content,
+    after: NetState,
+    changed: bool,
+    sizes: tuple[int, int, int],
+    note: str,
 ) -> Block:
     box = Content.styled("[x] " if after.active else "[ ] ", "$success" if after.active else MUTED)
     flag = Content.styled("Δ " if changed else "  ", "bold $accent")
     style = "bold $foreground" if changed else ("" if after.active else MUTED)
-    now = _places(after)
+    now = Content.assemble(_places(after), (f"  {note}" if note else "", MUTED))
 
     def lines(width: int) -> list[Content]:
         if width >= TWO_COLUMNS:
@@ -105,7 +133,7 @@ def _block(
             rows.insert(1, Content.assemble(("      was ", MUTED), was).truncate(width, ellipsis=True))
         return rows
 
-    return Block(key, (changed, was.plain, _stamp(after), sizes), lines)
+    return Block(key, (changed, was.plain, _stamp(after), sizes, note), lines)
 
 
 def _places(net: NetState | None) -> Content:

@@ -229,7 +229,7 @@ def call_block(key: str, call: CallState, flow: Flow, now: datetime, label: str 
     waited = age(seconds_between(call.at, now)) if call.status in ("waiting", "running") else ""
     heard = flow.heard.get(call.call_id)
     quiet = age(seconds_between(heard, now)) if last and heard is not None else ""
-    decided = (call.outcome, call.reason, call.names, call.approved_by)
+    decided = (call.outcome, call.reason, call.names, let_pass(call))
     return Block(
         key,
         (call.status, decided, label, waited, last, quiet),
@@ -284,11 +284,22 @@ def _reasons(call: CallState, width: int) -> list[Content]:
     return []
 
 
+def let_pass(call: CallState) -> str:
+    """`approved by maria`, `edited by maria`, `allowed by grant-1`; nothing where nobody was asked."""
+    people = shown(", ".join(call.approved_by))
+    words = [f"allowed by {shown(', '.join(call.granted))}"] if call.granted else []
+    if call.edited and len(call.approved_by) != 1:
+        words.append("edited")
+    if people:
+        edited = call.edited and len(call.approved_by) == 1
+        words.append(f"{'edited' if edited else 'approved'} by {people}")
+    return ", ".join(words)
+
+
 def _standing(call: CallState, waited: str) -> Content:
     look = call_look(call)
     parts: list[str] = []
-    if call.approved_by:
-        parts.append(f"approved by {shown(', '.join(call.approved_by))}")
+    parts += [let_pass(call)] if let_pass(call) else []
     if call.status in ("waiting", "running"):
         parts.append(f"{look.word} {waited}".strip())
     elif call.status in ("done", "failed") and call.seconds is not None:

@@ -16,7 +16,7 @@ class TypedLine(Input):
     """One line."""
 
     DEFAULT_CSS = """
-    TypedLine, TypedLine:focus { height: 1; border: none; padding: 0; background: $boost; }
+    TypedLine, TypedLine:focus { height: 1; border: none; padding: 0; background: $panel; }
     """
 
     def _on_paste(self, event: events.Paste) -> None:
@@ -40,7 +40,7 @@ class TypedText(TextArea):
 
     DEFAULT_CSS = """
     TypedText, TypedText:focus {
-        height: auto; min-height: 1; max-height: 12; border: none; padding: 0; background: $boost;
+        height: auto; min-height: 1; max-height: 12; border: none; padding: 0; background: $panel;
     }
     """
 
@@ -48,6 +48,7 @@ class TypedText(TextArea):
         super().__init__(
             text, soft_wrap=True, show_line_numbers=False, highlight_cursor_line=False, id=id
         )
+        self.match_cursor_bracket = False
 
     async def _on_paste(self, event: events.Paste) -> None:
         """Insert all of it."""

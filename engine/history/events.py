@@ -283,12 +283,16 @@ class ApprovalExtended(Record):
 
 
 class ApprovalWithdrawn(Record):
-    """A question nobody needs to answer any more, and why."""
+    """A question nobody needs to answer any more, and why.
+
+    `again` says that its call goes back to the gate, which may ask anew: nobody interrupted it.
+    """
 
     type: Literal["approval.withdrawn"] = "approval.withdrawn"
     approval_id: str
     call_id: str
     reason: str
+    again: bool = False
 
 
 class GrantGiven(Record):

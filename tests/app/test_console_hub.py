@@ -129,7 +129,9 @@ class TestApproval:
         script = (C(test={}), C(deploy={"env": "prod"}), T("I stop here."))
         async with console(tmp_path, *script) as on:
             await on.dialog()
-            await on.press("d", *"not today", "enter")
+            await on.press("d", *"not today")
+            on.seconds += 1.0
+            await on.press("enter")
             await on.settled()
             assert on.ran == ["test"]
             recorded = await on.hub.recorded("one")

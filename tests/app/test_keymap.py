@@ -241,7 +241,10 @@ class TestShown:
             await on.pilot.press("a")
             assert hub.asked == []
             await on.pilot.press("y")
-            await on.pilot.pause(0.05)
+            for _ in range(100):
+                await on.pilot.pause(0.01)
+                if hub.asked:
+                    break
             assert hub.asked == [("decide", "ap1", True, "maria", None)]
 
     async def test_footer_hints_help_and_palette_say_so(self, tmp_path: Path) -> None:

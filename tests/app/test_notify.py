@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from interlock.app.cli import main
+from interlock.app.commands.demo import open_demo
+from interlock.app.demo.agent import TASK
 from interlock.app.notify import (
     Clocks,
     Notifier,
@@ -29,6 +31,7 @@ from interlock.app.notify import (
 from interlock.app.notify_send import SendError, host_of, post, run_command
 from interlock.app.settings import SettingsError
 from interlock.engine.history.state import ApprovalState
+from interlock.engine.hub import Hub
 from tests.app.scenes import NOW, deploy_request, release_bot
 from tests.support.fake_hub import FakeHub
 
@@ -371,6 +374,32 @@ class TestWhen:
         hub = FakeHub(now=NOW)
         async with notifying(hub, None, print):
             assert hub._subscriptions == []
+
+
+async def test_beside_a_real_agent(tmp_path: Path) -> None:
+    """Real hub, agent and command: told once, without input, and the call goes on when decided."""
+    out = tmp_path / "out"
+    command = script(tmp_path, f"import sys\nopen({str(out)!r}, 'a').write(sys.stdin.read() + '\\n')")
+    problems: list[str] = []
+    hub = Hub.open(tmp_path / "deploy.db")
+    try:
+        async with notifying(hub, NotifySettings(after=timedelta(0), command=command), problems.append):
+            session = await open_demo(hub, by="maria")
+            await hub.send(session, TASK, by="maria")
+            await Waiting().until(lambda: told(out) == 1)
+            [request] = await hub.approvals()
+            assert (await hub.decide(request.id, approved=True, by="maria")).ok
+            await hub.wait(session)
+    finally:
+        await hub.close()
+    assert problems == []
+    [line] = out.read_text().splitlines()
+    assert json.loads(line)["approval_id"] == request.id
+    assert "./deploy" not in line
+
+
+def told(out: Path) -> int:
+    return out.read_text().count("\n") if out.exists() else 0
 
 
 class TestSettings:

@@ -30,7 +30,7 @@ from interlock.engine.history.queries import HistoryReader, open_reader
 from interlock.engine.history.schema import connect_readonly, inspect
 from interlock.engine.history.state import SessionState, SessionSummary
 from interlock.engine.history.verify import check_file, verify_journal
-from interlock.engine.resuming import ASKED_AGAIN, HOST_GONE
+from interlock.engine.resuming import HOST_GONE
 from tests.crash.family import at_top, below, not_as_it_was, unlike_their_parents
 from tests.crash.marks import Mark, ran_in, told_in
 
@@ -284,7 +284,7 @@ def _unanswered(events: Sequence[JournalEvent]) -> dict[str, str]:
         match event.body:
             case ApprovalRequested() as body:
                 asked[body.call_id] = body.net
-            case ApprovalWithdrawn(reason=reason) if reason == HOST_GONE or reason.endswith(ASKED_AGAIN):
+            case ApprovalWithdrawn() as gone if gone.reason == HOST_GONE or gone.again:
                 pass
             case ApprovalDecided() | ApprovalWithdrawn() | CallDecided() as body:
                 asked.pop(body.call_id, None)

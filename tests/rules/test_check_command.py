@@ -12,6 +12,9 @@ import pytest
 from interlock.app.commands.check import run
 from interlock.rules import library_rules
 
+PLAIN = {"approval": False, "succeeds": True, "people": 1, "outside": [], "seconds": None}
+"""A step that asks nobody."""
+
 
 def check(
     *files: Path | str, tools: str | None = None, json: bool = False, strict: bool = False
@@ -159,15 +162,110 @@ class TestTogether:
             "blocked": None,
             "reachable": "yes",
             "way": [
-                {"tool": "a", "approval": False, "succeeds": True},
-                {"tool": "b", "approval": True, "succeeds": True},
+                {"tool": "a", **PLAIN},
+                {"tool": "b", **PLAIN, "approval": True},
             ],
             "shortest": True,
-            "most": {"least": 0, "most": None, "unlimited": True, "exact": True},
+            "within": [],
+            "most": {"least": 0, "most": None, "unlimited": True, "exact": True, "paces": []},
         }
         assert (c["reachable"], c["blocked"]) == ("never", f"{path}:3")
         assert d["forbidden_by"] == ["block-c", "require-c-before-d"]
         assert [(e["line"], e["column"]) for e in found["errors"]] == [(4, 1)]
+
+
+class TestNewer:
+    """Times, several people and conditions, as they are printed."""
+
+    def test_nets_in_words(self, tmp_path: Path) -> None:
+        """What fires after a time is not called structural; what is not enough alone is partial."""
+        path = tmp_path / "a.rules"
+        path.write_text("limit push to 3 per 90m\nrequire human-approval before deploy by 2")
+        _, out, _ = check(path)
+        lines = [line.strip() for line in out.splitlines()]
+        assert "recover: spent → budget; after 90m" in lines
+        assert "approve: ready, approval, approval → ready; on deploy" in lines
+        assert "person: ready → ready, approval; on deploy (manual, partial)" in lines
+
+    def test_a_pace_is_no_total(self, tmp_path: Path) -> None:
+        """G-56: so many an hour, beside what a session has."""
+        path = tmp_path / "a.rules"
+        path.write_text(
+            "limit a to 3 per 1h\nlimit b to 3 per 1h\nlimit b to 20 per 1d\n"
+            "limit c to 3 per 1h\nlimit c to 5 per session\nlimit d to 3 per 1h when input.n = 1"
+        )
+        _, out, _ = check(path)
+        together = [line.strip() for line in out.partition("All rules together")[2].splitlines()]
+        assert together[1:] == [
+            "a            a",
+            "at most 3 per 1h",
+            "b            b",
+            "at most 3 per 1h and at most 20 per 1d",
+            "c            c",
+            "at most 5 calls a session; at most 3 per 1h",
+            "d            d (outside limit-d-3-per-1h)",
+            "any number of calls a session",
+        ]
+
+    def test_ways_under_conditions(self, tmp_path: Path) -> None:
+        """Beside the shortest way, the one under each condition, and what `outside` means."""
+        path = tmp_path / "a.rules"
+        path.write_text(
+            'require test before deploy when input.env = "#1" # not yet\n'
+            "require human-approval before deploy by 2\nblock rm when input.n = 1\n"
+        )
+        code, out, _ = check(path)
+        assert code == 0
+        assert '\n  require test before deploy when input.env = "#1"\n' in out
+        assert out.partition("All rules together")[2].partition("\n")[2] == (
+            "(outside NET: by a call that does not meet the condition of NET)\n"
+            "  deploy       deploy (2 people approve, outside require-test-before-deploy)\n"
+            '               when input.env = "#1": test → deploy (2 people approve)\n'
+            "               any number of calls a session\n"
+            "  rm           rm (outside block-rm)\n"
+            "               any number of calls a session\n"
+        )
+
+    def test_many_conditions(self, tmp_path: Path) -> None:
+        """Of many the first are shown and the rest counted."""
+        path = tmp_path / "a.rules"
+        path.write_text("\n".join(f"require t{n} before d when input.n = {n}" for n in range(8)))
+        _, out, _ = check(path)
+        assert "when input.n = 5: t5 → d" in out
+        assert "when input.n = 6:" not in out
+        assert "\n               … 2 more conditions\n" in out
+
+    def test_an_impossible_condition(self, tmp_path: Path) -> None:
+        """It fails the check, and where the ways stand it says `never`."""
+        path = tmp_path / "a.rules"
+        path.write_text("block x\nrequire x before d when input.n = 1")
+        code, out, _ = check(path)
+        assert code == 1
+        assert "when input.n = 1: never\n" in out
+        assert f"error: {path}:2:1: no call of 'd' that meets this condition is ever possible" in out
+
+    def test_as_json(self, tmp_path: Path) -> None:
+        """The same for programs."""
+        path = tmp_path / "a.rules"
+        path.write_text(
+            "limit a to 3 per 1h\nrequire human-approval before d by 2\n"
+            "require t before d when input.n = 1"
+        )
+        found = json_text.loads(check(path, json=True)[1])
+        assert [net["when"] for net in found["nets"]] == [None, None, "input.n = 1"]
+        a, d, *_ = found["tools"]
+        assert a["most"]["paces"] == [{"calls": 3, "seconds": 3600}]
+        asked = {"tool": "d", **PLAIN, "approval": True, "people": 2}
+        assert d["way"] == [{**asked, "outside": ["require-t-before-d"]}]
+        assert d["within"] == [
+            {
+                "net": "require-t-before-d",
+                "when": "input.n = 1",
+                "reachable": "yes",
+                "way": [{"tool": "t", **PLAIN}, asked],
+                "shortest": True,
+            }
+        ]
 
 
 class TestTools:

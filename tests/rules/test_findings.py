@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.engine.net import SkillNet, auto_advance, fire, is_enabled
+from interlock.engine.gate import GateContext, GateManager, ToolResult, classify_nets
+from interlock.engine.net import SkillNet, ToolCall, auto_advance, fire, is_enabled
 from interlock.engine.verify import Most, Never, Way
 from interlock.rules import Problem, compile_rules, library_rules, load_rules
 from interlock.rules.findings import Findings, examine
@@ -97,6 +99,147 @@ class TestLimits:
         """A limit that other rules keep anyway is redundant."""
         found = findings("limit a to 2 per session\nrequire a before b\nlimit b to 2 per session")
         assert [line for line, _ in lines(found.warnings)] == [3]
+
+
+class TestSlidingLimits:
+    """Limits in time beside others: a time is no tool, and no total."""
+
+    def test_the_same_time_in_other_words(self) -> None:
+        """`per 60m` and `per 1h` are one rule, said of once."""
+        found = findings("limit a to 3 per 1h\nlimit a to 3 per 60m")
+        assert lines(found.warnings) == [(2, "the same rule as in line 1")]
+
+    def test_beside_one_a_session(self) -> None:
+        """What no session reaches no hour does; a session's limit is not bounded by an hour's."""
+        found = findings("limit a to 5 per 1h\nlimit a to 3 per session")
+        assert lines(found.warnings) == [(1, "this limit is redundant beside a smaller one")]
+        found = findings("limit a to 3 per 1h\nlimit a to 5 per session")
+        assert (found.errors, found.warnings) == ((), ())
+        assert list(map(str, found.tools[0].most.paces)) == ["3 per 1h"]
+
+    def test_the_count_is_pointed_at(self) -> None:
+        """Not the same number in the time behind it."""
+        found = findings("limit a to 2 per session\nrequire a before b\nlimit b to 3 per 3h")
+        (problem,) = found.errors
+        assert (problem.line, problem.column, problem.length) == (3, 12, 1)
+
+    @given(
+        st.lists(
+            st.sampled_from(
+                [
+                    "limit a to 1 per session",
+                    "limit a to 2 per session",
+                    "limit a to 2 per session when input.x > 0",
+                    "limit a to 1 per 1h",
+                    "limit a to 2 per 1h",
+                    "limit a to 2 per 2h",
+                    "limit a to 1 per 1h when input.x > 0",
+                    "limit a to 1 per 1h when input.x > 1",
+                    "limit a to 2 per 2h when input.x > 1",
+                    "limit a to 1 per r",
+                    "limit a to 2 per r",
+                    "limit a to 2 per r when input.x > 1",
+                ]
+            ),
+            min_size=2,
+            max_size=3,
+            unique=True,
+        ),
+        st.lists(
+            st.tuples(
+                st.sampled_from(["a", "a", "a", "r"]), st.integers(0, 2), st.sampled_from([0, 30, 60])
+            ),
+            max_size=14,
+        ),
+    )
+    @settings(max_examples=150, deadline=None)
+    def test_law(self, text: list[str], calls: list[tuple[str, int, int]]) -> None:
+        """A limit that is called redundant beside another is never the only one to block a call."""
+        rules = compile_rules(text)
+        reported = {p.line - 1 for p in examine(rules).warnings if "redundant beside" in p.message}
+        now = [0.0]
+        manager = GateManager(rules.registry, clock=lambda: now[0])
+        for number, (tool, x, minutes) in enumerate(calls):
+            now[0] += minutes * 60
+            call = ToolCall(f"c{number}", tool, {"x": x})
+            states = list(manager.states.values())
+            verdicts = classify_nets(rules.nets, states, call, clock=lambda: now[0])
+            blocking = {place for place, v in enumerate(verdicts) if v.kind == "blocked"}
+            assert len(blocking) != 1 or not blocking & reported
+            decision = asyncio.run(manager.handle_tool_call(call, GateContext()))
+            if not decision.block:
+                manager.handle_tool_result(ToolResult(call.tool_call_id, tool, call.input))
+
+
+class TestConditions:
+    """Calls that meet a condition, apart from those that do not."""
+
+    def test_none_is_ever_possible(self) -> None:
+        """Beside other rules: an error at the rule with the condition, though the tool can be called."""
+        found = findings('block test\nrequire test before deploy when input.env = "prod" # never')
+        assert [str(e) for e in found.errors] == [
+            "<rules>:2:1: no call of 'deploy' that meets this condition is ever possible\n"
+            '    require test before deploy when input.env = "prod" # never\n'
+            "    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
+            "    forbidden together with line 1 (block test): change one of them"
+        ]
+        deploy = found.tools[1]
+        assert str(deploy.way) == "deploy (outside require-test-before-deploy)"
+        assert [(w.when, isinstance(w.way, Never)) for w in deploy.within] == [
+            ('input.env = "prod"', True)
+        ]
+
+    def test_for_want_of_a_tool(self) -> None:
+        """A prerequisite that does not exist is named."""
+        found = findings("require tset before deploy when input.n = 1", ["test", "deploy"])
+        assert found.errors[0].remedy == "there is no call to 'tset'"
+
+    def test_once_for_the_same_reason(self) -> None:
+        """A second rule with the condition is not complained of as well."""
+        found = findings(
+            "block x\nrequire x before d when input.n = 1\nrequire y before d when input.n = 1\n"
+            "limit d to 2 per session when input.n = 1"
+        )
+        assert [line for line, _ in lines(found.errors)] == [2]
+        assert found.warnings == ()
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "require test before deploy when input.n = 1",
+            "require x before d when input.n = 1\nblock x when input.n = 1",
+            "limit a to 2 per 1h when input.n = 1",
+            "require human-approval before a by 3 when input.n = 1",
+        ],
+    )
+    def test_what_is_possible_is_left_alone(self, text: str) -> None:
+        """With a way under the condition there is nothing to say; `within` has it."""
+        found = findings(text)
+        assert (found.errors, found.warnings) == ((), ())
+        assert [type(w.way) for tool in found.tools for w in tool.within] == [Way]
+
+    def test_blocked_under_opposite_conditions(self) -> None:
+        """It is said that the two block every call, not that no rule does."""
+        found = findings("block f when input.n = 1\nblock f when input.n != 1")
+        assert found.errors == ()
+        assert lines(found.warnings) == [(2, "with line 1 this blocks every call of 'f'")]
+
+    def test_a_smaller_limit_with_a_condition(self) -> None:
+        """It makes another redundant only where that applies nowhere else."""
+        message = "this limit is redundant beside a smaller one"
+        wide, narrow = "limit a to 3 per session when input.n > 0", "limit a to 5 per session"
+        assert lines(findings(f"{wide}\n{narrow} when input.n > 1").warnings) == [(2, message)]
+        for when in ("", " when input.n > -1", " when input.m > 1"):
+            found = findings(f"{wide}\n{narrow}{when}")
+            assert (found.errors, found.warnings) == ((), ())
+
+    def test_bounded_where_it_applies(self) -> None:
+        """A limit with a condition that other rules keep is pointed at, with what it is about."""
+        found = findings(
+            "limit a to 2 per session\nrequire a before b\nlimit b to 9 per session when input.n = 1"
+        )
+        (problem,) = found.errors
+        assert problem.message.endswith("let 'b' be called at most 2 times where it applies")
 
 
 class TestRedundant:

@@ -130,7 +130,7 @@ class TestConditions:
 class TestHonest:
     async def test_another_rule_asks_as_well(self, tmp_path: Path) -> None:
         """A question is saved only when nothing else would ask about the call."""
-        rules = f'map deploy.env prod as prod\n{ASKS}\nrequire human-approval before prod'
+        rules = f"map deploy.env prod as prod\n{ASKS}\nrequire human-approval before prod"
         inputs = [*each(ENOUGH, env="staging"), *each(ENOUGH, env="prod")]
         rule, what = await found(tmp_path, rules, [inputs])
         assert rule.tally.requests == 2 * ENOUGH

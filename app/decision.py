@@ -1,0 +1,47 @@
+"""An operator's decision on its way to the hub, bound to the request as it was shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from ..engine.gate.types import GrantTerms
+from ..engine.history.state import ApprovalState
+from ..engine.hub import Hub, Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is decided. `edited` is the input that shall run instead, `grant` what passes from now on."""
+
+    approved: bool
+    reason: str | None = None
+    edited: dict[str, JsonValue] | None = None
+    grant: GrantTerms | None = None
+    stop: bool = False
+
+
+async def send(hub: Hub, request: ApprovalState, decision: Decision, by: str) -> Outcome:
+    """What became of it. Raises nothing: what fails has decided nothing, and says so."""
+    try:
+        return await hub.decide(
+            request.id,
+            approved=decision.approved,
+            by=by,
+            reason=decision.reason,
+            input=decision.edited,
+            digest=request.digest,
+            grant=decision.grant,
+            stop=decision.stop,
+        )
+    except Exception as error:
+        return Outcome(ok=False, message=f"Not decided: {error}")
+
+
+async def ask_for_time(hub: Hub, request: ApprovalState, seconds: float, by: str) -> Outcome:
+    """Have a request wait so long from now on. Raises nothing."""
+    try:
+        return await hub.extend(request.id, seconds=seconds, by=by)
+    except Exception as error:
+        return Outcome(ok=False, message=f"Not extended: {error}")

@@ -1,0 +1,145 @@
+"""The frame of an approval dialog: the request's text, a notice, the line for a reason, the keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Static
+
+from ...engine.history.state import ApprovalState, SessionState
+from ..keymap import key_of
+from ..text import shown, wrap_all
+from .bars import KeyBar
+from .blocks import GUTTER, Block
+from .reason_line import ReasonLine
+from .request import request_text
+from .request_list import RequestList
+from .so_far import Viewer
+
+FRAME = 2 + 2 + GUTTER + 1
+"""Columns around the text: border, padding, the list's gutter and its scrollbar."""
+CHROME = 4
+"""Lines of the frame and the keys around the text."""
+NOTICE = 3
+"""Lines that a notice takes at most."""
+PIECE = 100
+"""Lines of the text per block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request with the session whose nets ask and the one that made the call, as far as known."""
+
+    request: ApprovalState
+    session: SessionState | None = None
+    speaker: SessionState | None = None
+
+
+class RequestFrame(Vertical):
+    """As high as what it shows, as far as the screen goes; what does not fit is folded."""
+
+    def __init__(
+        self, viewer: Viewer, clock: Callable[[], datetime], deny_reasons: Sequence[str]
+    ) -> None:
+        super().__init__(classes="frame")
+        self._viewer = viewer
+        self._clock = clock
+        self._body = RequestList(id="request", cursor=False)
+        self._notice = Static("", id="notice")
+        self.reason = ReasonLine(deny_reasons)
+        self.expanded = False
+        self.foldable = False
+        self.said = ""
+        self._asked: Asked | None = None
+        self._arranged: tuple[int, int, bool] | None = None
+
+    def compose(self) -> ComposeResult:
+        yield self._body
+        yield self._notice
+        yield self.reason
+        yield KeyBar()
+
+    def begin(self, asked: Asked) -> None:
+        """Show a request from its first line on, with nothing typed or noticed."""
+        self.expanded = False
+        self.said = ""
+        self._notice.display = False
+        self.reason.clear()
+        self._body.scroll_to(y=0, animate=False)
+        self.take_focus()
+        self.show(asked)
+
+    def show(self, asked: Asked) -> None:
+        """Show a request as it is now."""
+        self._asked = asked
+        self._arranged = None
+        self.refit()
+
+    def take_focus(self) -> None:
+        """The text has the focus: nothing that decides."""
+        self.screen.set_focus(self._body)
+
+    def on_resize(self) -> None:
+        self.refit()
+
+    def refit(self) -> None:
+        """Size the frame to the text, fold what does not fit, and show it."""
+        if self._asked is None:
+            return
+        wide, high = self.app.size
+        width = min(118, wide if wide < 64 else wide - (2 if wide < 100 else 6))
+        most = high if high < 20 else high - 2
+        inner = width - FRAME
+        small = high < 20
+        self.set_class(small, "-small")
+        notice = min(NOTICE, len(wrap_all([self.said], inner))) if self._notice.display else 0
+        room = most - CHROME + small - notice - self.reason.height_for(width - 4)
+        arranged = (inner, room, self.expanded)
+        if arranged == self._arranged:
+            return
+        self._arranged = arranged
+        asked = self._asked
+        text = request_text(
+            asked.request,
+            asked.session,
+            self._clock(),
+            inner,
+            room,
+            expanded=self.expanded,
+            speaker=asked.speaker,
+            viewer=self._viewer,
+        )
+        self.foldable, lines = text.folded, text.lines
+        self.styles.width = width
+        self.styles.height = min(most, len(lines) + most - room)
+        stamp = (asked.request.id, asked.request.given, arranged)
+        pieces = [
+            Block(f"{start}", (start, stamp), lambda _, start=start: lines[start : start + PIECE])
+            for start in range(0, len(lines), PIECE)
+        ]
+        self._body.show(pieces)
+        self.screen.refresh_bindings()
+
+    def say(self, text: str, *, bad: bool) -> None:
+        """A sentence under the request."""
+        self.said = shown(text)
+        self._notice.update(
+            Content.styled(self.said, "bold $text-error" if bad else "bold $text-warning")
+        )
+        self._notice.display = True
+        self.refit()
+
+    @property
+    def position(self) -> Content:
+        """Which lines are on screen, where they are not all."""
+        height, total = self._body.scrollable_content_region.height, self._body.virtual_size.height
+        if not total > height > 0:
+            return Content("")
+        top = self._body.scroll_offset.y
+        more = f" · {key_of(RequestList, 'list.last')} ↓" if top + height < total else ""
+        return Content(f"line {top + 1}–{min(total, top + height)} of {total}{more}")

@@ -1,0 +1,367 @@
+"""Sessions under a hub in a loop whose clock and commits are the test's, and marks of what really ran.
+
+The journal is a real one, on a real file, but it commits in the loop's own thread, so many turns after it
+was given something as its `lags` say: what interleaves with what is then the schedule's doing alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sqlite3
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+from interlock.engine.agents import Agent, AgentError, C, Message, Reply, ScriptedModel, T, ToolContext
+from interlock.engine.agents import tool as a_tool
+from interlock.engine.agents.subagents import task_tool
+from interlock.engine.gate.types import GrantTerms
+from interlock.engine.history import journal as journals
+from interlock.engine.history.journal import Journal, JournalError
+from interlock.engine.history.verify import verify_journal
+from interlock.engine.hub import ApprovalPolicy, Hub, UnknownSessionError
+from interlock.rules import compile_rules
+from tests.engine.approval_rules import Call, Written, text_of
+from tests.engine.shop import check
+
+BEGINNING = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)
+STARTER = "mia"
+Step = Sequence[Call]
+
+
+class Clock:
+    """The journal's time and, as far as it is moved, the loop's."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        loop = asyncio.get_running_loop()
+        ticking = loop.time
+        loop.time = lambda: ticking() + self.seconds  # type: ignore[method-assign]
+
+    def __call__(self) -> datetime:
+        return BEGINNING + timedelta(seconds=self.seconds)
+
+
+class StepwiseJournal(Journal):
+    """Commits in the loop; `refuse` is how many commits fail from now on."""
+
+    lags: Iterator[int] = cycle([0])
+    refuse = 0
+    _ticking = False
+
+    def quick(self, lags: Sequence[int]) -> StepwiseJournal:
+        """Nothing here outlives the test, so nothing waits for the disk."""
+        self._writer._connection.execute("PRAGMA synchronous = OFF")
+        self.lags = cycle(lags or [0])
+        return self
+
+    @property
+    def waiting(self) -> bool:
+        return bool(self._queue)
+
+    def _hand_over(self, *args: Any, **options: Any) -> Any:
+        events = super()._hand_over(*args, **options)
+        if not self._ticking:
+            self._ticking = True
+            asyncio.get_running_loop().call_soon(self._tick, next(self.lags))
+        return events
+
+    def _tick(self, turns: int) -> None:
+        if turns:
+            asyncio.get_running_loop().call_soon(self._tick, turns - 1)
+            return
+        self._ticking = False
+        batch, self._queue = self._queue, []
+        try:
+            if self.refuse and any(waiter.written for waiter in batch):
+                self.refuse -= 1
+                raise OSError("the disk is full")
+            self._writer.commit([w for waiter in batch for w in waiter.written])
+        except Exception as error:
+            self._fail(batch, error)
+        else:
+            journals._release(batch, None)
+
+    def _run(self) -> None:
+        with self._queued:
+            while not self._closing:
+                self._queued.wait()
+        super()._run()
+
+
+async def turns(number: int) -> None:
+    """Let the others run for a while."""
+    for _ in range(number):
+        await asyncio.sleep(0)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A tool has run: in which session's name, by which call, on what, and what the file held then."""
+
+    session: str
+    call_id: str
+    tool: str
+    input: Mapping[str, Any]
+    cursor: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an operator does about a request: the one at `which` place among those that were ever asked,
+    the last one being 0.
+
+    `digest` is "right", "none", "wrong", or "first", that of the very first request.
+    """
+
+    which: int
+    verb: str
+    by: str
+    digest: str = "right"
+    grant: GrantTerms | None = None
+    input: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Deed:
+    """Anything else somebody does, about a session, a net or a request by its place."""
+
+    verb: str
+    session: int = 0
+    which: int = 0
+    seconds: float = 0.0
+
+
+Move = Answer | Deed
+
+
+class World:
+    """See the module."""
+
+    def __init__(
+        self,
+        empty: Path,
+        folder: Path,
+        rules: Sequence[Written],
+        scripts: Sequence[tuple[Sequence[Step], Sequence[Step]]],
+        policy: ApprovalPolicy,
+        lags: Sequence[int],
+    ) -> None:
+        self.clock = Clock()
+        path = Path(shutil.copy(empty, folder / "world.db"))
+        self.journal = StepwiseJournal.open(path, clock=self.clock).quick(lags)
+        self.hub = Hub(self.journal, policy=policy)
+        self.registry = compile_rules(text_of(rules)).registry
+        self.names = [f"s{n}" for n in range(len(scripts))]
+        self.scripts = [(list(own), list(helpers)) for own, helpers in scripts]
+        self.marks: list[Mark] = []
+        self.doing: set[asyncio.Task[None]] = set()
+        self.seen: list[tuple[str, str | None]] = []
+        self.problems: list[BaseException] = []
+        self._calls = 0
+        self._look = sqlite3.connect(path)
+        asyncio.get_running_loop().set_exception_handler(self._wrong)
+
+    def _wrong(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        self.problems.append(context.get("exception") or AssertionError(context["message"]))
+
+    # The agents
+
+    async def open(self) -> None:
+        for number, name in enumerate(self.names):
+            await self.hub.open_session(
+                self.agent(number), registry=self.registry, session_id=name, by=STARTER
+            )
+
+    def agent(self, number: int) -> Agent:
+        own, below = self.scripts[number]
+        tools = self.tools(self.names[number])
+        helper = Agent(self.model(below), name="helper", tools=tools, max_steps=40)
+        return Agent(self.model(own), name="bot", tools=[*tools, task_tool(helper)], max_steps=40)
+
+    def model(self, script: list[Step]) -> ScriptedModel:
+        def reply(messages: Sequence[Message]) -> Reply:
+            if not script:
+                return T("done")
+            calls = script.pop(0)
+            self._calls += len(calls)
+            numbers = range(self._calls, self._calls + len(calls))
+            return C(**{f"c{n}": (c.tool, dict(c.input)) for n, c in zip(numbers, calls, strict=True)})
+
+        return ScriptedModel(reply)
+
+    def tools(self, session: str) -> list[object]:
+        async def ran(ctx: ToolContext, tool: str, **given: object) -> str:
+            [[cursor]] = self._look.execute("SELECT max(cursor) FROM event").fetchall()
+            call_id = ctx.call_id if ctx.session_id == session else f"{ctx.session_id}/{ctx.call_id}"
+            input_ = {key: value for key, value in given.items() if value is not None}
+            self.marks.append(Mark(session, call_id, tool, input_, cursor))
+            await turns(3)
+            if given.get("bad"):
+                raise RuntimeError("it failed")
+            return "ok"
+
+        @a_tool(name="test")
+        async def run_tests(ctx: ToolContext, bad: bool | None = None) -> str:
+            """Run the tests."""
+            return await ran(ctx, "test", bad=bad)
+
+        @a_tool
+        async def deploy(ctx: ToolContext, env: str | None = None, n: int | None = None) -> str:
+            """Deploy."""
+            return await ran(ctx, "deploy", env=env, n=n)
+
+        @a_tool
+        async def publish(ctx: ToolContext, env: str | None = None) -> str:
+            """Publish."""
+            return await ran(ctx, "publish", env=env)
+
+        @a_tool
+        async def rm(ctx: ToolContext, env: str | None = None) -> str:
+            """Remove."""
+            return await ran(ctx, "rm", env=env)
+
+        return [run_tests, deploy, publish, rm]
+
+    # What people do
+
+    def do(self, move: Move) -> None:
+        """Begin to do something; what other moves do to it meanwhile is what is tested."""
+        if isinstance(move, Deed) and move.verb == "clock":
+            self.clock.seconds += move.seconds
+        elif isinstance(move, Deed) and move.verb == "refuse":
+            self.journal.refuse += 1
+        else:
+            self._note_requests()
+            work = self._answer(move) if isinstance(move, Answer) else self._act(move)
+            task = asyncio.ensure_future(self._tried(work))
+            self.doing.add(task)
+            if isinstance(move, Deed) and move.verb == "go away" and self.doing:
+                self._cancel_one(move)
+
+    def _cancel_one(self, move: Deed) -> None:
+        """Whoever was just answering is cut off."""
+
+    async def _tried(self, work: Coroutine[Any, Any, object]) -> None:
+        try:
+            await work
+        except (UnknownSessionError, AgentError, JournalError):
+            pass  # the session is being closed, was stopped before it heard, or the disk is full
+        except Exception as error:
+            self.problems.append(error)
+
+    def _note_requests(self) -> None:
+        known = {request for request, _ in self.seen}
+        for hosted in self.hub._live:
+            for request in hosted.state.approvals.values():
+                if request.id not in known:
+                    self.seen.append((request.id, request.digest))
+
+    async def _answer(self, move: Answer) -> None:
+        if not self.seen:
+            return
+        request, right = self.seen[-1 - move.which % len(self.seen)]
+        digest = {"right": right, "none": None, "first": self.seen[0][1]}.get(move.digest, "0" * 64)
+        await self.hub.decide(
+            request,
+            approved=move.verb in ("approve", "edit"),
+            by=move.by,
+            input=dict(move.input or {}) if move.verb == "edit" else None,
+            digest=digest,
+            grant=move.grant,
+            stop=move.verb == "stop",
+        )
+
+    async def _act(self, move: Deed) -> None:
+        hub, name = self.hub, self.names[move.session % len(self.names)]
+        nets = list(self.registry)
+        net = nets[move.which % len(nets)]
+        match move.verb:
+            case "go":
+                await hub.send(name, "go", by="ada", mode="queue")
+            case "steer":
+                await hub.send(name, "listen", by="ada", mode="steer")
+            case "abort":
+                await hub.abort(name, "enough")
+            case "extend" if self.seen:
+                request, _ = self.seen[-1 - move.which % len(self.seen)]
+                await hub.extend(request, seconds=move.seconds or None, by="ben")
+            case "revoke":
+                await hub.revoke_grant(name, f"grant-{move.which + 1}", by="ben")
+            case "off" | "on":
+                await hub.toggle_net(name, net, move.verb == "on", by="ben")
+            case "shadow" | "enforce":
+                await hub.set_mode(name, move.verb, by="ben")
+            case "resume":
+                await hub.close_session(name, by="ben")
+                agent = self.agent(self.names.index(name))
+                await hub.resume_session(name, agent, registry=self.registry, by="ben")
+            case _:
+                pass
+
+    # Coming to rest
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Let everybody go on until `holds`."""
+        for number in range(4000):
+            if holds():
+                return
+            await (turns(4) if number < 200 else asyncio.sleep(0.001))
+        raise AssertionError("nothing moves any more")
+
+    def still(self) -> bool:
+        """Whether everybody waits: for a person, or for nothing."""
+        self.doing = {task for task in self.doing if not task.done()}
+        if self.doing or self.journal.waiting:
+            return False
+        asking = {hosted.id for hosted in self.hub._live if hosted.state.approvals}
+        for hosted in self.hub._live:
+            if hosted.state.kind != "child" and hosted.id not in asking and hosted.session is not None:
+                if hosted.session.status != "idle" or hosted.state.phase == "running":
+                    return False
+        return True
+
+    async def rest(self) -> None:
+        """Until nothing moves; then everything agrees."""
+        await self.until(self.still)
+        await turns(30)
+        await self.until(self.still)
+        await self.check()
+
+    async def settle(self) -> None:
+        """Answer every question until there are no more."""
+        for _ in range(60):
+            await self.rest()
+            waiting = await self.hub.approvals()
+            if not waiting:
+                return
+            for request in waiting:
+                for name in ("cleo", "dora"):
+                    await self.hub.decide(request.id, approved=True, by=name)
+        raise AssertionError("the questions have no end")
+
+    async def check(self) -> None:
+        """Fold, hub and gate are one; whoever is asked is waited for."""
+        assert self.problems == []
+        for hosted in self.hub._live:
+            if hosted.state.kind == "child":
+                continue
+            await check(self.hub, hosted.id)
+            assert set(hosted.state.approvals) == set(hosted.questions._open)
+            for key, grant in hosted.state.grants.items():
+                held = hosted.manager.grant_states.get(key)
+                assert (held is not None) == grant.net.active
+                assert held is None or held.marking == grant.net.marking
+
+    async def close(self) -> None:
+        """End everything, and see that the file is whole."""
+        await self.hub.close()
+        self._look.close()
+        assert [found.fault for found in verify_journal(self.journal.path)] == [None] * len(
+            list(verify_journal(self.journal.path))
+        )
+        assert self.problems == []

@@ -1,0 +1,172 @@
+"""No interleaving of what people do lets a call run that its journal does not justify."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from interlock.engine.gate.types import GrantTerms
+from interlock.engine.history.journal import Journal
+from interlock.engine.hub import ApprovalPolicy
+from tests.engine.approval_justified import Journalled
+from tests.engine.approval_rules import CONDITIONS, HOUR, QUARTER, Call, Written
+from tests.engine.approval_world import Answer, Deed, Move, World, turns
+
+WHEN = st.sampled_from((None, None, *CONDITIONS))
+ENVS = ({}, {"env": "prod"}, {"env": "lab"}, {"env": "prod", "n": 2}, {"n": 1}, {"env": "lab", "n": 2})
+
+approval = st.builds(
+    Written,
+    st.just("approval"),
+    st.just("deploy"),
+    within=st.sampled_from((None, QUARTER)),
+    grants=st.sampled_from((True, True, False)),
+    when=WHEN,
+)
+RULES = st.tuples(
+    approval,
+    st.lists(
+        st.one_of(
+            approval,
+            st.builds(Written, st.just("approval"), st.just("publish"), people=st.just(2), when=WHEN),
+            st.builds(Written, st.just("limit"), st.just("deploy"), limit=st.just(2), when=WHEN),
+            st.builds(
+                Written, st.just("sequence"), st.just("deploy"), first=st.just("test"), when=WHEN
+            ),
+            st.builds(Written, st.just("block"), st.just("rm"), when=WHEN),
+        ),
+        max_size=4,
+        unique_by=lambda rule: rule.text,
+    ),
+).map(lambda both: [both[0], *(rule for rule in both[1] if rule.text != both[0].text)])
+
+INPUTS = st.sampled_from(ENVS)
+ENV = st.sampled_from(({}, {"env": "prod"}, {"env": "lab"}))
+CALL = st.one_of(
+    st.builds(Call, st.just("deploy"), INPUTS),
+    st.builds(Call, st.just("deploy"), INPUTS),
+    st.builds(Call, st.just("publish"), ENV),
+    st.builds(Call, st.just("test"), st.sampled_from(({}, {}, {"bad": True}))),
+    st.builds(Call, st.just("rm"), ENV),
+)
+HELP = Call("task_helper", {"prompt": "help"})
+HELPERS = st.lists(st.lists(CALL, min_size=1, max_size=2), max_size=3)
+OWN = st.lists(
+    st.one_of(
+        st.lists(CALL, min_size=1, max_size=2),
+        st.lists(CALL, max_size=1).map(lambda calls: [HELP, HELP, *calls]),
+    ),
+    min_size=1,
+    max_size=4,
+)
+SCRIPTS = st.lists(st.tuples(OWN, HELPERS), min_size=1, max_size=3)
+
+PEOPLE = st.sampled_from(("ada", "ben", "ada", "ben", "mia", " ada", "mia "))
+GRANTS = st.one_of(
+    st.none(),
+    st.builds(
+        GrantTerms,
+        st.sampled_from(("names", "input")),
+        uses=st.sampled_from((None, 1, 2)),
+        seconds=st.sampled_from((None, 600.0)),
+    ),
+)
+WHICH = st.integers(0, 2)
+ANSWER = st.one_of(
+    st.builds(Answer, WHICH, st.just("approve"), PEOPLE, st.just("right"), GRANTS),
+    st.builds(Answer, WHICH, st.just("approve"), PEOPLE, st.sampled_from(("right", "none", "first"))),
+    st.builds(Answer, WHICH, st.just("edit"), PEOPLE, st.just("right"), GRANTS, ENV),
+    st.builds(Answer, WHICH, st.just("edit"), PEOPLE, st.just("right"), input=ENV),
+    st.builds(
+        Answer,
+        WHICH,
+        st.sampled_from(("approve", "deny", "stop")),
+        PEOPLE,
+        st.sampled_from(("right", "wrong", "first")),
+    ),
+)
+SESSION = st.integers(0, 2)
+DEED = st.one_of(
+    st.builds(Deed, st.just("clock"), seconds=st.sampled_from((60.0, 600.0, QUARTER, HOUR))),
+    st.builds(Deed, st.sampled_from(("on", "off")), SESSION, st.integers(0, 4)),
+    st.builds(Deed, st.sampled_from(("shadow", "enforce", "enforce")), SESSION),
+    st.builds(Deed, st.sampled_from(("go", "steer", "abort", "go", "resume")), SESSION),
+    st.builds(Deed, st.just("revoke"), SESSION, WHICH),
+    st.builds(Deed, st.just("extend"), which=WHICH, seconds=st.sampled_from((0.0, 60.0, QUARTER))),
+)
+SOON = st.one_of(st.just(0), st.integers(0, 14), st.sampled_from((30, 90)))
+MOVES = st.lists(st.tuples(SOON, st.one_of(ANSWER, ANSWER, DEED)), min_size=3, max_size=24)
+LAGS = st.lists(st.integers(0, 3), max_size=4)
+POLICIES = st.builds(ApprovalPolicy, st.sampled_from((None, None, 600.0)), st.booleans())
+Scripts = Sequence[tuple[Sequence[Sequence[Call]], Sequence[Sequence[Call]]]]
+
+
+@pytest.fixture(scope="module")
+def empty() -> Iterator[Path]:
+    """A journal without sessions, to be copied."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "empty.db"
+        Journal.open(path).close()
+        yield path
+
+
+def live_through(
+    empty: Path,
+    rules: Sequence[Written],
+    scripts: Scripts,
+    policy: ApprovalPolicy,
+    lags: Sequence[int],
+    moves: Sequence[tuple[int, Move]],
+) -> World:
+    """Sessions that work while all of `moves` happens to them, each so many turns after the one before."""
+
+    async def live(folder: Path) -> World:
+        world = World(empty, folder, rules, scripts, policy, lags)
+        await world.open()
+        for number in range(len(scripts)):
+            world.do(Deed("go", number))
+        await world.rest()
+        for pause, move in moves:
+            if pause == 90:
+                await world.rest()
+            else:
+                await turns(pause)
+            world.do(move)
+        await world.settle()
+        read = []
+        for name in world.names:
+            journalled = Journalled(rules, policy.own_approvals).read(await world.hub.recorded(name))
+            journalled.justify([mark for mark in world.marks if mark.session == name])
+            read.append(journalled)
+        await world.close()
+        for journalled in read:
+            journalled.ended()
+        return world
+
+    with tempfile.TemporaryDirectory() as folder:
+        return asyncio.run(live(Path(folder)))
+
+
+class TestLaws:
+    @settings(max_examples=60, deadline=None)
+    @given(RULES, SCRIPTS, POLICIES, LAGS, MOVES)
+    def test_what_ran_is_justified(
+        self,
+        empty: Path,
+        rules: list[Written],
+        scripts: Scripts,
+        policy: ApprovalPolicy,
+        lags: list[int],
+        moves: list[tuple[int, Move]],
+    ) -> None:
+        """G-15, G-63: whatever people do at whatever moment, every call that ran was allowed, on that very
+        input, by a decision that was in the file before, and that the events before it justify; and fold,
+        hub and gate are one.
+        """
+        live_through(empty, rules, scripts, policy, lags, moves)
