@@ -29,7 +29,8 @@ def approval_settings(
     *, environ: Mapping[str, str] | None = None, directory: Path | None = None
 ) -> ApprovalSettings:
     """Those of the nearest file that has any. Raises `SettingsError`."""
-    found = table_setting("approvals", environ=environ, directory=directory)
+    users_own = ("own_approvals",)
+    found = table_setting("approvals", environ=environ, directory=directory, users_own=users_own)
     if found is None:
         return ApprovalSettings()
     table, where = found

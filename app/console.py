@@ -358,6 +358,12 @@ class InterlockConsole(TerminalApp):
 
         await visit(self, DecisionsScreen, made)
 
+    async def action_rules(self) -> None:
+        """The rules of the chosen session, and others."""
+        from .rules_desk import visit_rules
+
+        await visit_rules(self, self.hub, judges=True)
+
     def action_backtest(self) -> None:
         """Judge recorded calls by other rules, from the live screen."""
         live = self.screen_stack[0]

@@ -110,3 +110,9 @@ class HistoryConsole(TerminalApp):
                 DecisionsScreen,
                 lambda: DecisionsScreen(source, clock=self._clock, zone=self._zone),
             )
+
+    async def action_rules(self) -> None:
+        """The rules of the chosen session, and others."""
+        from .rules_desk import visit_rules
+
+        await visit_rules(self, self._source, judges=self._journal is not None)

@@ -84,7 +84,7 @@ def notify_settings(
     *, environ: Mapping[str, str] | None = None, directory: Path | None = None
 ) -> NotifySettings | None:
     """The `[notify]` of the nearest file that has one. Raises `SettingsError`."""
-    found = table_setting("notify", environ=environ, directory=directory)
+    found = table_setting("notify", environ=environ, directory=directory, users_own=("command",))
     if found is None:
         return None
     table, where = found

@@ -12,7 +12,7 @@ import argparse
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,20 +89,41 @@ def key_settings(
 
 
 def table_setting(
-    name: str, *, environ: Mapping[str, str] | None = None, directory: Path | None = None
+    name: str,
+    *,
+    environ: Mapping[str, str] | None = None,
+    directory: Path | None = None,
+    users_own: Iterable[str] = (),
 ) -> tuple[Mapping[str, object], str] | None:
     """One of `TABLES` as the nearest file has it, and where that is; `None` where no file has it.
 
     It counts as a whole: a project's table and the user's are not mixed. Raises `SettingsError` for what
-    is no table.
+    is no table, and for a key of `users_own` in the working directory: an agent may write there, and would
+    loosen with it what holds it.
     """
-    for path, found in _files(directory or Path.cwd(), os.environ if environ is None else environ):
+    environ = os.environ if environ is None else environ
+    project = (directory or Path.cwd()) / FILE_NAME
+    for path, found in _files(directory or Path.cwd(), environ):
         if name in found:
             table, where = found[name], f"{path}: [{name}]"
             if not isinstance(table, dict):
                 raise SettingsError(f"{where}: expected a table of settings, found {table!r}")
+            for key in users_own if path == project and path != users_file(environ) else ():
+                if key in table:
+                    raise SettingsError(
+                        f"{where}: {key}: may stand in {users_file(environ)} only, since agents may write "
+                        f"in the working directory; move [{name}] there"
+                    )
             return table, where
     return None
+
+
+def users_file(environ: Mapping[str, str]) -> Path:
+    """The file in the user's config directory, whether or not there is one."""
+    from platformdirs import user_config_path
+
+    config = environ.get("INTERLOCK_CONFIG_DIR")
+    return (Path(config) if config else user_config_path("interlock")) / FILE_NAME
 
 
 def _flat(table: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:
@@ -171,13 +192,7 @@ def _names(action: argparse.Action) -> tuple[str, ...]:
 
 
 def _files(directory: Path, environ: Mapping[str, str]) -> Iterator[tuple[Path, Mapping[str, object]]]:
-    from platformdirs import user_config_path
-
-    config = environ.get("INTERLOCK_CONFIG_DIR")
-    for path in (
-        directory / FILE_NAME,
-        (Path(config) if config else user_config_path("interlock")) / FILE_NAME,
-    ):
+    for path in (directory / FILE_NAME, users_file(environ)):
         try:
             text = path.read_text(encoding="utf-8")
         except FileNotFoundError:

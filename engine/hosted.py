@@ -113,6 +113,7 @@ class HostedSession:
         self._originals: dict[str, Mapping[str, object]] = {}
         self._settled: dict[str, str] = {}
         self._ahead = False
+        self._unrecorded: set[str] = set()
 
     @property
     def state(self) -> SessionState:
@@ -135,6 +136,12 @@ class HostedSession:
         be written; also when who awaits this was cancelled. Raises `JournalError` when they could not be
         written: then nothing changed.
         """
+        await asyncio.shield(self._hand_over(*bodies, then=then))
+
+    def _hand_over(
+        self, *bodies: EventBody, then: Callable[[bool], None] | None = None
+    ) -> asyncio.Future[None]:
+        """Give events to the journal here and now; what is handed over later follows them."""
         events, durable = self.journal.submit(self.id, *bodies)
 
         def on_durable(done: asyncio.Future[None]) -> None:
@@ -145,24 +152,25 @@ class HostedSession:
                 then(written)
 
         durable.add_done_callback(on_durable)
-        await asyncio.shield(durable)
+        return durable
 
     # The gate, as the loop sees it
 
     async def decide(self, call: ToolCall) -> GateDecision:
         """Ask the nets, and a person where they want one. What fails blocks the call."""
-        if self._ahead:
-            self._set_back()
+        await self._catch_up()
         self._originals[call.tool_call_id] = call.input
         try:
             return await self.manager.handle_tool_call(call, GateContext(confirm=self._confirm))
         finally:
             self._originals.pop(call.tool_call_id, None)
+            self._unrecorded.discard(call.tool_call_id)
 
     async def settle(self, result: ToolResult, output: str, seconds: float) -> ResultRecord:
         """Tell the nets how a call ended and record it before the model sees the result."""
+        await self._catch_up()
         outcome = self.manager.handle_tool_result(result)
-        await self._record_change(lambda: [result_record(result, output, seconds, outcome)])
+        await asyncio.shield(self._record_change(lambda: [result_record(result, output, seconds, outcome)]))
         self.note_settled(result.tool_call_id, output)
         return outcome
 
@@ -170,15 +178,28 @@ class HostedSession:
         """The record has this output for the call: the message that follows need not repeat it."""
         self._settled[call_id] = output
 
-    async def _record_decision(self, call: ToolCall, decision: GateDecision) -> None:
+    def _record_decision(self, call: ToolCall, decision: GateDecision) -> Awaitable[None]:
+        """Hand a decision over in the moment in which the gate has made it.
+
+        What is switched, revoked or settled next follows it in the record as it does in the gate.
+        """
         original = self._originals.get(call.tool_call_id, call.input)
         via = self._made_by(call.tool_call_id)
-        await self._record_change(
+
+        async def written() -> None:
+            try:
+                await handed_over
+            except Exception:
+                self._unrecorded.add(call.tool_call_id)
+                raise
+
+        handed_over = self._record_change(
             lambda: [
                 *self._given(decision),
                 decision_record(decision, original, via=None if via is self else via.id),
             ]
         )
+        return written()
 
     def _given(self, decision: GateDecision) -> Iterator[GrantGiven]:
         """The grants that came about with a decision: in the record before anything they let pass."""
@@ -200,17 +221,35 @@ class HostedSession:
         child = self.children.get(name) if below else None
         return self if child is None else child._made_by(rest)
 
-    async def _record_change(self, bodies: Callable[[], Iterable[EventBody]]) -> None:
-        """Record what the gate has already done in memory.
+    def _record_change(self, bodies: Callable[[], Iterable[EventBody]]) -> asyncio.Future[None]:
+        """Hand over what the gate has already done in memory.
 
         When that fails, whatever the reason, the gate is ahead of the journal; it is set back before it
-        decides again.
+        decides, settles or switches anything again.
         """
+
+        def then(written: bool) -> None:
+            self._ahead = self._ahead or not written
+
         try:
-            await self.record(*bodies())
-        except Exception:
+            if self._ahead:
+                raise JournalError("what came before it could not be recorded")
+            return self._hand_over(*bodies(), then=then)
+        except Exception as error:
             self._ahead = True
-            raise
+            failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            failed.set_exception(error)
+            return failed
+
+    async def _catch_up(self) -> None:
+        """Have the gate where the journal is; nothing comes between this and what is done next.
+
+        What could not be recorded is told to the gate first: afterwards it would refuse everything.
+        """
+        while self._ahead and self._unrecorded:
+            await asyncio.sleep(0)
+        if self._ahead:
+            self._set_back()
 
     def wait_for(self, calls: Container[str]) -> None:
         """Have the gate wait for the results of calls that go on, as the record says it did."""
@@ -246,7 +285,10 @@ class HostedSession:
     async def _confirm(self, request: ApprovalRequest) -> ApprovalAnswer:
         maker = self._made_by(request.call.tool_call_id)
         preview = None if maker.preview is None else await maker.preview(request.call)
-        return await self.questions.ask(request, preview=preview, via=None if maker is self else maker.id)
+        via = None if maker is self else maker.id
+        answer = await self.questions.ask(request, preview=preview, via=via)
+        await self._catch_up()
+        return answer
 
     # What operators do
 
@@ -257,22 +299,20 @@ class HostedSession:
 
     async def toggle(self, net: str, active: bool, by: str) -> ToggleResult:
         """Switch a net on or off. A change the gate refuses is not an event."""
-        if self._ahead:
-            self._set_back()
+        await self._catch_up()
         outcome = self.manager.add_net(net) if active else self.manager.remove_net(net)
         if outcome.ok:
             toggled = NetToggled(net=net, active=active, by=by, message=outcome.message)
-            await self._record_change(lambda: [toggled])
+            await asyncio.shield(self._record_change(lambda: [toggled]))
             await self.questions.ask_again()
         return outcome
 
     async def revoke(self, key: str, by: str) -> bool:
         """End a grant. False when there is none of this name in force."""
-        if self._ahead:
-            self._set_back()
+        await self._catch_up()
         if not self.manager.revoke_grant(key).ok:
             return False
-        await self._record_change(lambda: [GrantRevoked(key=key, by=by)])
+        await asyncio.shield(self._record_change(lambda: [GrantRevoked(key=key, by=by)]))
         return True
 
     def explain(self, call_id: str) -> ExplanationView:
@@ -290,12 +330,11 @@ class HostedSession:
 
     async def set_mode(self, mode: Mode, by: str) -> None:
         """Enforce or shadow from the next call on."""
-        if self._ahead:
-            self._set_back()
+        await self._catch_up()
         if self.manager.mode == mode:
             return
         self.manager.mode = mode
-        await self._record_change(lambda: [ModeChanged(mode=mode, by=by)])
+        await asyncio.shield(self._record_change(lambda: [ModeChanged(mode=mode, by=by)]))
         await self.questions.ask_again()
 
     # The store, as the loop sees it

@@ -31,6 +31,7 @@ from ..request_news import news_of
 from ..text import seconds_between
 from ..widgets.reason_line import ReasonLine
 from ..widgets.request_frame import Asked, RequestFrame
+from ..widgets.request_list import RequestList
 from ..widgets.request_title import request_title
 from ..widgets.so_far import Viewer
 from .approval_keys import APPROVAL_KEYS
@@ -388,4 +389,4 @@ class ApprovalScreen(Wakeful[Outcome | None]):
     def _hide_reason(self) -> None:
         if self._frame.reason.is_open:
             self._frame.reason.close()
-            self._frame.take_focus()
+            self.query_one(RequestList).focus()

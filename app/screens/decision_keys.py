@@ -48,6 +48,7 @@ DECISION_KEYS: tuple[BindingType, ...] = (
         tooltip="How approvals are decided, how fast, and which rules could ask less",
     ),
     Binding("h", "app.history", "history", id="decisions.history", tooltip="The recorded sessions"),
+    Binding("R", "app.rules", "rules", id="decisions.rules", tooltip="Rules files, and what they mean"),
     Binding("f5", "reload", "reload", id="decisions.reload", tooltip="Read the decisions again"),
     Binding("escape", "leave", "back", id="decisions.back", tooltip="Clear the filter, or go back"),
     *FOCUS_KEYS,

@@ -74,6 +74,13 @@ class HistoryScreen(Screen[None], inherit_bindings=False):
             tooltip="All decisions of all sessions",
         ),
         Binding(
+            "R",
+            "app.rules",
+            "rules",
+            id="history.rules",
+            tooltip="The rules of this session, and others",
+        ),
+        Binding(
             "b",
             "backtest",
             "backtest rules…",
@@ -239,6 +246,11 @@ class HistoryScreen(Screen[None], inherit_bindings=False):
         detail = self.query_one("#detail", Static)
         detail.set_class(chosen is None, "-empty")
         detail.update(Content("") if chosen is None else _detail(chosen, self._zone))
+
+    @property
+    def state(self) -> SessionSummary | None:
+        """The selected session."""
+        return self._session()
 
     def _session(self) -> SessionSummary | None:
         current = self.query_one(BlockList).current

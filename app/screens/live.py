@@ -250,7 +250,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
 
     @on(TitleBar.Chosen)
     async def choose_screen(self, event: TitleBar.Chosen) -> None:
-        if event.screen in ("decisions", "history"):
+        if event.screen in ("decisions", "history", "rules"):
             await self.app.run_action(event.screen)
 
     def action_pane(self, pane: str) -> None:

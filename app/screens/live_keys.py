@@ -63,6 +63,7 @@ LIVE_KEYS: tuple[BindingType, ...] = (
         "v", "app.decisions", "decisions", id="live.decisions", tooltip="All decisions of all sessions"
     ),
     Binding("h", "app.history", "history", id="live.history", tooltip="The recorded sessions"),
+    Binding("R", "app.rules", "rules", id="live.rules", tooltip="The rules of this session, and others"),
     Binding("r", "replay", "replay", id="live.replay", tooltip="Step through this session's events"),
     Binding("ctrl+x", "stop", "stop", id="live.stop", tooltip="Stop what the agent is doing"),
     Binding(

@@ -48,6 +48,7 @@ REPLAY_KEYS: tuple[BindingType, ...] = (
     _key("b", "backtest", "backtest", "backtest", "Judge recorded calls under other rules"),
     _key("o", "open_decision", "open decision", "open", "What was decided of this event's call, and why"),
     _key("p", "picture", "picture", "picture", "Show the chosen net as a picture, or the event again"),
+    _key("R", "app.rules", "rules", "rules", "The rules of this session, and others"),
     _key("c", "continue", "continue", "continue", "Go on from here in a new session"),
     *(
         _key(

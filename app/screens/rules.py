@@ -5,13 +5,14 @@ Nothing is edited here. A file that changes on disk is read again when the opera
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container
 from textual.content import Content
 from textual.message import Message
@@ -29,8 +30,8 @@ from ..widgets.bars import KeyBar
 from ..widgets.blocks import Block, BlockList
 from ..widgets.rule_list import RuleList, RulesFileList, rule_blocks
 from ..widgets.rule_list import key_of as block_of
-from .keys import COPY_KEY, FOCUS_KEYS
 from .rule_detail import rule_detail, rule_picture
+from .rules_keys import RULES_KEYS
 
 MUTED = "$foreground 60%"
 SECONDS_BETWEEN_LOOKS = 2.0
@@ -47,66 +48,7 @@ class RulesScreen(Screen[None], inherit_bindings=False):
     CSS_PATH = "rules.tcss"
     HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-narrow"), (100, "-wide")]
     VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-low"), (20, "-high")]
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "p",
-            "picture",
-            "picture",
-            id="rules.picture",
-            tooltip="The net of this rule as places and transitions, as a session begins with it",
-        ),
-        Binding(
-            "b",
-            "backtest",
-            "backtest",
-            id="rules.backtest",
-            tooltip="Judge recorded calls under these rules",
-        ),
-        Binding(
-            "n",
-            "finding(1)",
-            "next finding",
-            id="rules.next-finding",
-            tooltip="Go to the next line with an error or a warning",
-        ),
-        Binding(
-            "N",
-            "finding(-1)",
-            "finding before",
-            show=False,
-            id="rules.previous-finding",
-            tooltip="Go to the line with an error or a warning before this one",
-        ),
-        Binding("o", "name_files", "other files", id="rules.open", tooltip="Name other rules files"),
-        Binding(
-            "f5",
-            "reload",
-            "reload",
-            id="rules.reload",
-            tooltip="Read the files again, and find out which there are",
-        ),
-        Binding(
-            "v",
-            "app.decisions",
-            "decisions",
-            show=False,
-            id="rules.decisions",
-            tooltip="All decisions of all sessions",
-        ),
-        Binding(
-            "h",
-            "app.history",
-            "history",
-            show=False,
-            id="rules.history",
-            tooltip="The recorded sessions",
-        ),
-        Binding(
-            "escape", "leave", "back", id="rules.back", tooltip="Close the line for names, or go back"
-        ),
-        *FOCUS_KEYS,
-        COPY_KEY,
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*RULES_KEYS]
 
     @dataclass
     class Offered(Message):
@@ -203,20 +145,17 @@ class RulesScreen(Screen[None], inherit_bindings=False):
             trouble = f"The sessions cannot be read: {error}"
         if self._session is not None and self._files and self._session not in dict(sessions):
             sessions.insert(0, (self._session, self._files))
-        self._look_around(sessions, trouble)
-
-    @work(thread=True, exclusive=True, group="rules-around", exit_on_error=False)
-    def _look_around(self, sessions: list[tuple[str, tuple[str, ...]]], trouble: str) -> None:
         try:
-            self.post_message(self.Offered(offered(sessions, tuple(self._named)), trouble))
+            files = await asyncio.to_thread(offered, sessions, tuple(self._named))
         except OSError as error:
-            self.post_message(self.Offered([], f"The folder cannot be read: {error}"))
+            files, trouble = [], f"The folder cannot be read: {error}"
+        self.post_message(self.Offered(files, trouble))
 
     @work(thread=True, exclusive=True, group="rules-read", exit_on_error=False)
     def _read(self, run: int, files: tuple[str, ...]) -> None:
         """Show the texts at once, and what is found in them when it is."""
         try:
-            for view in map(lambda step: step(files), (read, check)):
+            for view in (step(files) for step in (read, check)):
                 if run != self._run:
                     return
                 self.post_message(self.Seen(run, view, rule_blocks(view)))

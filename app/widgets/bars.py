@@ -27,7 +27,7 @@ MORE = "app.command_palette"
 """What a click on the ellipsis of the keys does: every action is in the palette."""
 OFF = "$foreground 35% strike"
 """A key that does nothing here, as elsewhere it would."""
-SCREENS = ("live", "decisions", "history")
+SCREENS = ("live", "decisions", "history", "rules")
 
 Key: TypeAlias = tuple[str, str, str, bool]
 """A key, its name, its action, whether that does something now."""

@@ -75,7 +75,8 @@ def _session_block(
     def lines(width: int) -> list[Content]:
         head = Content.assemble((indent, MUTED), (f"{look.symbol} ", look.style), (name, "bold"))
         if depth:
-            by = f"{clip(tool, width // 3)} {waited}" if stopped else ""
+            both = f"{tool} {waited}".strip()
+            by = both if head.cell_length + width_of(both) < width else waited
             return [spread(head, Content.styled(by, look.style), width)]
         if stopped:
             asks = f"  {look.word} {len(stopped)} · "

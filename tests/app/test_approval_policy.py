@@ -13,7 +13,8 @@ from interlock.engine.questions import ApprovalPolicy
 
 def policy(folder: Path, text: str) -> ApprovalPolicy:
     (folder / "interlock.toml").write_text(text, "utf-8")
-    return approval_settings(environ={"XDG_CONFIG_HOME": str(folder / "none")}, directory=folder).policy
+    environ = {"INTERLOCK_CONFIG_DIR": str(folder)}
+    return approval_settings(environ=environ, directory=folder / "project").policy
 
 
 class TestPolicy:
@@ -30,6 +31,16 @@ class TestPolicy:
     def test_says_how_long_and_who(self, tmp_path: Path, text: str, expected: ApprovalPolicy) -> None:
         """Requests wait for ever, and starters do not count, unless the file says otherwise."""
         assert policy(tmp_path, text) == expected
+
+    def test_own_approvals_are_the_users_to_allow(self, tmp_path: Path) -> None:
+        """What loosens a rule is not taken from where agents may write."""
+        (tmp_path / "interlock.toml").write_text("[approvals]\nown_approvals = true\n", "utf-8")
+        with pytest.raises(
+            SettingsError, match=r"own_approvals: may stand in .*config/interlock.toml only"
+        ):
+            approval_settings(
+                environ={"INTERLOCK_CONFIG_DIR": str(tmp_path / "config")}, directory=tmp_path
+            )
 
     @pytest.mark.parametrize(
         ("line", "problem"),

@@ -15,9 +15,11 @@ from interlock.app.commands.draw import run
 from interlock.app.draw import to_dot, to_mermaid
 from interlock.app.draw_svg import to_svg
 from interlock.app.net_layout import layout
+from interlock.engine.condition import Compare
 from interlock.engine.gate import tool_approval_net
 from interlock.engine.net import SkillNet, Transition, define_skill_net
 from interlock.rules import compile_rules
+from interlock.rules.text import cells
 
 RULES = """\
 require lint before test   # first
@@ -81,6 +83,75 @@ def nets(draw: st.DrawFn) -> SkillNet:
     ]
     marking = {place: draw(st.integers(0, 9)) for place in places}
     return define_skill_net(draw(name), places=places, transitions=transitions, initial_marking=marking)
+
+
+NEWER = compile_rules(
+    """\
+limit push to 3 per 90m
+require human-approval before deploy by 3 within 15m when input.env = "#1"  # not test
+block write when not (input.path under "src/" or input.path under "doc/") and input.force != true
+""",
+    file="n.rules",
+).registry
+
+
+def by_hand() -> SkillNet:
+    """A net without a rule that has a condition."""
+    return define_skill_net(
+        "gate",
+        places=["p"],
+        transitions=[Transition("t", ("p",), ("p",), ("bash", "write"), partial=True)],
+        initial_marking={"p": 1},
+        condition=Compare(("n",), ">", 3),
+        governs=["bash", "write"],
+    )
+
+
+class TestNewer:
+    """Times, several people and conditions, in every format."""
+
+    def test_what_fires_after_a_time(self) -> None:
+        """It is not drawn as if it fired at once."""
+        net = {"n": NEWER["limit-push-3-per-90m"]}
+        assert "after 90m" in texts(to_svg(net))
+        assert r'label="recover\nafter 90m"' in to_dot(net)
+        assert '["recover (after 90m)"]' in to_mermaid(net)
+        assert "by itself" in texts(to_svg(net))
+
+    def test_one_of_several_people(self) -> None:
+        """Who approves is one of several; the weight of the arc says of how many."""
+        net = {"n": NEWER["approve-before-deploy"]}
+        svg = to_svg(net)
+        assert "deploy · asks one of several people" in texts(svg)
+        assert "3" in texts(svg)
+        assert len(elements(svg, "manual")) == 1
+        assert r'label="person\ndeploy · asks one of several people"' in to_dot(net)
+        assert '[["person (deploy · asks one of several people)"]]' in to_mermaid(net)
+
+    def test_a_condition(self) -> None:
+        """Below the rule, of which a `#` in a text ends nothing, stands when the net applies."""
+        net = {"n": NEWER["approve-before-deploy"]}
+        rule, when = "require human-approval before deploy by 3 within 15m", 'when input.env = "#1"'
+        svg = to_svg(net)
+        assert [e.text for e in elements(svg, "rule")] == [rule, when]
+        assert r'label="n\nrequire human-approval before deploy by 3 within 15m\nwhen' in to_dot(net)
+        assert 'subgraph n0["n · when input.env = #34;#35;1#34;"]' in to_mermaid(net)
+
+    def test_a_long_condition(self) -> None:
+        """It is cut like any text, and nothing lies over it."""
+        [_, when] = elements(to_svg({"n": NEWER["block-write"]}), "rule")
+        assert (when.text or "").endswith("…")
+        assert cells(when.text or "") <= 60
+        svg = to_svg({"n": NEWER["block-write"]})
+        highest = min(float(e.get("cy", "")) - 20 for e in elements(svg, "place"))
+        assert float(when.get("y", "")) < highest
+
+    def test_of_a_net_by_hand(self) -> None:
+        """Without a rule it is said which calls the condition is about."""
+        net = {"gate": by_hand()}
+        assert [e.text for e in elements(to_svg(net), "rule")] == ["bash, write when input.n > 3"]
+        assert "bash, write · partial" in texts(to_svg(net))
+        assert "when input.n #62; 3" in to_mermaid(net)
 
 
 class TestLayout:

@@ -127,6 +127,114 @@ class TestCommand:
         assert "is blocked" in out
 
 
+NEWER = """\
+require human-approval before deploy by 2
+require test before deploy when input.env = "prod"
+limit push to 1 per 1h
+block write when input.path not under "src"
+block test when input.dry = true
+"""
+
+
+class TestNewer:
+    """Times, several people, conditions and places."""
+
+    @pytest.fixture(autouse=True)
+    def newer(self, rules: str) -> None:
+        Path(rules).write_text(NEWER)
+
+    def test_a_condition_that_does_not_hold(self) -> None:
+        """G-10: the net is shown with why it abstains; several people are counted."""
+        assert explain("deploy.rules", call="deploy env test")[1] == (
+            "now     ◐ asks 2 people\n"
+            "rule    deploy.rules:1  require human-approval before deploy by 2\n"
+            "way     deploy (2 people approve): nothing is missing but the approval of 2 people\n"
+            "nets    ◐ approve-before-deploy  asks 2 people\n"
+            "          ready:1   deploy.rules:1\n"
+            '        · require-test-before-deploy  abstains: input.env = "prod" does not hold\n'
+            "          ready:1   deploy.rules:2\n"
+            "        3 other nets do not know it\n"
+        )
+
+    def test_a_condition_that_cannot_be_told(self) -> None:
+        """G-10: the net applies, and why; the way leads past another condition."""
+        _, out, _ = explain("deploy.rules", call="deploy")
+        assert (
+            "        ■ require-test-before-deploy  blocks it\n"
+            "          applies because the call has no input.env\n"
+            "          ready:1   deploy.rules:2\n"
+        ) in out
+        assert (
+            "way     test (outside block-test) → deploy (2 people approve)\n"
+            "        outside a net: by a call that does not meet its condition\n"
+        ) in out
+
+    def test_a_condition_that_holds(self) -> None:
+        """G-10: it stands below the net, but not where it is not asked."""
+        _, out, _ = explain("deploy.rules", call="deploy env prod")
+        assert '  blocks it\n          when input.env = "prod"\n          ready:1' in out
+        _, out, _ = explain("deploy.rules", call="test dry false")
+        assert "▸ require-test-before-deploy  lets it pass\n          ready:1" in out
+
+    def test_several_people_approved_before(self) -> None:
+        """G-13: calls of `--after` are approved by as many as the rule wants."""
+        code, out, _ = explain("deploy.rules", call="look", after=("deploy env test",))
+        assert (code, out.startswith("now     ▸ allowed\n")) == (0, True)
+
+    def test_time(self) -> None:
+        """G-10: what is used up comes back by waiting; `--after "wait 1h"` lets the time pass."""
+        _, out, _ = explain("deploy.rules", call="push", after=("push",))
+        assert "way     wait 1h → push\n" in out
+        _, out, _ = explain("deploy.rules", call="push", after=("push", "wait 59m"))
+        assert "now     ■ blocked" in out
+        _, out, _ = explain("deploy.rules", call="push", after=("push", "wait 59m", " wait 60s"))
+        assert "now     ▸ allowed\n" in out
+
+    def test_a_time_that_is_none(self) -> None:
+        """It is told apart from a call that cannot be read."""
+        code, out, err = explain("deploy.rules", call="push", after=("wait 999d",))
+        assert (code, out) == (2, "")
+        assert "--after:1:6: a time is at least 1s and at most 365d, got '999d'" in err
+
+    def test_paths_start_here(self, tmp_path: Path) -> None:
+        """G-10: `under` is answered as for a session started in this folder; links are followed."""
+        (tmp_path / "src").mkdir()
+        (tmp_path / "src" / "out").symlink_to(tmp_path.parent)
+        for path, allowed in (
+            (tmp_path / "src" / "a.py", True),
+            ("src/a.py", True),
+            ("src/../a.py", False),
+            ("src/out/a.py", False),
+            ("~/a.py", False),
+        ):
+            _, out, _ = explain("deploy.rules", call=f'write path "{path}"')
+            assert out.startswith("now     ▸ allowed" if allowed else "now     ■ blocked"), path
+            assert "applies because" not in out
+
+    def test_a_folder_that_is_gone(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """G-59: where nobody knows what a path starts from, the rule applies."""
+        gone = tmp_path / "gone"
+        gone.mkdir()
+        monkeypatch.chdir(gone)
+        gone.rmdir()
+        code, out, _ = explain(str(tmp_path / "deploy.rules"), call=f'write path "{tmp_path}/a"')
+        assert code == 0
+        assert "applies because input.path cannot be compared by 'under'" in out
+
+    def test_as_it_was(self) -> None:
+        """Of a recorded call it is told what was: who was asked, what abstained, which grant answered."""
+        gate = create_gate_manager(registry=compile_rules(NEWER).registry)
+        view = ExplanationView.of(gate.explain(ToolCall("c1", "deploy", {"env": "x"})))
+        view = view.model_copy(update={"granted": ("grant-1",)})
+        said = [line.text for line in explain_lines(view, "then")]
+        assert said[0] == "◐ asked 2 people"
+        assert said[1] == "grant-1 answered in a person's place"
+        assert '· require-test-before-deploy  abstained: input.env = "prod" does not hold' in said
+        untold = ExplanationView.of(gate.explain(ToolCall("c1", "deploy", {})))
+        said = [line.text for line in explain_lines(untold, "then")]
+        assert "  applied because the call has no input.env" in said
+
+
 def explained(rules: str, tool: str) -> ExplanationView:
     gate = create_gate_manager(registry=compile_rules(rules, file="deploy.rules").registry)
     return ExplanationView.of(gate.explain(ToolCall("c1", tool, {})))
@@ -214,6 +322,16 @@ class TestConsole:
             assert [a for a in on.hub.asked if a[0] == "explain"] == [
                 ("explain", "release-bot-1f3a", "c9")
             ]
+
+    async def test_x_tells_why_a_rule_applies(self) -> None:
+        """G-10: the dialog's `x` shows conditions: why a net applies, how many people it asks."""
+        async with stage() as on:
+            on.hub.explanation = explained(NEWER, "deploy")
+            await on.open_dialog()
+            await on.press("x")
+            await on.until("asks 2 people")
+            await on.until("applies because the call has no input.env")
+            await on.until("test (outside block-test) → deploy (2 people approve)")
 
     async def test_keys_sleep_again_after_an_explanation(self) -> None:
         """Coming back to the dialog is seeing it anew: a key typed at once decides nothing."""

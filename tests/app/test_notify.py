@@ -453,7 +453,8 @@ class TestCommandLine:
     def test_tries_it(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """A sample is sent and marked as one; what happened is printed."""
         command = script(tmp_path, "import json, sys\nprint('got', json.load(sys.stdin)['test'])")
-        (tmp_path / "interlock.toml").write_text(f"[notify]\ncommand = {json.dumps(command)}")
+        (tmp_path / "config").mkdir()
+        (tmp_path / "config/interlock.toml").write_text(f"[notify]\ncommand = {json.dumps(command)}")
         assert main(["notify", "--test"]) == 0
         out = capsys.readouterr().out
         assert "For a request that has waited 120 s: run" in out
@@ -463,9 +464,18 @@ class TestCommandLine:
     def test_says_that_it_failed(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """A hook that fails has its own exit code."""
         command = script(tmp_path, "raise SystemExit(9)")
-        (tmp_path / "interlock.toml").write_text(f"[notify]\ncommand = {json.dumps(command)}")
+        (tmp_path / "config").mkdir()
+        (tmp_path / "config/interlock.toml").write_text(f"[notify]\ncommand = {json.dumps(command)}")
         assert main(["notify", "--test"]) == 1
         assert "it failed: " in capsys.readouterr().err
+
+    def test_command_is_the_users_to_choose(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Where an agent may write nobody finds a command to run, and the error says where it belongs."""
+        (tmp_path / "interlock.toml").write_text('[notify]\ncommand = ["true"]')
+        assert main(["notify", "--test"]) == 2
+        assert "command: may stand in" in capsys.readouterr().err
 
     def test_only_shows(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """Without `--test` nothing is run; of an address only the host is shown."""

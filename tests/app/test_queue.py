@@ -125,7 +125,7 @@ class TestStopped:
         )
         async with stage(parent, child) as on:
             line = next(line for line in on.painted().splitlines() if "└ ◐ helper" in line)
-        assert "deploy 1:00" in line[:26]
+        assert "1:00" in line[:26]
 
 
 class TestExtend:
@@ -134,7 +134,7 @@ class TestExtend:
         async with stage(several()) as on:
             await on.press("5")
             await on.wake()
-            await on.press("+")
+            await on.press("plus")
             await on.settle()
             assert on.hub.asked == [("extend", "q1", 858.0 + 900.0, "maria")]
             await on.until("29:18 left")
@@ -144,7 +144,7 @@ class TestExtend:
         async with stage(asking(asks(1))) as on:
             await on.press("5")
             await on.wake()
-            await on.press("+")
+            await on.press("plus")
             await on.until("This request waits for ever")
             assert on.hub.asked == []
 
@@ -153,7 +153,7 @@ class TestExtend:
         async with stage(several()) as on:
             await on.press("2")
             await on.wake()
-            await on.press("+")
+            await on.press("plus")
             await on.settle()
             assert on.hub.asked == []
 
@@ -165,10 +165,10 @@ class TestExtend:
             on.hub.withdraw("q1", "the agent was interrupted")
             await on.settle()
             assert under_cursor(on) == "q2"
-            await on.press("j", "k", "+")
+            await on.press("j", "k", "plus")
             await on.settle()
             assert on.hub.asked == []
-            await on.until("has just come under the cursor")
+            await on.until("Another request has just come")
 
     async def test_a_refusal_is_told(self) -> None:
         """Extend: what the hub says against it is shown."""
@@ -176,7 +176,7 @@ class TestExtend:
             on.hub.refuse = "The time for this request is over"
             await on.press("5")
             await on.wake()
-            await on.press("+")
+            await on.press("plus")
             await on.until("The time for this request is over")
 
 

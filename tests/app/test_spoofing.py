@@ -9,6 +9,7 @@ import pytest
 
 from interlock.engine.history.parts import RuleRecord, StepRecord
 from interlock.engine.history.state import PendingState, TranscriptEntry
+from tests.app.clicks import clicks_of_others
 from tests.app.scenes import NOW, approve, before, call, deploy_request, entry, release_bot
 from tests.app.stage import Stage, stage
 
@@ -82,9 +83,7 @@ def assert_harmless(on: Stage) -> None:
         assert strange == set()
     for row in on.app.screen._compositor.render_strips():
         assert row.cell_length == on.app.size.width
-        for segment in row:
-            meta = segment.style.meta if segment.style else {}
-            assert "@click" not in meta
+    assert clicks_of_others(on.app) == []
 
 
 class TestHostileText:

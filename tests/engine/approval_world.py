@@ -327,10 +327,15 @@ class World:
 
     async def rest(self) -> None:
         """Until nothing moves; then everything agrees."""
-        await self.until(self.still)
-        await turns(30)
-        await self.until(self.still)
+        before = None
+        while before != (before := self._progress()):
+            await self.until(self.still)
+            await turns(40)
         await self.check()
+
+    def _progress(self) -> tuple[object, ...]:
+        states = [(hosted.id, hosted.state.seq) for hosted in self.hub._live]
+        return self.still(), len(self.marks), states
 
     async def settle(self) -> None:
         """Answer every question until there are no more."""

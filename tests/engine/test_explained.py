@@ -11,8 +11,10 @@ import pytest
 from interlock.engine import Agent, ScriptedModel, ToolContext, tool
 from interlock.engine.agents import C, T
 from interlock.engine.explained import ExplanationView
+from interlock.engine.gate import ApprovalAnswer, GateContext, GateManager, GrantTerms
 from interlock.engine.history.events import ApprovalRequested, JournalEvent
 from interlock.engine.hub import Hub, UnknownSessionError
+from interlock.engine.net import ToolCall
 from interlock.rules import compile_rules
 
 RULES = "require test before deploy\nrequire human-approval before deploy\nblock rm"
@@ -44,6 +46,36 @@ async def opened(hub: Hub, *replies: object, explain_blocks: bool = False) -> st
     )
     await hub.send(session, "go", by="maria")
     return session
+
+
+class TestViews:
+    """What a gate finds out, as values for a wire."""
+
+    async def test_waiting_is_a_step(self) -> None:
+        """G-10: a used-up limit comes back with time, and the view says how much of it."""
+        now = 0.0
+        gate = GateManager(compile_rules("limit push to 1 per 1h").registry, clock=lambda: now)
+        await gate.handle_tool_call(ToolCall("c1", "push"), GateContext())
+        view = ExplanationView.of(gate.explain(ToolCall("c2", "push")))
+        assert view.way is not None
+        assert str(view.way) == "wait 1h → push"
+        assert [call.seconds for call in view.way.calls] == [3600, None]
+        assert ExplanationView.model_validate_json(view.model_dump_json()) == view
+
+    async def test_a_grant_answers(self) -> None:
+        """The grant is named, and that the net would have asked."""
+        gate = GateManager(compile_rules("require human-approval before push").registry)
+        answer = ApprovalAnswer(True, by="maria", grant=GrantTerms("names", uses=2))
+        await gate.handle_tool_call(ToolCall("c1", "push"), GateContext(confirm=lambda _: answer))
+        view = ExplanationView.of(gate.explain(ToolCall("c2", "push")))
+        assert (view.outcome, view.granted, view.nets[0].people) == ("allow", ("grant-1",), 1)
+
+    async def test_a_condition_is_of_the_governed_name(self) -> None:
+        """G-10: of the prerequisite a rule's condition is not asked, so it is not shown either."""
+        gate = GateManager(compile_rules("require test before deploy when input.n = 1").registry)
+        for name, when in (("test", None), ("deploy", "input.n = 1"), ("other", None)):
+            view = ExplanationView.of(gate.explain(ToolCall("c1", name, {"n": 1})))
+            assert view.nets[0].when == when
 
 
 class TestExplain:
@@ -92,6 +124,40 @@ class TestExplain:
             await hub.explain(session, "c9")
         with pytest.raises(UnknownSessionError, match="nobody"):
             await hub.explain("nobody", "c9")
+
+    async def test_conditions_and_people(self, hub: Hub) -> None:
+        """G-10: why a net abstains or applies, how many it asks, and a way past a condition."""
+        rules = (
+            'require human-approval before deploy by 2 when input.env = "prod"\n'
+            "require test before deploy\nblock test when input.n = 1"
+        )
+        agent = Agent(
+            ScriptedModel([C(deploy={"env": "prod"}), C(deploy={"env": "x"}), C(deploy={}), T("done")]),
+            name="bot",
+            tools=[run_tests, deploy],
+        )
+        session = await hub.open_session(agent, registry=compile_rules(rules).registry)
+        await hub.send(session, "go", by="maria")
+        await hub.wait(session)
+        calls = (await hub.session(session)).calls
+        prod, other, untold = [await hub.explain(session, call_id) for call_id in calls]
+        way = "test (outside block-test) → deploy"
+        assert [str(v.way) for v in (prod, other, untold)] == [
+            f"{way} (2 people approve)",
+            way,
+            f"{way} (2 people approve)",
+        ]
+        when = 'input.env = "prod"'
+        asking = [
+            (n.verdict, n.people, n.when, n.note) for v in (prod, other, untold) for n in v.nets[:1]
+        ]
+        assert asking == [
+            ("gated", 2, when, None),
+            ("abstain", 0, when, f"{when} does not hold"),
+            ("gated", 2, when, "the call has no input.env"),
+        ]
+        for view in (prod, other, untold):
+            assert ExplanationView.model_validate_json(view.model_dump_json()) == view
 
     async def test_on_request_the_model_is_told(self, hub: Hub) -> None:
         """The reason that the model reads, and the journal keeps, ends with the way."""

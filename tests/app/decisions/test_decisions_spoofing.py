@@ -9,6 +9,7 @@ import pytest
 
 from interlock.engine.history.journal import Journal
 from interlock.engine.history.parts import RuleRecord
+from tests.app.clicks import clicks_of_others
 from tests.app.decisions.desk import Desk, desk
 from tests.app.test_spoofing import HOSTILE, LONG
 from tests.support.decisions import Ticking, asked, call, ended, opened
@@ -38,9 +39,7 @@ def assert_harmless(on: Desk) -> None:
         assert strange == set()
     for row in on.app.screen._compositor.render_strips():
         assert row.cell_length == on.app.size.width
-        for segment in row:
-            meta = segment.style.meta if segment.style else {}
-            assert "@click" not in meta
+    assert clicks_of_others(on.app) == []
 
 
 @pytest.mark.parametrize("text", [HOSTILE, LONG], ids=["escapes", "megabyte"])

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input, Static
 
+from interlock.app.judged_text import MUTED
 from interlock.app.screens import judged as module
 from interlock.app.screens.judged import JudgedScreen
 from interlock.app.screens.replay import ReplayScreen
@@ -170,8 +171,12 @@ class TestAnswer:
                 "~ 12 14:00:55 rm build ■ blocked → ▸ allowed deploy.rules:4 hypothetical",
             ]
             blocks = shown.app.screen.query_one(BlockList).blocks
-            dim = [any("dim" in str(span.style) for span in b.lines(116)[0].spans) for b in blocks]
-            assert dim == [False, False, False, True, True, True]
+            rows = [block.lines(116)[0] for block in blocks]
+            muted = [
+                any(s.style == MUTED and (s.start, s.end) == (0, len(row)) for s in row.spans)
+                for row in rows
+            ]
+            assert muted == [False, False, False, True, True, True]
             assert "3 of them hypothetical" in shown.painted()
 
     async def test_nothing_differs(self, database: Path) -> None:

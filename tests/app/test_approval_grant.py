@@ -1,0 +1,155 @@
+"""Grants from the dialog: always of something shown, for a bound, by a deliberate key."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.app.grant_terms import TermsError, sentence, terms
+from interlock.app.screens.approval import ApprovalScreen
+from interlock.app.screens.grant import GrantScreen
+from interlock.app.screens.live import LiveScreen
+from interlock.engine.gate.types import GrantTerms
+from tests.app.scenes import deploy_request, release_bot
+from tests.app.stage import Stage, stage
+
+
+def asking(**more: object):
+    state = release_bot()
+    state.approvals["ap1"] = deploy_request(**{"may_grant": True, "digest": "shown", **more})
+    return state
+
+
+async def open_menu(on: Stage) -> GrantScreen:
+    await on.open_dialog()
+    await on.press("g")
+    await on.settle()
+    assert isinstance(on.app.screen, GrantScreen)
+    await on.wake()
+    return on.app.screen
+
+
+async def keys(on: Stage, *pressed: str) -> None:
+    """One after the other, each with its effect."""
+    for key in pressed:
+        await on.press(key)
+        await on.settle()
+
+
+class TestMenu:
+    @pytest.mark.parametrize(
+        ("pressed", "expected", "said"),
+        [
+            ((), GrantTerms("names"), "every call of bash for deploy and nothing else passes"),
+            (("right",), GrantTerms("input"), "every call of bash with exactly this input passes"),
+            (("tab", "right"), GrantTerms("names", uses=3), "the next 3 calls of bash"),
+            (("tab", "left"), GrantTerms("names", seconds=1800.0), "for 30 min, every call of bash"),
+        ],
+    )
+    async def test_scope_and_bound(
+        self, pressed: tuple[str, ...], expected: GrantTerms, said: str
+    ) -> None:
+        """Section 1: this session, so many times or for a time; by its effects or its exact input."""
+        async with stage(asking()) as on:
+            await open_menu(on)
+            await keys(on, *pressed)
+            assert said in on.painted()
+            await on.wake()
+            await on.press("ctrl+g")
+            await on.settle()
+            [answer] = on.hub.answers
+            assert (answer.approved, answer.grant, answer.digest) == (True, expected, "shown")
+            assert isinstance(on.app.screen, LiveScreen)
+
+    async def test_times_are_typed(self) -> None:
+        """A number in place of the one that stands there; what is none is said and gives nothing."""
+        async with stage(asking()) as on:
+            await open_menu(on)
+            await keys(on, "tab", "right", "tab", "1", "2")
+            assert "the next 12 calls" in on.painted()
+            await keys(on, "x")
+            assert "A number from 1 to" in on.painted()
+            await on.wake()
+            await keys(on, "ctrl+g", "enter")
+            assert on.hub.answers == []
+            await keys(on, "backspace")
+            await on.wake()
+            await keys(on, "ctrl+g")
+            assert on.hub.answers[0].grant == GrantTerms("names", uses=12)
+
+    async def test_another_sentence_has_to_be_read(self) -> None:
+        """The time starts anew whenever what would pass is something else."""
+        async with stage(asking()) as on:
+            await open_menu(on)
+            await keys(on, "right", "ctrl+g")
+            assert on.hub.answers == []
+            await on.wake()
+            await keys(on, "ctrl+g")
+            assert on.hub.answers[0].grant == GrantTerms("input")
+
+    async def test_no_other_key_grants(self) -> None:
+        """Enter, space and letters choose or do nothing; escape goes back to the request."""
+        async with stage(asking()) as on:
+            menu = await open_menu(on)
+            await keys(on, "enter", "a", "g", "y", "enter")
+            assert on.app.screen is menu
+            await keys(on, "escape")
+            assert isinstance(on.app.screen, ApprovalScreen)
+            assert on.hub.asked == []
+
+
+class TestRefused:
+    async def test_a_rule_that_allows_none(self) -> None:
+        """High-risk rules can forbid grants: the dialog says so."""
+        async with stage(asking(may_grant=False)) as on:
+            dialog = await on.open_dialog()
+            await keys(on, "g")
+            assert on.app.screen is dialog
+            assert "No grants: the rule allows none" in on.painted()
+
+    async def test_several_people(self) -> None:
+        """What several must approve each time nobody grants."""
+        async with stage(asking(may_grant=False, people=2)) as on:
+            await on.open_dialog()
+            await keys(on, "g")
+            assert "No grants: 2 people must approve each call" in on.painted()
+
+    async def test_an_uninspectable_command_only_as_it_is(self) -> None:
+        """G-51: what may do more than its names tell is granted with exactly its input."""
+        async with stage(asking(uninspectable="command: it reads a file")) as on:
+            await open_menu(on)
+            shown = on.painted()
+            assert "not bash → deploy: only exactly this input can be granted" in shown
+            await keys(on, "right", "left", "ctrl+g")
+            assert on.hub.answers[0].grant == GrantTerms("input")
+
+    async def test_gone_meanwhile(self) -> None:
+        """Decided elsewhere while the menu is open: it says so and gives nothing."""
+        async with stage(asking()) as on:
+            await open_menu(on)
+            on.hub.decided_elsewhere("ap1", approved=True, by="jo")
+            await on.settle()
+            assert "Already approved by jo" in on.painted()
+            await on.wake()
+            await keys(on, "ctrl+g")
+            assert on.hub.asked == []
+
+
+class TestTerms:
+    @pytest.mark.parametrize(
+        ("bound", "typed"),
+        [("uses", ""), ("uses", "0"), ("uses", "-1"), ("uses", "1e3"), ("uses", "9999999"), ("uses", "²")]
+        + [("time", ""), ("time", "0s"), ("time", "5"), ("time", "999999d"), ("time", "soon")],
+    )
+    def test_what_bounds_nothing(self, bound: str, typed: str) -> None:
+        """A number from one on, a time that is one: anything else is said to be none."""
+        with pytest.raises(TermsError):
+            terms("names", bound, typed)
+
+    def test_the_sentence_names_no_more_than_was_shown(self) -> None:
+        """A call without other names is granted whatever its input, and the sentence says that."""
+        request = deploy_request(called="deploy", names=("deploy",))
+        said = sentence(request, GrantTerms("names", uses=1))
+        assert said == (
+            "This call runs. After it, the next call of deploy, whatever its input passes without "
+            "being asked about."
+        )

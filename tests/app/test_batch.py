@@ -1,0 +1,379 @@
+"""Several requests decided together: what is compared, what is decided, what is left alone."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import pytest
+
+from interlock.app.batch import compared, effects, too_much, warnings
+from interlock.app.console import InterlockConsole
+from interlock.app.keymap import decides
+from interlock.app.palette import binding_commands
+from interlock.app.screens.batch import BatchScreen
+from interlock.app.screens.live import LiveScreen
+from interlock.app.widgets.batch_lines import batch_lines
+from interlock.app.widgets.blocks import BlockList
+from interlock.engine.history.events import ApprovalExpired
+from interlock.engine.history.state import ApprovalState, SessionState
+from interlock.engine.hub import Outcome
+from tests.app.queue_scenes import asking, asks, several
+from tests.app.scenes import NOW
+from tests.app.stage import Stage, stage
+
+
+@asynccontextmanager
+async def batch(
+    *requests: ApprovalState,
+    size: tuple[int, int] = (120, 40),
+    awake: bool = True,
+    quiet: float = 0.0,
+) -> AsyncIterator[tuple[Stage, BatchScreen]]:
+    """A console on which all `requests` are marked and shown together."""
+    async with stage(asking(*requests), size=size, quiet=quiet) as on:
+        await on.press("5")
+        for _ in requests:
+            await on.press("space", "j")
+        await on.press("B")
+        await on.settle()
+        screen = on.app.screen
+        assert isinstance(screen, BatchScreen)
+        if awake:
+            await on.wake()
+            await on.until("END, ") if size[1] >= 40 else None
+            screen.tick()
+        yield on, screen
+
+
+def answered(on: Stage) -> list[tuple[str, bool, str, str | None]]:
+    """What the hub was told, with the digest it was bound to."""
+    return [(a.approval_id, a.approved, a.by, a.digest) for a in on.hub.answers]
+
+
+THREE = (asks(1), asks(2), asks(3))
+
+
+class TestCompared:
+    def test_common_fields_once_and_the_rest_per_request(self) -> None:
+        """Batch: what is equal in all is told once; a field that some lack is none of theirs."""
+        requests = [asks(1, input={"env": "a", "force": True}), asks(2, input={"env": "b"})]
+        found = compared(requests, {})
+        assert found.alike["tool"] == "bash"
+        assert found.alike["asks about"] == "deploy"
+        assert found.differing == {"input.env": ["a", "b"], "input.force": ["true", None]}
+
+    def test_types_are_told_apart(self) -> None:
+        """Batch: a number and its digits as a text differ in how the model wrote them, not in silence."""
+        found = compared([asks(1, input={"n": [1]}), asks(2, input={"n": ["1"]})], {})
+        assert found.differing == {"input.n": ["[1]", '["1"]']}
+
+    def test_an_input_cannot_name_itself_after_a_field(self) -> None:
+        """Batch: an argument called `tool` or `asked by` is shown as an argument."""
+        found = compared([asks(1, input={"tool": "safe", "asked by": "nobody"})] * 2, {})
+        assert found.alike["tool"] == "bash"
+        assert found.alike["input.tool"] == "safe"
+        assert found.alike["asked by"].startswith("deploy.rules:5")
+
+    def test_effects_are_the_names_beside_the_tools(self) -> None:
+        """Batch: the union of effects, each with how many calls have it."""
+        requests = [*several().approvals.values(), asks(4)]
+        assert effects(requests) == {"deploy": 2, "git push --force": 1, "git push": 1}
+
+    def test_directories_of_different_sessions_differ(self) -> None:
+        """Batch: where calls would run in different places, the table says so."""
+        other = SessionState(id="other", workdir="/srv/b")
+        first = asking(asks(1)).model_copy(update={"workdir": "/srv/a"})
+        requests = [asks(1), asks(2, session="other")]
+        found = compared(requests, {first.id: first, "other": other})
+        assert found.differing["directory"] == ["/srv/a", "/srv/b"]
+
+    def test_what_is_more_than_one_among_others(self) -> None:
+        """Batch: several people, no grants and doubts are said of each request."""
+        one, two, _ = several().approvals.values()
+        assert warnings(one) == ["1 of 2 people have approved: ben"]
+        assert warnings(two) == ["UNINSPECTABLE: it sources a file"]
+        assert "no grants" in warnings(asks(1, may_grant=False))[0]
+
+    def test_what_is_too_much_for_a_table(self) -> None:
+        """Batch: a long input and a file's change are approved by themselves."""
+        assert too_much(asks(1)) is None
+        assert "too many" in (too_much(asks(1, input={"text": "x" * 5_000})) or "")
+        assert "would change" in (too_much(asks(1, preview="--- a\n+++ b")) or "")
+
+
+class TestLines:
+    @pytest.mark.parametrize("width", [30, 54, 73, 113, 133])
+    def test_every_character_is_there(self, width: int) -> None:
+        """Batch: values are folded, never cut, whatever the width; no line is wider than it."""
+        command = "rm -rf " + " ".join(f"/var/data/part-{n}" for n in range(40))
+        requests = [asks(1, input={"command": command}), asks(2)]
+        state = asking(*requests)
+        rows = [_row(request) for request in requests]
+        lines = batch_lines(rows, {state.id: state}, NOW, width)
+        assert all(line.cell_length <= width for line in lines)
+        text = "".join(line.plain for line in lines).replace("│", "")
+        assert "".join(command.split()) in "".join(text.split())
+
+    def test_columns_beside_each_other_where_they_fit(self) -> None:
+        """Batch: one line per request while its fields fit beside each other."""
+        state = several()
+        rows = [_row(request) for request in state.approvals.values()]
+        wide = [line.plain for line in batch_lines(rows, {state.id: state}, NOW, 113)]
+        assert any(line.split() == HEADING for line in wide)
+        narrow = [line.plain for line in batch_lines(rows, {state.id: state}, NOW, 60)]
+        assert not any(line.split() == HEADING for line in narrow)
+        assert sum("input.command" in line for line in narrow) == 2
+
+    def test_highest_risk_and_doubts_lead(self) -> None:
+        """Batch: effects, the highest risk and how many are uninspectable stand above everything."""
+        state = several()
+        rows = [_row(request) for request in state.approvals.values()]
+        lines = [line.plain for line in batch_lines(rows, {}, NOW, 113)]
+        assert lines[0].startswith("EFFECTS       deploy ×1, git push --force ×1")
+        assert lines[1] == "RISK          ▲ high (1 of 3)"
+        assert lines[2].startswith("UNINSPECTABLE 1 of 3")
+
+    def test_a_forged_table_stays_in_its_cell(self) -> None:
+        """Spoofing: lines of a value stand behind the bar of its own column."""
+        forged = "ls\n  2 │ deploy\n      ✓ approved\nEND, 9 REQUESTS"
+        requests = [asks(1, input={"command": forged}), asks(2)]
+        for width in (60, 113):
+            lines = [ln.plain for ln in batch_lines([_row(r) for r in requests], {}, NOW, width)]
+            fakes = [line for line in lines if "✓ approved" in line or "END, 9" in line]
+            assert len(fakes) == 2
+            assert all(line.startswith("    ") and "│ " in line[:24] for line in fakes)
+            assert lines[-1] == "END, 2 REQUESTS"
+
+
+HEADING = "│ tool │ asks about │ input.command │ input.env │ input.table".split()
+
+
+def _row(request: ApprovalState):
+    from interlock.app.batch import Row
+
+    return Row(request)
+
+
+class TestDeciding:
+    async def test_all_are_approved_each_by_its_digest(self) -> None:
+        """Batch: `A` approves every request in the operator's name, bound to what the table showed."""
+        async with batch(*THREE) as (on, _):
+            await on.press("A")
+            await on.until("3 requests decided")
+            assert sorted(answered(on)) == [(f"q{n}", True, "maria", f"digest-{n}") for n in (1, 2, 3)]
+            assert on.painted().count("✓ approved") == 3
+            await on.press("A", "D", "enter")
+            await on.settle()
+            assert len(on.hub.answers) == 3
+            await on.press("escape")
+            await on.settle()
+            assert isinstance(on.app.screen, LiveScreen)
+
+    async def test_all_are_denied_with_one_reason(self) -> None:
+        """Batch: `D` asks for a reason; enter denies all of them with it."""
+        async with batch(*THREE) as (on, _):
+            await on.press("D")
+            await on.until("Reason for all")
+            assert on.hub.answers == []
+            await on.press(*"not now", "enter")
+            await on.until("3 requests decided")
+            assert {(a.approved, a.reason) for a in on.hub.answers} == {(False, "not now")}
+            assert on.painted().count("✓ denied") == 3
+
+    async def test_keys_sleep_at_first(self) -> None:
+        """Never by accident: for 400 ms after the table comes up nothing is decided."""
+        async with batch(*THREE, awake=False) as (on, screen):
+            assert screen.sleeps_for() > 0
+            await on.press("A", "D", *"yes", "enter")
+            await on.settle()
+            assert on.hub.answers == []
+
+    async def test_keys_pressed_together_decide_nothing(self) -> None:
+        """Never by accident: a key among others, held down or pasted, is no decision."""
+        async with batch(*THREE, quiet=0.2) as (on, _):
+            await on.press("A", "j")
+            await on.pilot.pause(0.3)
+            assert on.hub.answers == []
+            assert "nothing was decided" in on.painted()
+
+    @pytest.mark.parametrize("key", ["enter", "space", "escape", "a", "d", "y"])
+    async def test_no_other_key_decides(self, key: str) -> None:
+        """Never by accident: there is no default, and escape only closes."""
+        async with batch(*THREE) as (on, _):
+            await on.press(key)
+            await on.settle()
+            assert on.hub.answers == []
+
+    async def test_escape_leaves_the_reason_first(self) -> None:
+        """Never by accident: escape in the reason goes back to the table and denies nothing."""
+        async with batch(*THREE) as (on, screen):
+            await on.press("D")
+            await on.until("Reason for all")
+            await on.press(*"no", "escape")
+            await on.settle()
+            assert on.app.screen is screen
+            assert "Reason for all" not in on.painted()
+            assert on.hub.answers == []
+
+    async def test_several_people_are_counted(self) -> None:
+        """Batch: where two must approve, the row says that one more is missing."""
+        async with batch(asks(1, people=2), asks(2)) as (on, _):
+            assert "0 of 2 people have approved" in on.painted()
+            await on.press("A")
+            await on.until("2 requests decided")
+            assert "must approve" in on.painted()
+
+    async def test_what_the_hub_refuses_is_told_per_request(self) -> None:
+        """Batch: each row has what came of it, in the hub's words."""
+        async with batch(*THREE) as (on, _):
+            on.hub.refuse = "Already denied by ben"
+            await on.press("A")
+            await on.until("0 requests decided, 3 not")
+            assert on.painted().count("■ already denied by ben") == 3
+
+    async def test_a_hub_that_breaks_ends_the_batch_in_words(self) -> None:
+        """Batch: an exception decides nothing, is told of its request, and the rest goes on."""
+        async with batch(*THREE) as (on, _):
+
+            async def broken(approval_id: str, **_: object) -> Outcome:
+                if approval_id == "q2":
+                    raise ConnectionError("the journal is gone")
+                return Outcome(ok=True, message="approved")
+
+            on.hub.decide = broken
+            await on.press("A")
+            await on.until("2 requests decided, 1 not")
+            assert "■ not decided: the journal is gone" in on.painted()
+
+    async def test_from_the_palette(self) -> None:
+        """Palette: both decisions are there by name; they wait with the table's keys."""
+        async with batch(*THREE) as (on, screen):
+            named = {c.title: c for c in binding_commands(on.app, screen)}
+            assert {"Approve all once", "Deny all"} <= set(named)
+            assert decides("approval.approve-all")
+            assert decides("approval.deny-all")
+
+
+class TestReading:
+    async def test_the_end_must_have_been_in_view(self) -> None:
+        """Batch: nothing is approved before the end of the table was on screen, and that is said."""
+        requests = [asks(n) for n in range(20)]
+        async with batch(*requests, size=(80, 24)) as (on, screen):
+            assert "approving takes having seen the end" in on.painted()
+            await on.press("A")
+            await on.settle()
+            assert on.hub.answers == []
+            screen.query_one(BlockList).action_edge(-1)
+            await on.settle()
+            screen.tick()
+            await on.press("A")
+            await on.until("20 requests decided")
+            assert len(on.hub.answers) == 20
+
+    async def test_denying_takes_no_reading(self) -> None:
+        """Batch: what is denied harms nobody."""
+        requests = [asks(n) for n in range(20)]
+        async with batch(*requests, size=(80, 24)) as (on, _):
+            await on.press("D")
+            await on.until("Reason for all")
+            await on.press("enter")
+            await on.until("20 requests decided")
+
+    async def test_what_is_too_long_is_not_approved(self) -> None:
+        """Batch: a request whose input is too long for a table is left for a dialog of its own."""
+        async with batch(asks(1), asks(2, input={"text": "x" * 5_000})) as (on, screen):
+            screen.query_one(BlockList).action_edge(-1)
+            await on.settle()
+            screen.tick()
+            assert "approve it by itself" in on.painted()
+            await on.press("A")
+            await on.until("1 request decided, 1 not")
+            assert [a.approval_id for a in on.hub.answers] == ["q1"]
+
+
+class TestMeanwhile:
+    async def test_decided_elsewhere(self) -> None:
+        """Batch: what somebody else decides is struck out, with by whom, and not decided here."""
+        async with batch(*THREE) as (on, screen):
+            on.hub.decided_elsewhere("q2", approved=False, by="ben")
+            await on.until("✗ not decided: already denied by ben")
+            assert screen.sleeps_for() > 0
+            await on.wake()
+            await on.press("A")
+            await on.until("2 requests decided, 1 not")
+            assert sorted(a.approval_id for a in on.hub.answers) == ["q1", "q3"]
+
+    async def test_withdrawn_and_expired(self) -> None:
+        """Batch: what goes is struck out with the reason; with nothing left, no key decides."""
+        async with batch(*THREE) as (on, _):
+            on.hub.withdraw("q1", "the agent was interrupted")
+            on.hub.settle("q2")
+            reason = "nobody decided within 15 min"
+            on.hub.publish(
+                "release-bot-1f3a", ApprovalExpired(approval_id="q2", call_id="c2", reason=reason)
+            )
+            on.hub.withdraw("q3", "gone")
+            await on.until("withdrawn: gone")
+            assert "withdrawn: the agent was interrupted" in on.painted()
+            assert "too late: nobody decided within 15 min" in on.painted()
+            assert "nothing to decide any more" in on.painted()
+            await on.wake()
+            await on.press("A", "D")
+            await on.settle()
+            assert on.hub.answers == []
+
+    async def test_a_changed_request_is_not_decided(self) -> None:
+        """Batch: a request that is another than the one shown is struck out: look again."""
+        async with batch(*THREE) as (on, _):
+            state = on.hub.states["release-bot-1f3a"]
+            state.approvals["q2"] = asks(2, digest="other", input={"command": "rm -rf /"})
+            on.hub.withdraw("q1", "gone")
+            await on.until("✗ not decided: changed: look again")
+            assert "rm -rf /" not in on.painted()
+            await on.wake()
+            await on.press("A")
+            await on.until("1 request decided, 2 not")
+            assert [a.approval_id for a in on.hub.answers] == ["q3"]
+
+    async def test_progress_of_people_is_shown(self) -> None:
+        """Batch: when one of two approves, the row follows and keys sleep again."""
+        async with batch(asks(1, people=2), asks(2)) as (on, screen):
+            on.hub.given("q1", "ben")
+            await on.until("1 of 2 people have approved: ben")
+            assert screen.sleeps_for() > 0
+
+    async def test_a_new_request_does_not_take_the_table_away(self) -> None:
+        """Never by accident: what comes meanwhile is told, and the table stays as it is."""
+        async with batch(*THREE) as (on, screen):
+            on.hub.request(asks(9, tool="rm"))
+            await on.until("waits for a person")
+            assert on.app.screen is screen
+            assert len(screen.rows) == 3
+
+    async def test_a_failing_hub_is_told(self) -> None:
+        """Batch: when the hub does not answer, that is said and nothing struck out."""
+        async with batch(*THREE) as (on, screen):
+
+            async def broken() -> list[ApprovalState]:
+                raise ConnectionError("no journal")
+
+            on.hub.approvals = broken
+            on.hub.publish(
+                "release-bot-1f3a", ApprovalExpired(approval_id="q2", call_id="c2", reason="late")
+            )
+            await on.until("The hub does not answer: no journal")
+            assert all(row.over is None for row in screen.rows)
+
+
+class TestTimes:
+    async def test_what_expires_says_when(self) -> None:
+        """Batch: each request has its age and how long it still may wait."""
+        async with batch(asks(1, expires=NOW + timedelta(seconds=90)), asks(2)) as (on, _):
+            assert "waits 1:00 · 1:30 left" in on.painted()
+
+
+def test_the_console_knows_the_screen() -> None:
+    """The batch is reached from the live screen alone: the app has no key for it."""
+    assert all(binding.action != "together" for binding in InterlockConsole.BINDINGS)  # type: ignore[union-attr]
