@@ -1,7 +1,7 @@
 """Several requests side by side: what is the same in all of them, and what differs.
 
-Everything that a call would run with is there in full, whatever agents wrote it; what is too long for a
-table, or would change files, is looked at and approved by itself.
+What a call would run with is there in full, whatever agents wrote. What is too long for a table, or would
+change files, is looked at and approved by itself.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..engine.history.state import ApprovalState, SessionState
 from .text import as_json, count
 
 LONGEST = 4_000
-"""Characters of all that a request says; one with more is not approved together with others."""
+"""Characters of an input; a request with more is not shown, nor approved, together with others."""
 
 
 @dataclass(slots=True)
@@ -60,11 +60,23 @@ def fields_of(request: ApprovalState, session: SessionState | None) -> dict[str,
         found["directory"] = session.workdir
     if request.note:
         found["applies as"] = request.note
+    size = input_size(request)
+    if size > LONGEST:
+        found["input"] = f"{size:,} characters: open the request to read them"
+        return found
     for name, value in request.input.items():
         found[f"input.{name}"] = value if isinstance(value, str) else as_json(value)
     if not request.input:
         found["input"] = "no arguments"
     return found
+
+
+def input_size(request: ApprovalState) -> int:
+    """The characters of a call's input."""
+    return sum(
+        len(name) + len(value if isinstance(value, str) else as_json(value))
+        for name, value in request.input.items()
+    )
 
 
 def compared(requests: Sequence[ApprovalState], sessions: Mapping[str, SessionState]) -> Compared:
@@ -90,9 +102,8 @@ def effects(requests: Sequence[ApprovalState]) -> Counter[str]:
 
 def too_much(request: ApprovalState) -> str | None:
     """Why a request is not approved together with others; `None` when it may be."""
-    size = sum(len(name) + len(value) for name, value in fields_of(request, None).items())
-    if size > LONGEST:
-        return f"approve it by itself: {size:,} characters are too many for a table"
+    if input_size(request) > LONGEST:
+        return "approve it by itself: its input is too long for a table"
     if request.preview is not None:
         return "approve it by itself: what it would change is shown there"
     return None

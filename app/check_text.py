@@ -66,7 +66,7 @@ def tool_lines(tool: ToolFinding, arrow: str = "→") -> Iterator[str]:
         others = {w.when: way for w in tool.within if (way := _way(w.way, arrow)) != usual}
         yield from [f"when {when}: {way}" for when, way in others.items()][:CONDITIONS_SHOWN]
         if len(others) > CONDITIONS_SHOWN:
-            yield f"… {counted(len(others) - CONDITIONS_SHOWN, 'more condition')}"
+            yield f"and under {counted(len(others) - CONDITIONS_SHOWN, 'more condition')}"
         yield _how_often(tool.most)
 
 

@@ -20,6 +20,7 @@ Nets: TypeAlias = Mapping[str, SkillNet]
 Markings: TypeAlias = Mapping[str, Mapping[str, int]]
 
 LABEL = 60
+RULE = 100
 DOTS = 4
 
 
@@ -53,10 +54,10 @@ def arcs(position: int, transition: Transition) -> Iterator[Arc]:
         yield Arc(target, position, False, transfer=True)
 
 
-def clipped(text: str) -> str:
+def clipped(text: str, most: int = LABEL) -> str:
     """A name as a picture shows it: one line, safe, and not too long."""
-    shown = visible(text[: LABEL + 1])
-    return shown if len(shown) <= LABEL else f"{shown[: LABEL - 1]}…"
+    shown = visible(text[: most + 1])
+    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
 
 
 def notes(transition: Transition) -> str:
@@ -77,7 +78,7 @@ def described(net: SkillNet) -> list[str]:
     source = None if net.rule is None else net.rule.source
     condition = condition_text(net)
     lines = [] if source is None else [(head if condition else code)(source.text).strip()]
-    return list(map(clipped, [*lines, *filter(None, [condition])]))
+    return [clipped(line, RULE) for line in (*lines, condition) if line]
 
 
 def condition_text(net: SkillNet) -> str:

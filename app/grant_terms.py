@@ -71,7 +71,7 @@ def sentence(request: ApprovalState, chosen: GrantTerms) -> str:
     elif effects:
         which = f"of {called} for {_and(effects)} and nothing else"
     else:
-        which = f"of {called}, whatever its input"
+        which = f"of {called}, whatever its input,"
     runs = "This call runs. After it"
     if chosen.uses == 1:
         return f"{runs}, the next call {which} passes without being asked about."

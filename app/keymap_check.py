@@ -116,6 +116,11 @@ def _problems(setting: KeySetting, known: Iterable[str]) -> Iterator[str]:
             close = get_close_matches(key, sorted(_NAMED | set(KEY_TO_UNICODE_NAME)), n=1)
             hint = f"did you mean '{close[0]}'?" if close else "write it like 'y', 'ctrl+y', 'f2' or '?'"
             yield f"[keys] '{binding}': there is no key '{key}'; {hint}"
+        elif decides(binding) and setting.project:
+            yield (
+                f"[keys] '{binding}' decides, so its key may stand in the user's own file only: agents may "
+                "write in the working directory; move the line there"
+            )
         elif decides(binding) and normal(key) in ACCIDENTAL:
             yield (
                 f"[keys] '{binding}' decides, which must be deliberate; '{key}' is pressed too easily. "

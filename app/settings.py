@@ -42,6 +42,7 @@ class KeySetting:
     binding: str
     keys: tuple[str, ...]
     where: str
+    project: bool = False
 
 
 def apply_settings(
@@ -84,7 +85,8 @@ def key_settings(
         for binding, value in _flat(chosen):
             where = f"{path}{_line_of(path, binding)}"
             if binding not in found:
-                found[binding] = KeySetting(binding, _key_list(binding, value, where), where)
+                project = path == (directory or Path.cwd()) / FILE_NAME
+                found[binding] = KeySetting(binding, _key_list(binding, value, where), where, project)
     return list(found.values())
 
 
@@ -98,8 +100,8 @@ def table_setting(
     """One of `TABLES` as the nearest file has it, and where that is; `None` where no file has it.
 
     It counts as a whole: a project's table and the user's are not mixed. Raises `SettingsError` for what
-    is no table, and for a key of `users_own` in the working directory: an agent may write there, and would
-    loosen with it what holds it.
+    is no table, and for a key of `users_own` in the working directory: an agent may write there, and
+    would loosen with it what holds it.
     """
     environ = os.environ if environ is None else environ
     project = (directory or Path.cwd()) / FILE_NAME
@@ -111,8 +113,8 @@ def table_setting(
             for key in users_own if path == project and path != users_file(environ) else ():
                 if key in table:
                     raise SettingsError(
-                        f"{where}: {key}: may stand in {users_file(environ)} only, since agents may write "
-                        f"in the working directory; move [{name}] there"
+                        f"{where}: {key}: may stand in {users_file(environ)} only, since agents may "
+                        f"write in the working directory; move [{name}] there"
                     )
             return table, where
     return None

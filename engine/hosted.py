@@ -170,7 +170,9 @@ class HostedSession:
         """Tell the nets how a call ended and record it before the model sees the result."""
         await self._catch_up()
         outcome = self.manager.handle_tool_result(result)
-        await asyncio.shield(self._record_change(lambda: [result_record(result, output, seconds, outcome)]))
+        await asyncio.shield(
+            self._record_change(lambda: [result_record(result, output, seconds, outcome)])
+        )
         self.note_settled(result.tool_call_id, output)
         return outcome
 
@@ -185,21 +187,13 @@ class HostedSession:
         """
         original = self._originals.get(call.tool_call_id, call.input)
         via = self._made_by(call.tool_call_id)
-
-        async def written() -> None:
-            try:
-                await handed_over
-            except Exception:
-                self._unrecorded.add(call.tool_call_id)
-                raise
-
-        handed_over = self._record_change(
+        return self._record_change(
             lambda: [
                 *self._given(decision),
                 decision_record(decision, original, via=None if via is self else via.id),
-            ]
+            ],
+            call.tool_call_id,
         )
-        return written()
 
     def _given(self, decision: GateDecision) -> Iterator[GrantGiven]:
         """The grants that came about with a decision: in the record before anything they let pass."""
@@ -221,22 +215,26 @@ class HostedSession:
         child = self.children.get(name) if below else None
         return self if child is None else child._made_by(rest)
 
-    def _record_change(self, bodies: Callable[[], Iterable[EventBody]]) -> asyncio.Future[None]:
-        """Hand over what the gate has already done in memory.
+    def _record_change(
+        self, bodies: Callable[[], Iterable[EventBody]], decided: str | None = None
+    ) -> asyncio.Future[None]:
+        """Hand over what the gate has already done in memory; `decided` is the call that it is about.
 
         When that fails, whatever the reason, the gate is ahead of the journal; it is set back before it
         decides, settles or switches anything again.
         """
 
         def then(written: bool) -> None:
-            self._ahead = self._ahead or not written
+            if not written:
+                self._ahead = True
+                self._unrecorded.update(() if decided is None else (decided,))
 
         try:
             if self._ahead:
                 raise JournalError("what came before it could not be recorded")
             return self._hand_over(*bodies(), then=then)
         except Exception as error:
-            self._ahead = True
+            then(False)
             failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             failed.set_exception(error)
             return failed

@@ -182,12 +182,16 @@ class LiveSessions:
         self._changing.add(session_id)
         try:
             await session.aclose()
+            hosted.questions.pause()
             await hosted.record()  # what was being sent meanwhile has now been delivered, or refused
             questions = withdrawals(hosted.state, CLOSED)
             await hosted.sending.withdraw(CLOSED, *questions, SessionStatus(status="done", by=by))
             self._hosted.pop(session_id, None)
             self._forget_children(hosted, keep=0)
             await self._leave(hosted)
+        except JournalError:
+            hosted.questions.resume()
+            raise
         finally:
             self._changing.discard(session_id)
 
@@ -199,8 +203,10 @@ class LiveSessions:
                 await hosted.session.aclose()
             if hosted.state.status not in ENDED:
                 try:
+                    hosted.questions.pause()
                     await hosted.record()
-                    await hosted.sending.withdraw(CLOSED, SessionStatus(status="done"))
+                    questions = withdrawals(hosted.state, CLOSED)
+                    await hosted.sending.withdraw(CLOSED, *questions, SessionStatus(status="done"))
                 except JournalError as error:
                     problems.append(error)
         left = list(self)

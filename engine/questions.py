@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
-from typing import Protocol
+from typing import Protocol, TypeAlias
 from uuid import uuid4
 
 from pydantic import JsonValue
@@ -37,8 +37,11 @@ from .lasting import lasting
 from .records import json_input, net_record, rule_record
 
 CHANGED = "what was shown has changed"
+INTERRUPTED = "the agent was interrupted"
 RETRY = 1.0
-"""Seconds until an expiry that could not be recorded is tried again."""
+"""Seconds until the end of a request that could not be recorded is tried again."""
+
+_End: TypeAlias = ApprovalDecided | ApprovalExpired | ApprovalWithdrawn
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +88,8 @@ class _Open:
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     # Something that ends the request is being recorded.
     ending: bool = False
+    # The call is withdrawn: nobody waits for an answer.
+    left: bool = False
     timer: asyncio.TimerHandle | None = None
 
 
@@ -96,7 +101,8 @@ class Questions:
         self._policy = policy
         self._clock = clock
         self._open: dict[str, _Open] = {}
-        self._expiring: set[asyncio.Task[None]] = set()
+        self._working: set[asyncio.Task[None]] = set()
+        self._withdrawing: dict[str, asyncio.TimerHandle] = {}
 
     async def ask(
         self, request: ApprovalRequest, *, preview: str | None, via: str | None
@@ -139,12 +145,10 @@ class Questions:
         except asyncio.CancelledError:
             # An answer that is being recorded ends the request by itself. From here on nobody can
             # answer: an answer must not follow the withdrawal.
+            waits.left = True
             if not waits.ending:
                 waits.ending = True
-                reason = "the agent was interrupted"
-                await self._host.record(
-                    ApprovalWithdrawn(approval_id=approval_id, call_id=call_id, reason=reason)
-                )
+                await self._withdraw(approval_id, call_id)
             raise
         finally:
             self._open.pop(approval_id, None)
@@ -188,7 +192,7 @@ class Questions:
                 given = ApprovalGiven(
                     approval_id=approval_id, call_id=shown.call_id, by=by, digest=waits.digest
                 )
-                await self._host.record(given)
+                await self._note(given)
                 return Reply(True, _more(shown, by, missing))
             answer = ApprovalAnswer(approved, reason, edited, by, shown.given, grant)
             body = ApprovalDecided(
@@ -217,7 +221,7 @@ class Questions:
             if shown.expires is not None and self._clock() >= shown.expires:
                 return Reply(False, "The time for this request is over")
             until = None if seconds is None else self._clock() + timedelta(seconds=seconds)
-            await self._host.record(
+            await self._note(
                 ApprovalExtended(approval_id=approval_id, call_id=shown.call_id, until=until, by=by)
             )
             self._arm(approval_id, waits)
@@ -234,11 +238,71 @@ class Questions:
                 if waits.ending or waits.answered.done():
                     continue
                 if self._digest(waits.request) != waits.digest:
-                    await self._void(approval_id, waits, CHANGED)
+                    try:
+                        await self._void(approval_id, waits, CHANGED)
+                    except JournalError:
+                        log.exception("Request '%s' is void, and the journal refused it", approval_id)
+
+    def pause(self) -> None:
+        """Withdraw nothing by itself from here on: the session is being closed."""
+        for timer in self._withdrawing.values():
+            timer.cancel()
+        self._withdrawing.clear()
+
+    def resume(self) -> None:
+        """Withdraw what nobody waits for: the session could not be closed."""
+        for approval_id, shown in self._host.state.approvals.items():
+            if approval_id not in self._open:
+                self._withdraw_later(approval_id, shown.call_id)
 
     # How requests end
 
-    async def _end(self, waits: _Open, body: EventBody, answer: ApprovalAnswer) -> bool:
+    async def _note(self, body: EventBody) -> None:
+        """Record something after which a request stays open.
+
+        The turn of whoever cancels this lasts until that is in the record: the next answer counts on it.
+        """
+        cut_off: asyncio.CancelledError | None = None
+        record = asyncio.ensure_future(self._host.record(body))
+        while not record.done():
+            try:
+                await asyncio.wait([record])
+            except asyncio.CancelledError as error:
+                cut_off = error
+        if cut_off is not None and record.exception() is None:
+            raise cut_off
+        record.result()
+
+    async def _withdraw(self, approval_id: str, call_id: str) -> None:
+        """Record that nobody waits any more, now or as soon as that can be written."""
+
+        def then(written: bool) -> None:
+            if not written:
+                self._withdraw_later(approval_id, call_id)
+
+        gone = ApprovalWithdrawn(approval_id=approval_id, call_id=call_id, reason=INTERRUPTED)
+        try:
+            await self._host.record(gone, then=then)
+        except JournalError:
+            log.exception("Nobody waits for request '%s', and the journal refused it", approval_id)
+            self._withdraw_later(approval_id, call_id)
+
+    def _withdraw_later(self, approval_id: str, call_id: str) -> None:
+        def again() -> None:
+            self._withdrawing.pop(approval_id, None)
+            if approval_id in self._host.state.approvals:
+                self._soon(self._withdraw(approval_id, call_id))
+
+        if approval_id not in self._withdrawing:
+            loop = asyncio.get_running_loop()
+            self._withdrawing[approval_id] = loop.call_later(RETRY, again)
+
+    def _soon(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._working.add(task)
+        task.add_done_callback(self._working.discard)
+
+    async def _end(self, waits: _Open, body: _End, answer: ApprovalAnswer) -> bool:
         """Record the end of a request, then release who waits. False when that one has gone.
 
         Released in the moment in which the record has it, whatever becomes of whoever calls this.
@@ -250,6 +314,8 @@ class Questions:
             if written and not waits.answered.done():
                 waits.answered.set_result(answer)
                 released.append(True)
+            elif not written and waits.left:
+                self._withdraw_later(body.approval_id, body.call_id)
 
         waits.ending = True
         try:
@@ -291,9 +357,7 @@ class Questions:
         waits.timer = loop.call_later(max(0.0, left), self._expire_soon, approval_id, waits)
 
     def _expire_soon(self, approval_id: str, waits: _Open) -> None:
-        task = asyncio.get_running_loop().create_task(self._expire(approval_id, waits))
-        self._expiring.add(task)
-        task.add_done_callback(self._expiring.discard)
+        self._soon(self._expire(approval_id, waits))
 
     async def _expire(self, approval_id: str, waits: _Open) -> None:
         async with waits.turn:

@@ -129,8 +129,11 @@ class BatchScreen(Wakeful[None]):
     def _arrange(self) -> None:
         """Show the table as it stands."""
         now, width = self._clock(), min(WIDEST, self.app.size.width) - FRAME
-        states = tuple((r.request, r.over, r.result, r.sent) for r in self.rows)
-        stamp = (int(now.timestamp()), width, tuple(map(repr, states)))
+        stamp = (
+            int(now.timestamp()),
+            width,
+            tuple((r.request.given, r.request.expires, r.over, r.result, r.sent) for r in self.rows),
+        )
         if stamp == self._shown:
             return
         self._shown = stamp

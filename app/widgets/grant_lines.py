@@ -73,7 +73,8 @@ def _block(key: str, grant: GrantState, name_width: int, now: datetime | None) -
         tail = Content.assemble(
             (f"{dots} " if dots else "", "bold $text-accent"), (" · ".join(left), MUTED)
         )
-        for column in (min(name_width, width * 2 // 5) + 2, width_of(shown(key))):
+        least = width_of(shown(key))
+        for column in (max(min(name_width, width * 2 // 5) + 2, least), least):
             line = Content.assemble(head, (pad(shown(key), column), "bold"), "  ", (text, ""), "  ", tail)
             if line.cell_length <= width:
                 return [line]

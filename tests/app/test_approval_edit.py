@@ -262,7 +262,7 @@ class TestMeanwhile:
             assert on.hub.asked == []
 
     async def test_asked_again_keeps_what_was_typed(self) -> None:
-        """What was shown has changed: the edit is not sent, and is there for the request that is asked."""
+        """What was shown has changed: the edit is not sent, and is there when it is asked again."""
         async with stage(asking()) as on:
             await open_form(on)
             await type_over(on, "env", "staging")

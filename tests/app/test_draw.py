@@ -89,7 +89,7 @@ NEWER = compile_rules(
     """\
 limit push to 3 per 90m
 require human-approval before deploy by 3 within 15m when input.env = "#1"  # not test
-block write when not (input.path under "src/" or input.path under "doc/") and input.force != true
+block write when not (input.path under "src/" or input.path under "doc/") and input.force != true and input.by = "me"
 """,
     file="n.rules",
 ).registry
@@ -141,10 +141,17 @@ class TestNewer:
         """It is cut like any text, and nothing lies over it."""
         [_, when] = elements(to_svg({"n": NEWER["block-write"]}), "rule")
         assert (when.text or "").endswith("…")
-        assert cells(when.text or "") <= 60
+        assert cells(when.text or "") == 100
         svg = to_svg({"n": NEWER["block-write"]})
         highest = min(float(e.get("cy", "")) - 20 for e in elements(svg, "place"))
         assert float(when.get("y", "")) < highest
+
+    def test_all_of_a_rule(self) -> None:
+        """The options of a rule are not cut off."""
+        rule = "require human-approval before deploy by 10 within 15m risk medium no grants"
+        svg = to_svg(compile_rules(rule).registry)
+        assert [e.text for e in elements(svg, "rule")] == [rule]
+        assert float(ElementTree.fromstring(svg).get("width", "")) > 6.6 * cells(rule)
 
     def test_of_a_net_by_hand(self) -> None:
         """Without a rule it is said which calls the condition is about."""

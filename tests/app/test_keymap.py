@@ -32,7 +32,7 @@ def appearance(tmp_path: Path, here: str, user: str = "", *line: str) -> Appeara
     return appearance_of(args, environ=environ, directory=tmp_path)
 
 
-def keys(tmp_path: Path, here: str, user: str = "") -> dict[str, str]:
+def keys(tmp_path: Path, user: str, here: str = "") -> dict[str, str]:
     return dict(appearance(tmp_path, here, user).keys)
 
 
@@ -54,10 +54,15 @@ class TestFile:
         """The user's keys count where the directory's file has none."""
         found = keys(
             tmp_path,
-            '[keys]\n"live.nets" = "t"',
             '[keys]\n"live.nets" = "u"\n"live.mode" = "f6"',
+            '[keys]\n"live.nets" = "t"',
         )
         assert found == {"live.nets": "t", "live.mode": "f6"}
+
+    def test_keys_that_decide_are_the_users(self, tmp_path: Path) -> None:
+        """Where an agent may write nobody changes what approves and what denies."""
+        with pytest.raises(SettingsError, match="'approval.deny' decides, so its key may stand"):
+            keys(tmp_path, "", '[keys]\n"approval.deny" = "y"')
 
     def test_no_keys(self, tmp_path: Path) -> None:
         """Without the table nothing is changed, and nothing looked up."""

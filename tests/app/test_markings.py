@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from interlock.app.widgets.markings import net_blocks, places_line, prospects, tokens, words
+from interlock.app.widgets.net_drawing import picture_blocks
 from interlock.engine.history.parts import NetRecord, TransitionRecord
 from interlock.engine.history.state import NetState, SessionState
-from tests.app.scenes import approve, block, limit, release_bot, require
+from tests.app.queue_scenes import sliding, two_people
+from tests.app.scenes import NOW, approve, block, deploy_request, limit, release_bot, require
 
 
 def meaning(net: NetState) -> list[str]:
@@ -105,3 +107,55 @@ class TestLines:
         state: SessionState = release_bot()
         marked = net_blocks(state, changed={"block-rm"})
         assert [b.key for b in marked if "Δ" in b.lines(100)[0].plain] == ["block-rm"]
+
+
+class TestTime:
+    def test_a_sliding_limit_says_when_the_next_is_back(self) -> None:
+        """Timed nets: what is left of how many, and when time brings the next one."""
+        net = sliding(1, 2880, 100)
+        assert [p.text for p in prospects(net, NOW)] == ["push: 1 of 3 left · next back in 12 min"]
+
+    def test_the_marking_ages(self) -> None:
+        """Timed nets: since the last event tokens have come back; at the limit it says until when."""
+        assert prospects(sliding(0, 3700, 3600, 60), NOW)[0].text.startswith("push: 2 of 3 left")
+        assert prospects(sliding(0, 60, 30, 0), NOW)[0].text == (
+            "push at its limit · next back in 59 min"
+        )
+        assert prospects(sliding(3), NOW)[0].text == "push: 3 of 3 left"
+
+    def test_lines_age_too(self) -> None:
+        """Timed nets: places and words of the list are those of now, not of the last event."""
+        state = release_bot()
+        state.nets = {"limit": sliding(0, 3700, 60, 30)}
+        (line,) = (line.plain for line in net_blocks(state, now=NOW)[0].lines(120))
+        assert "budget ●" in line
+        assert "push: 1 of 3 left · next back in 59 min" in line
+
+
+class TestPeople:
+    def test_how_many_are_asked(self) -> None:
+        """Two people: the net says how many must approve."""
+        assert meaning(two_people()) == ["◐ deploy asks 2 people"]
+
+    def test_progress_as_tokens(self) -> None:
+        """Two people: while a request is open its approvals are tokens and rings, with the names."""
+        asking = [deploy_request(people=2, given=("ben",))]
+        assert words(two_people(), NOW, asking).plain == "◐ deploy asks 2 people  approvals ●○ ben"
+        assert words(two_people(), NOW, [deploy_request()]).plain == "◐ deploy asks 2 people"
+
+
+class TestConditions:
+    def test_shown_where_there_is_room(self) -> None:
+        """Conditions: the list has `when` at the end of a line, and drops it before anything else."""
+        state = release_bot()
+        state.approvals.clear()
+        state.nets = {"approve-before-deploy": two_people()}
+        (block,) = net_blocks(state, now=NOW)
+        assert block.lines(120)[0].plain.rstrip().endswith('when input.env = "prod"')
+        assert "when" not in block.lines(72)[0].plain
+        assert "asks 2 people" in block.lines(72)[0].plain
+
+    def test_in_the_picture(self) -> None:
+        """Conditions: the net's panel says which calls it has a say in."""
+        text = [line.plain for b in picture_blocks(two_people()) for line in b.lines(100)]
+        assert 'has a say in calls of deploy only when input.env = "prod"' in text

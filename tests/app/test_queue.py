@@ -52,9 +52,7 @@ class TestOrder:
             chosen = under_cursor(on)
             await on.press("1")
             on.hub.states["release-bot-1f3a"].approvals["q9"] = asks(9, risk="high")
-            on.hub.publish(
-                "release-bot-1f3a", ApprovalGiven(approval_id="q9", call_id="c9", by="ben")
-            )
+            on.hub.publish("release-bot-1f3a", ApprovalGiven(approval_id="q9", call_id="c9", by="ben"))
             await on.until("▲ high")
             assert queue(on)[0] == "q9"
             assert under_cursor(on) == chosen == "q1"

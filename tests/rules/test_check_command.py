@@ -233,7 +233,7 @@ class TestNewer:
         _, out, _ = check(path)
         assert "when input.n = 5: t5 → d" in out
         assert "when input.n = 6:" not in out
-        assert "\n               … 2 more conditions\n" in out
+        assert "\n               and under 2 more conditions\n" in out
 
     def test_an_impossible_condition(self, tmp_path: Path) -> None:
         """It fails the check, and where the ways stand it says `never`."""
