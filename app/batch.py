@@ -60,6 +60,7 @@ def fields_of(request: ApprovalState, session: SessionState | None) -> dict[str,
         found["directory"] = session.workdir
     if request.note:
         found["applies as"] = request.note
+    found = {name: f"{text[:LONGEST]}…" if len(text) > LONGEST else text for name, text in found.items()}
     size = input_size(request)
     if size > LONGEST:
         found["input"] = f"{size:,} characters: open the request to read them"

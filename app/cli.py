@@ -132,7 +132,10 @@ def parser() -> argparse.ArgumentParser:
         "call", metavar="CALL", help="""deploy, or with its input: 'bash command "./deploy staging"'"""
     )
     explain.add_argument(
-        "--after", metavar="CALL", action="append", help="a call made before, approved; may be repeated"
+        "--after",
+        metavar="CALL",
+        action="append",
+        help="a call made before, approved, or 'wait 1h'; may be repeated",
     )
     explain.add_argument("--json", action="store_true", default=None, help="print it as JSON")
 

@@ -32,7 +32,7 @@ class TerminalApp(App[None]):
     # cursor of a text field is more than a shade.
     CSS: ClassVar[str] = """
     .-ascii SearchIcon { visibility: hidden; }
-    Input > .input--placeholder { color: $text-muted; }
+    Input > .input--placeholder { color: $foreground 70%; }
     CommandList > .option-list--option-highlighted { background: $primary 12%; }
     Input:nocolor > .input--cursor { color: $foreground; background: $surface; text-style: reverse; }
     """

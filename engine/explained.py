@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue
@@ -12,7 +11,6 @@ from .condition import written
 from .gate.explain import Explanation, NetExplanation
 from .history.parts import RuleRecord
 from .records import json_input, rule_record
-from .rule import Rule, SequenceRule
 from .verify import Answer, Never, PlannedCall, Way
 
 
@@ -106,13 +104,13 @@ class ExplanationView(_View):
             input=json_input(explained.call.input),
             names=explained.names,
             outcome=explained.outcome,
-            nets=tuple(_net(net, explained.names) for net in explained.nets),
+            nets=tuple(map(_net, explained.nets)),
             way=None if explained.way is None else _way(explained.way),
             granted=explained.granted,
         )
 
 
-def _net(net: NetExplanation, names: Collection[str]) -> NetView:
+def _net(net: NetExplanation) -> NetView:
     return NetView(
         net=net.net,
         verdict=net.verdict.kind,
@@ -122,16 +120,9 @@ def _net(net: NetExplanation, names: Collection[str]) -> NetView:
         marking=dict(net.marking),
         rule=rule_record(net.rule),
         people=_people(net),
-        when=_when(net.rule, names),
+        when=None if net.condition is None else written(net.condition),
         note=net.verdict.note,
     )
-
-
-def _when(rule: Rule | None, names: Collection[str]) -> str | None:
-    if rule is None or rule.when is None:
-        return None
-    governed = rule.dependent if isinstance(rule, SequenceRule) else rule.tool
-    return written(rule.when) if governed in names else None
 
 
 def _people(net: NetExplanation) -> int:

@@ -7,7 +7,7 @@ that consoles see and releases whoever waits. The hub owns many of these.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
 
 from pydantic import JsonValue
 
@@ -61,6 +61,7 @@ from .history.journal import Journal, JournalError
 from .history.redaction import Redaction
 from .history.state import SessionState
 from .history.unmasked import unmasked
+from .in_step import InStep
 from .net import SkillNet, ToolCall
 from .questions import ApprovalPolicy, Questions
 from .records import decision_record, json_input, net_record, result_record
@@ -112,8 +113,7 @@ class HostedSession:
         self.questions = Questions(self, policy, journal.clock)
         self._originals: dict[str, Mapping[str, object]] = {}
         self._settled: dict[str, str] = {}
-        self._ahead = False
-        self._unrecorded: set[str] = set()
+        self._in_step = InStep(self._hand_over, self._set_back)
 
     @property
     def state(self) -> SessionState:
@@ -158,21 +158,19 @@ class HostedSession:
 
     async def decide(self, call: ToolCall) -> GateDecision:
         """Ask the nets, and a person where they want one. What fails blocks the call."""
-        await self._catch_up()
+        await self._in_step.catch_up()
         self._originals[call.tool_call_id] = call.input
         try:
             return await self.manager.handle_tool_call(call, GateContext(confirm=self._confirm))
         finally:
             self._originals.pop(call.tool_call_id, None)
-            self._unrecorded.discard(call.tool_call_id)
+            self._in_step.heard(call.tool_call_id)
 
     async def settle(self, result: ToolResult, output: str, seconds: float) -> ResultRecord:
         """Tell the nets how a call ended and record it before the model sees the result."""
-        await self._catch_up()
+        await self._in_step.catch_up()
         outcome = self.manager.handle_tool_result(result)
-        await asyncio.shield(
-            self._record_change(lambda: [result_record(result, output, seconds, outcome)])
-        )
+        await self._in_step.recorded(result_record(result, output, seconds, outcome))
         self.note_settled(result.tool_call_id, output)
         return outcome
 
@@ -187,7 +185,7 @@ class HostedSession:
         """
         original = self._originals.get(call.tool_call_id, call.input)
         via = self._made_by(call.tool_call_id)
-        return self._record_change(
+        return self._in_step.record(
             lambda: [
                 *self._given(decision),
                 decision_record(decision, original, via=None if via is self else via.id),
@@ -215,40 +213,6 @@ class HostedSession:
         child = self.children.get(name) if below else None
         return self if child is None else child._made_by(rest)
 
-    def _record_change(
-        self, bodies: Callable[[], Iterable[EventBody]], decided: str | None = None
-    ) -> asyncio.Future[None]:
-        """Hand over what the gate has already done in memory; `decided` is the call that it is about.
-
-        When that fails, whatever the reason, the gate is ahead of the journal; it is set back before it
-        decides, settles or switches anything again.
-        """
-
-        def then(written: bool) -> None:
-            if not written:
-                self._ahead = True
-                self._unrecorded.update(() if decided is None else (decided,))
-
-        try:
-            if self._ahead:
-                raise JournalError("what came before it could not be recorded")
-            return self._hand_over(*bodies(), then=then)
-        except Exception as error:
-            then(False)
-            failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            failed.set_exception(error)
-            return failed
-
-    async def _catch_up(self) -> None:
-        """Have the gate where the journal is; nothing comes between this and what is done next.
-
-        What could not be recorded is told to the gate first: afterwards it would refuse everything.
-        """
-        while self._ahead and self._unrecorded:
-            await asyncio.sleep(0)
-        if self._ahead:
-            self._set_back()
-
     def wait_for(self, calls: Container[str]) -> None:
         """Have the gate wait for the results of calls that go on, as the record says it did."""
         self.manager.restore(
@@ -274,7 +238,6 @@ class HostedSession:
             grants=grants.every,
             revoked=grants.over,
         )
-        self._ahead = False
 
     def _call(self, call_id: str) -> ToolCall:
         call = self.state.calls[call_id]
@@ -285,7 +248,7 @@ class HostedSession:
         preview = None if maker.preview is None else await maker.preview(request.call)
         via = None if maker is self else maker.id
         answer = await self.questions.ask(request, preview=preview, via=via)
-        await self._catch_up()
+        await self._in_step.catch_up()
         return answer
 
     # What operators do
@@ -297,20 +260,20 @@ class HostedSession:
 
     async def toggle(self, net: str, active: bool, by: str) -> ToggleResult:
         """Switch a net on or off. A change the gate refuses is not an event."""
-        await self._catch_up()
+        await self._in_step.catch_up()
         outcome = self.manager.add_net(net) if active else self.manager.remove_net(net)
         if outcome.ok:
             toggled = NetToggled(net=net, active=active, by=by, message=outcome.message)
-            await asyncio.shield(self._record_change(lambda: [toggled]))
+            await self._in_step.recorded(toggled)
             await self.questions.ask_again()
         return outcome
 
     async def revoke(self, key: str, by: str) -> bool:
         """End a grant. False when there is none of this name in force."""
-        await self._catch_up()
+        await self._in_step.catch_up()
         if not self.manager.revoke_grant(key).ok:
             return False
-        await asyncio.shield(self._record_change(lambda: [GrantRevoked(key=key, by=by)]))
+        await self._in_step.recorded(GrantRevoked(key=key, by=by))
         return True
 
     def explain(self, call_id: str) -> ExplanationView:
@@ -328,11 +291,11 @@ class HostedSession:
 
     async def set_mode(self, mode: Mode, by: str) -> None:
         """Enforce or shadow from the next call on."""
-        await self._catch_up()
+        await self._in_step.catch_up()
         if self.manager.mode == mode:
             return
         self.manager.mode = mode
-        await asyncio.shield(self._record_change(lambda: [ModeChanged(mode=mode, by=by)]))
+        await self._in_step.recorded(ModeChanged(mode=mode, by=by))
         await self.questions.ask_again()
 
     # The store, as the loop sees it

@@ -182,7 +182,7 @@ class LiveSessions:
         self._changing.add(session_id)
         try:
             await session.aclose()
-            hosted.questions.pause()
+            hosted.questions.withdrawals.pause()
             await hosted.record()  # what was being sent meanwhile has now been delivered, or refused
             questions = withdrawals(hosted.state, CLOSED)
             await hosted.sending.withdraw(CLOSED, *questions, SessionStatus(status="done", by=by))
@@ -190,7 +190,7 @@ class LiveSessions:
             self._forget_children(hosted, keep=0)
             await self._leave(hosted)
         except JournalError:
-            hosted.questions.resume()
+            hosted.questions.withdrawals.resume()
             raise
         finally:
             self._changing.discard(session_id)
@@ -203,7 +203,7 @@ class LiveSessions:
                 await hosted.session.aclose()
             if hosted.state.status not in ENDED:
                 try:
-                    hosted.questions.pause()
+                    hosted.questions.withdrawals.pause()
                     await hosted.record()
                     questions = withdrawals(hosted.state, CLOSED)
                     await hosted.sending.withdraw(CLOSED, *questions, SessionStatus(status="done"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -35,11 +35,9 @@ from .history.events import (
 from .history.state import ApprovalState, SessionState
 from .lasting import lasting
 from .records import json_input, net_record, rule_record
+from .withdrawing import RETRY, Tasks, Withdrawals
 
 CHANGED = "what was shown has changed"
-INTERRUPTED = "the agent was interrupted"
-RETRY = 1.0
-"""Seconds until the end of a request that could not be recorded is tried again."""
 
 _End: TypeAlias = ApprovalDecided | ApprovalExpired | ApprovalWithdrawn
 
@@ -101,8 +99,8 @@ class Questions:
         self._policy = policy
         self._clock = clock
         self._open: dict[str, _Open] = {}
-        self._working: set[asyncio.Task[None]] = set()
-        self._withdrawing: dict[str, asyncio.TimerHandle] = {}
+        self._tasks = Tasks()
+        self.withdrawals = Withdrawals(host, self._tasks, self._open)
 
     async def ask(
         self, request: ApprovalRequest, *, preview: str | None, via: str | None
@@ -148,7 +146,7 @@ class Questions:
             waits.left = True
             if not waits.ending:
                 waits.ending = True
-                await self._withdraw(approval_id, call_id)
+                await self.withdrawals.withdraw(approval_id, call_id)
             raise
         finally:
             self._open.pop(approval_id, None)
@@ -243,18 +241,6 @@ class Questions:
                     except JournalError:
                         log.exception("Request '%s' is void, and the journal refused it", approval_id)
 
-    def pause(self) -> None:
-        """Withdraw nothing by itself from here on: the session is being closed."""
-        for timer in self._withdrawing.values():
-            timer.cancel()
-        self._withdrawing.clear()
-
-    def resume(self) -> None:
-        """Withdraw what nobody waits for: the session could not be closed."""
-        for approval_id, shown in self._host.state.approvals.items():
-            if approval_id not in self._open:
-                self._withdraw_later(approval_id, shown.call_id)
-
     # How requests end
 
     async def _note(self, body: EventBody) -> None:
@@ -273,35 +259,6 @@ class Questions:
             raise cut_off
         record.result()
 
-    async def _withdraw(self, approval_id: str, call_id: str) -> None:
-        """Record that nobody waits any more, now or as soon as that can be written."""
-
-        def then(written: bool) -> None:
-            if not written:
-                self._withdraw_later(approval_id, call_id)
-
-        gone = ApprovalWithdrawn(approval_id=approval_id, call_id=call_id, reason=INTERRUPTED)
-        try:
-            await self._host.record(gone, then=then)
-        except JournalError:
-            log.exception("Nobody waits for request '%s', and the journal refused it", approval_id)
-            self._withdraw_later(approval_id, call_id)
-
-    def _withdraw_later(self, approval_id: str, call_id: str) -> None:
-        def again() -> None:
-            self._withdrawing.pop(approval_id, None)
-            if approval_id in self._host.state.approvals:
-                self._soon(self._withdraw(approval_id, call_id))
-
-        if approval_id not in self._withdrawing:
-            loop = asyncio.get_running_loop()
-            self._withdrawing[approval_id] = loop.call_later(RETRY, again)
-
-    def _soon(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._working.add(task)
-        task.add_done_callback(self._working.discard)
-
     async def _end(self, waits: _Open, body: _End, answer: ApprovalAnswer) -> bool:
         """Record the end of a request, then release who waits. False when that one has gone.
 
@@ -315,7 +272,7 @@ class Questions:
                 waits.answered.set_result(answer)
                 released.append(True)
             elif not written and waits.left:
-                self._withdraw_later(body.approval_id, body.call_id)
+                self.withdrawals.later(body.approval_id, body.call_id)
 
         waits.ending = True
         try:
@@ -357,7 +314,7 @@ class Questions:
         waits.timer = loop.call_later(max(0.0, left), self._expire_soon, approval_id, waits)
 
     def _expire_soon(self, approval_id: str, waits: _Open) -> None:
-        self._soon(self._expire(approval_id, waits))
+        self._tasks.start(self._expire(approval_id, waits))
 
     async def _expire(self, approval_id: str, waits: _Open) -> None:
         async with waits.turn:

@@ -348,12 +348,13 @@ class ApprovalScreen(Wakeful[Outcome | None]):
         """Close when it took effect; otherwise say why not, and stay."""
         if message.request != self.request.id:
             return
-        self.deciding = False
         if message.outcome.ok:
             self._drafts.forget(self.request)
         if message.outcome.ok and self.is_current:
+            # Still deciding: until the dialog is gone, a second click must not decide again.
             self.dismiss(message.outcome)
             return
+        self.deciding = False
         self.say(message.outcome.message, bad=not message.outcome.ok)
         self._over = message.outcome.ok or self._over
         self.tick()

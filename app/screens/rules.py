@@ -20,6 +20,7 @@ from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from ..backtest_job import rules_files
+from ..collector import bulk_load
 from ..history_source import HistorySource
 from ..keymap import key_of
 from ..messages import BacktestChosen
@@ -152,13 +153,16 @@ class RulesScreen(Screen[None], inherit_bindings=False):
         self.post_message(self.Offered(files, trouble))
 
     @work(thread=True, exclusive=True, group="rules-read", exit_on_error=False)
-    def _read(self, run: int, files: tuple[str, ...]) -> None:
+    def _read(self, run: int, files: tuple[str, ...], text: RuleList) -> None:
         """Show the texts at once, and what is found in them when it is."""
         try:
-            for view in (step(files) for step in (read, check)):
+            for step in (read, check):
+                with bulk_load():
+                    view = step(files)
+                    blocks = rule_blocks(view, text.room)
                 if run != self._run:
                     return
-                self.post_message(self.Seen(run, view, rule_blocks(view)))
+                self.post_message(self.Seen(run, view, blocks))
         except Exception as error:
             self.post_message(self.Failed(run, f"{type(error).__name__}: {error}"))
 
@@ -177,12 +181,10 @@ class RulesScreen(Screen[None], inherit_bindings=False):
     @on(Offered)
     def show_offered(self, message: Offered) -> None:
         self._offered, self._trouble = message.files, message.trouble
-        files = self.query_one(RulesFileList)
-        files.show_files(message.files)
         if not self._files and message.files:
             self._take(message.files[0].files)
-        files.select(block_of(self._files))
         self._show()
+        self.query_one(RulesFileList).select(block_of(self._files))
 
     @on(Seen)
     def show_rules(self, message: Seen) -> None:
@@ -214,7 +216,7 @@ class RulesScreen(Screen[None], inherit_bindings=False):
         self._files = files
         self._run += 1
         self._changed, self._error = (), ""
-        self._read(self._run, files)
+        self._read(self._run, files, self.query_one(RuleList))
         self._show()
 
     @on(BlockList.Moved, "#files")
@@ -312,6 +314,7 @@ class RulesScreen(Screen[None], inherit_bindings=False):
     # Painting
 
     def _show(self) -> None:
+        self.query_one(RulesFileList).show_files(self._offered, self._files)
         names = ", ".join(shown(name_of(file)) for file in self._files)
         self.query_one("#title", Static).update(
             Content.assemble(

@@ -15,6 +15,7 @@ from textual.content import Content
 from ..keymap import name_of
 from ..screens.keys import FOLD_KEY
 from ..text import as_json, clip, shown_lines, width_of, wrap_all
+from .blocks import StyledRows
 
 NAME_COLUMN = 14
 LEAST = 5
@@ -113,13 +114,12 @@ def _rows(field: Field, column: int, cap: int | None, width: int) -> list[Conten
         lines = [Content.styled(row, "bold $text-accent") for row in wrap_all(["".join(names)], width)]
         name_rows = [""]
 
-    def row(text: str, first: bool) -> Content:
-        label = name_rows[0] if first else ""
+    def row(index: int, text: str) -> Content:
+        label = "" if index else name_rows[0]
         filler = " " * (column - width_of(label))
         return Content.assemble((label, "bold $text-accent"), filler, (bar, "$foreground 60%"), text)
 
-    rows = [row(text, i == 0) for i, text in enumerate(field.rows)]
-    return lines + folded(rows, cap, column, width)
+    return lines + folded(StyledRows(field.rows, row), cap, column, width)
 
 
 def folded(rows: Sequence[Content], cap: int | None, indent: int, width: int) -> list[Content]:

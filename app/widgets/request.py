@@ -16,6 +16,7 @@ from ...engine.history.state import ApprovalState, NetState, SessionState
 from ..effects import commands_of, effects_of
 from ..symbols import RISK
 from ..text import clip, count, place, quoted, shown, shown_lines, wrap_all
+from .blocks import StyledRows
 from .inputs import cap_for, folded, lay_out
 from .markings import places_line, prospects
 from .so_far import Viewer, flow, so_far
@@ -29,6 +30,7 @@ INDENT = 2
 COMMANDS = 3
 """Lines that the commands of a shell command take at most; its whole text is shown below them."""
 COMMAND, MOST = 60, 20
+RUNS, BAR = "runs  ", "│ "
 SAYS_LINES = 3
 SAYS_LENGTH = 600
 
@@ -144,35 +146,39 @@ def _what(request: ApprovalState, label: str, width: int) -> list[Content]:
 
 
 def _commands(request: ApprovalState, width: int) -> list[Content]:
-    """The commands that were found, on few lines."""
+    """The commands that were found, on few lines, each behind a bar, so that none imitates the dialog."""
     found = commands_of(request)
     if not found:
         return []
+    room = width - len(RUNS) - len(BAR)
     pieces = [
-        Content.styled(clip(shown(each), min(COMMAND, width - 6)), "bold $text-warning")
+        Content.styled(clip(shown(each), min(COMMAND, room)), "bold $text-warning")
         for each in found[:MOST]
     ]
-    lines = flow(pieces, width - 6)
+    lines = flow(pieces, room, f" {BAR}")
     if len(lines) > COMMANDS or len(found) > MOST:
         kept = len(pieces)
-        while len(lines := flow(pieces[:kept], width - 6)) >= COMMANDS:
+        while len(lines := flow(pieces[:kept], room, f" {BAR}")) >= COMMANDS:
             kept -= 1
         lines.append(Content.styled(f"… and {count(len(found) - kept, 'more command')}", MUTED))
     return [
-        Content.assemble(("" if i else "runs  ", MUTED), " " * (6 if i else 0), row)
+        Content.assemble((" " * len(RUNS) if i else RUNS, MUTED), (BAR, MUTED), row)
         for i, row in enumerate(lines)
     ]
 
 
-def _changes(request: ApprovalState, width: int) -> list[Content]:
+def _changes(request: ApprovalState, width: int) -> Sequence[Content]:
     """What the call's tool said it would change, line by line; added and removed ones told apart."""
     if request.preview is None:
         return []
-    lines: list[Content] = []
+    rows: list[str] = []
+    styles: list[str] = []
     for line in shown_lines(request.preview.rstrip("\n")):
+        wrapped = wrap_all([line], width - 2)
+        rows += wrapped
         style = "" if line[:3] in ("+++", "---") else DIFF.get(line[:1], "")
-        lines += [Content.assemble(("│ ", MUTED), (row, style)) for row in wrap_all([line], width - 2)]
-    return lines
+        styles += [style] * len(wrapped)
+    return StyledRows(rows, lambda i, row: Content.assemble(("│ ", MUTED), (row, styles[i])))
 
 
 Sections = Sequence[tuple[str, Sequence[Content]]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 
 from textual.content import Content
@@ -37,15 +38,15 @@ class RulesFileList(BlockList):
     def __init__(self) -> None:
         super().__init__(id="files", empty="No rules files.")
 
-    def show_files(self, offered: Sequence[Chosen]) -> None:
-        """Show what can be chosen, by where it comes from."""
+    def show_files(self, offered: Sequence[Chosen], files: Sequence[str]) -> None:
+        """Show what can be chosen, by where it comes from; `files` are chosen now."""
         blocks: list[Block] = []
         origin = None
         for chosen in offered:
             if chosen.origin != origin:
                 blocks.append(_heading(HEADINGS[chosen.origin], first=origin is None))
                 origin = chosen.origin
-            blocks.append(_choice(chosen))
+            blocks.append(_choice(chosen, chosen.files == tuple(files)))
         self.show(blocks)
 
 
@@ -61,15 +62,20 @@ def _heading(text: str, *, first: bool) -> Block:
     return Block(f"# {text}", first, lambda _: rows, selectable=False)
 
 
-def _choice(chosen: Chosen) -> Block:
+def _choice(chosen: Chosen, now: bool) -> Block:
     def lines(width: int) -> list[Content]:
-        rows = [Content(clip(shown(name), width)) for name in map(name_of, chosen.files)]
+        names = [shown(name_of(file)) for file in chosen.files]
+        mark, style = ("▸ ", "bold $text-accent") if now else ("  ", "")
+        rows = [
+            Content.assemble((mark, style), (clip(name, width - 2), "bold" if now else ""))
+            for name in names
+        ]
         who = list(map(shown, chosen.sessions[:SESSIONS_SHOWN]))
         more = len(chosen.sessions) - len(who)
         who += [f"and {more} more"] if more else []
-        return rows + [Content.styled(clip(f"  {name}", width), MUTED) for name in who]
+        return rows + [Content.styled(clip(f"    {name}", width), MUTED) for name in who]
 
-    return Block(key_of(chosen.files), chosen, lines)
+    return Block(key_of(chosen.files), (chosen, now), lines)
 
 
 class RuleList(BlockList):
@@ -83,6 +89,11 @@ class RuleList(BlockList):
         """Show `blocks`, which `rule_blocks` made of `view`."""
         self._view = view
         self.show(blocks)
+
+    @property
+    def room(self) -> int:
+        """Cells that a line has; 0 before the list is on screen."""
+        return self._width
 
     def noted(self) -> Noted:
         """What is known of the line under the cursor."""
@@ -119,8 +130,11 @@ class RuleList(BlockList):
         return found is not None and self.select(found)
 
 
-def rule_blocks(view: RulesView) -> list[Block]:
-    """The lines of `view` with what belongs to them. Of a big file that takes a while."""
+def rule_blocks(view: RulesView, width: int = 0) -> list[Block]:
+    """The lines of `view` with what belongs to them, already folded to `width` where that is given.
+
+    Of a big file it takes a while.
+    """
     made = object()
     blocks: list[Block] = []
     for index, file in enumerate(view.files):
@@ -131,6 +145,9 @@ def rule_blocks(view: RulesView) -> list[Block]:
         blocks += _file_blocks(index, file, made)
     if view.findings is not None:
         blocks += _together(view.findings, made)
+    for block in blocks if width else ():
+        if block.height is not None:
+            block.height(width)
     return blocks
 
 
@@ -183,6 +200,7 @@ def _between(index: int, file: RulesFile, start: int, end: int, digits: int, mad
 
         return StyledRows([row for _, row in found], styled)
 
+    @cache
     def height(width: int) -> int:
         return len(texts) if longest <= width else len(rows(width))
 
@@ -220,6 +238,7 @@ def _noted_block(key: str, number: int, text: str, noted: Noted, digits: int, ma
         0,
     )
 
+    @cache
     def height(width: int) -> int:
         return len(notes) + bool(number) if longest <= width else len(lines(width))
 
@@ -270,7 +289,8 @@ def _notes(noted: Noted) -> Iterator[_Note]:
     for finding in noted.findings:
         symbol, style = LOOKS[finding.severity]
         problem = finding.problem
-        column = f", column {problem.column}" if problem.column else ""
+        whole = problem.length >= len(code(problem.text).strip())
+        column = f", column {problem.column}" if problem.column and not whole else ""
         message = f"{finding.severity}{column}: {shown(problem.message)}"
         yield _Note(f"{symbol} ", style, [(message, style)])
         if problem.remedy:

@@ -59,15 +59,15 @@ def so_far(
     return [*people, *(flow(parts, width) if parts else [])]
 
 
-def flow(parts: Sequence[Content], width: int) -> list[Content]:
+def flow(parts: Sequence[Content], width: int, between: str = "   ") -> list[Content]:
     """Short pieces beside each other, on as many lines as they take."""
     lines = [Content("")]
     for part in parts:
         last = lines[-1]
-        if last and last.cell_length + 3 + part.cell_length > width:
+        if last and last.cell_length + len(between) + part.cell_length > width:
             lines.append(part)
         else:
-            lines[-1] = Content.assemble(last, "   ", part) if last else part
+            lines[-1] = Content.assemble(last, (between, MUTED), part) if last else part
     return lines
 
 

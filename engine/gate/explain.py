@@ -7,17 +7,18 @@ the way to it is proved for all active nets together, from where they stand now.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..condition import Surroundings
+from ..condition import Condition, Surroundings
 from ..net import SkillNet, ToolCall
 from ..rule import BlockRule, Rule
 from .approve import manual_steps
 from .classify import Roster, names_of
 from .granted import Granted
 from .jurisdiction import governed
+from .member import Member
 from .moment import Moment
 from .status import marking_by_now
 from .types import GateDecision, NetVerdict, Outcome
@@ -27,18 +28,22 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+OUTSIDE = "(A call is outside a rule when its input does not meet the rule's condition.)"
+
 
 @dataclass(frozen=True, slots=True)
 class NetExplanation:
     """One active net: its verdict on the call, its marking, and the rule it was made of, if any.
 
-    `where` is the rule's `file:line`. `asks` says that the net asks a person.
+    `where` is the rule's `file:line`. `asks` says that the net asks a person. `condition` is the net's,
+    where it is asked of the call.
     """
 
     net: str
     verdict: NetVerdict
     marking: Mapping[str, int]
     rule: Rule | None
+    condition: Condition | None = None
 
     @property
     def where(self) -> str | None:
@@ -93,13 +98,22 @@ def look(roster: Roster, granted: Granted, call: ToolCall, moment: Moment) -> Si
         findings.names,
         tuple(member.net for member in roster.members),
         tuple(
-            NetExplanation(member.key, verdict, dict(marking_by_now(member, moment)), member.net.rule)
+            _explained(member, verdict, findings.names, moment)
             for member, verdict in zip(roster.members, roster.verdicts(findings), strict=True)
         ),
         any(asked not in covered for *_, asked in manual_steps(findings.opinions)),
         tuple(member.key for member, _ in covered.values()),
         moment.around,
     )
+
+
+def _explained(
+    member: Member, verdict: NetVerdict, names: Sequence[str], moment: Moment
+) -> NetExplanation:
+    net = member.net
+    asked = net.condition if any(name in net.governs for name in names) else None
+    marking = dict(marking_by_now(member, moment))
+    return NetExplanation(member.key, verdict, marking, net.rule, asked)
 
 
 def explain(seen: Sight) -> Explanation:
@@ -162,7 +176,9 @@ def _in_words(explained: Explanation) -> str | None:
         return None
     match explained.way:
         case Way(calls):
-            return f"To get there: {' → '.join(map(str, calls))}."
+            way = f"To get there: {' → '.join(map(str, calls))}."
+            outside = any(call.outside for call in calls)
+            return f"{way} {OUTSIDE}" if outside else way
         case Never(nets):
             said = any(isinstance(n.rule, BlockRule) for n in explained.nets if n.net in nets)
             return None if said or not nets else f"No sequence of calls leads there ({', '.join(nets)})."

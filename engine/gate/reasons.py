@@ -5,17 +5,22 @@ They go to a model, so each says what to do or that nothing can be done, not wha
 
 from __future__ import annotations
 
+from ..condition import written
 from ..net import SkillNet
 from ..rule import ApprovalRule, BlockRule, LimitRule, SequenceRule
 
 
 def unavailable(net: SkillNet, tool: str) -> str:
     """Why `net` does not let `tool` pass now: in its rule's words, or plainly for a hand-built net."""
-    match net.rule:
+    rule = net.rule
+    where = "" if rule is None or rule.when is None else f" when {written(rule.when)}"
+    match rule:
         case SequenceRule(prerequisite=prerequisite, dependent=dependent):
-            return f"{dependent} requires a successful call to {prerequisite} first."
+            return f"{dependent} requires a successful call to {prerequisite} first{where}."
         case LimitRule(tool=limited, limit=limit, scope=scope):
-            return f"{limited} has reached its limit of {limit} calls per {scope}."
+            return f"{limited} has reached its limit of {limit} calls per {scope}{where}."
+        case BlockRule(tool=blocked) if where:
+            return f"{blocked} is blocked{where}."
         case BlockRule(tool=blocked):
             return f"{blocked} is blocked and cannot be called."
         case ApprovalRule(tool=approved):
@@ -31,7 +36,7 @@ def requires_approval(tool: str) -> str:
 
 def applying(reason: str, note: str) -> str:
     """A reason of a rule whose condition could not be told, and applies for that."""
-    return f"{reason} (it applies because {note})"
+    return f"{reason.removesuffix('.')} (it applies because {note})."
 
 
 def too_few(people: int, did: int) -> str:

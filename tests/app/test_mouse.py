@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input
 
-from interlock.app.screens.approval import ASLEEP, ApprovalScreen
+from interlock.app.screens.approval import ApprovalScreen
 from interlock.app.screens.decision_detail import DecisionDetail
 from interlock.app.screens.decisions import DecisionsScreen
 from interlock.app.screens.detail import Detail
 from interlock.app.screens.help import Help
 from interlock.app.screens.live import LiveScreen
 from interlock.app.screens.replay import ReplayScreen
+from interlock.app.screens.wakeful import ASLEEP
 from tests.app.stage import Stage, stage
 from tests.app.views import BY_NAME, Shown, showing
 
@@ -46,13 +47,13 @@ class TestApproval:
             dialog = await on.open_dialog(awake=False)
             on.seconds += ASLEEP - 0.1
             await click(on, "a approve once")
-            await click(on, "d deny  x")
+            await click(on, "d deny  s")
             await on.settle()
             assert on.decisions() == []
             assert on.app.screen is dialog
             assert not isinstance(on.app.focused, Input)
-            assert "keys wake in 0.1 s" in on.painted()
-            on.seconds += 0.2
+            assert "keys wake in 0.4 s" in on.painted()
+            on.seconds += ASLEEP
             await click(on, "a approve once")
             await on.settle()
             assert len(on.decisions()) == 1
@@ -83,11 +84,11 @@ class TestApproval:
         """Deny opens the line for the reason; the frame's words deny, or go back."""
         async with stage() as on:
             await on.open_dialog()
-            await click(on, "d deny  x")
+            await click(on, "d deny  s")
             assert isinstance(on.app.focused, Input)
             await click(on, "esc goes back")
             assert "enter denies" not in on.painted()
-            await click(on, "d deny  x")
+            await click(on, "d deny  s")
             await on.press(*"no")
             await click(on, "enter denies")
             await on.settle()
@@ -95,7 +96,7 @@ class TestApproval:
 
     async def test_explaining_folding_and_leaving(self, tmp_path: Path) -> None:
         """The other keys of the dialog can be clicked, and the panel that they open closed."""
-        async with showing(BY_NAME["approval-hard"], tmp_path) as on:
+        async with showing(BY_NAME["approval-hard"], tmp_path, (120, 40)) as on:
             dialog = on.app.screen
             await click(on, "space show all")
             assert "lines hidden" not in on.painted()

@@ -13,6 +13,7 @@ from textual.widgets import Input
 from interlock.app.symbols import CALL, SESSION
 from interlock.app.widgets.blocks import BlockList
 from interlock.app.widgets.decision_table import DecisionTable
+from tests.app.stage import stage
 from tests.app.views import BY_NAME, NAMES, Shown, showing
 
 LISTS = (BlockList, DecisionTable)
@@ -87,7 +88,10 @@ class TestStates:
         """Done, failed, blocked and waiting calls have signs of their own."""
         async with showing(BY_NAME["live"], tmp_path, (120, 40)) as on:
             text = on.painted()
-        for sign in ("✓ lint", "✗ test", "■ deploy", "◐ deploy", "waiting 0:42", "blocked"):
+            await on.pilot.press("2", "home")
+            await on.until("■ deploy")
+            text += on.painted()
+        for sign in ("✓ lint", "✗ test", "◐ deploy", "waiting 0:42", "blocked"):
             assert sign in text
 
     async def test_nets_that_are_off(self, tmp_path: Path) -> None:
@@ -123,17 +127,14 @@ class TestApproval:
         ):
             assert sign in text
 
-    async def test_sleeping_keys(self, tmp_path: Path) -> None:
+    async def test_sleeping_keys(self) -> None:
         """That keys do nothing yet is written, and a key pressed too early makes the frame heavy."""
-        async with showing(BY_NAME["approval"], tmp_path) as on:
-            app = on.app
-            app._dialog._monotonic = lambda: 0.0  # type: ignore[attr-defined]
-            app._dialog._mark_shown()  # type: ignore[attr-defined]
+        async with stage(size=(80, 24)) as on:
+            await on.open_dialog(awake=False)
             await on.until("keys wake in 0.4 s")
             assert "╭─" in on.painted()
-            await on.pilot.press("a")
+            await on.press("a")
             await on.until("┏━")
-            assert "<br: keys wake in 0.4 s >" in "\n".join(without_colours(on))
 
 
 class TestChoices:

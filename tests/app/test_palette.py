@@ -9,9 +9,10 @@ from textual.app import App
 
 from interlock.app.keymap import bindings_of
 from interlock.app.palette import binding_commands
-from interlock.app.screens.approval import ASLEEP, ApprovalScreen
+from interlock.app.screens.approval import ApprovalScreen
 from interlock.app.screens.help import Help, help_for
 from interlock.app.screens.live import LiveScreen
+from interlock.app.screens.wakeful import ASLEEP
 from interlock.app.widgets.blocks import BlockList
 from tests.app.scenes import deploy_request, docs_writer, release_bot
 from tests.app.stage import stage

@@ -15,6 +15,7 @@ from textual.strip import Strip
 from textual.widgets import Input
 
 from interlock.app.appearance import Appearance
+from interlock.app.charset import use_ascii
 from interlock.app.console import InterlockConsole
 from interlock.app.history_console import HistoryConsole
 from interlock.app.history_source import RecordedFile
@@ -84,7 +85,7 @@ VIEWS = [
     View("deny", LIVE, ("a", ".", "d"), "Reason"),
     View("explain", LIVE, ("a", ".", "x"), "require-test-before-deploy"),
     View("help", LIVE, ("question_mark",), "THIS SCREEN"),
-    View("help-approval", LIVE, ("a", ".", "question_mark", "end"), "approval.approve"),
+    View("help-approval", LIVE, ("a", ".", "question_mark", "end"), "EVERYWHERE"),
     View("palette", LIVE, ("ctrl+p",), "Open the selected request"),
     View("confirm", LIVE, ("m",), "Stop blocking calls"),
     View("start", LIVE, ("s",), "Start a session"),
@@ -203,23 +204,26 @@ async def showing(
     """A view on screen. The working directory has to be `folder` where rules are named."""
     await asyncio.to_thread(prepare, view, folder)
     app = make(view, folder, appearance)
-    async with app.run_test(size=size) as pilot:
-        on = Shown(app, pilot)
-        await _settle(on)
-        if view.console == REPLAY:
-            assert isinstance(app.screen, ReplayScreen)
-            app.screen.position = view.at
-            await pilot.pause()
-        for key in view.keys:
-            if key == "*":
-                app.screen.query_one("#rules", Input).value = view.rules
-            elif key == ".":
-                await _settle(on)
-            else:
-                await pilot.press(key)
-        await _settle(on)
-        await on.until(view.shows)
-        yield on
+    try:
+        async with app.run_test(size=size) as pilot:
+            on = Shown(app, pilot)
+            await _settle(on)
+            if view.console == REPLAY:
+                assert isinstance(app.screen, ReplayScreen)
+                app.screen.position = view.at
+                await pilot.pause()
+            for key in view.keys:
+                if key == "*":
+                    app.screen.query_one("#rules", Input).value = view.rules
+                elif key == ".":
+                    await _settle(on)
+                else:
+                    await pilot.press(key)
+            await _settle(on)
+            await on.until(view.shows)
+            yield on
+    finally:
+        use_ascii(False)
 
 
 async def _settle(on: Shown) -> None:

@@ -21,6 +21,7 @@ from interlock.engine.agents import tool as a_tool
 from interlock.engine.agents.subagents import task_tool
 from interlock.engine.gate.types import GrantTerms
 from interlock.engine.history import journal as journals
+from interlock.engine.history.fold import fold
 from interlock.engine.history.journal import Journal, JournalError
 from interlock.engine.history.verify import verify_journal
 from interlock.engine.hub import ApprovalPolicy, Hub, UnknownSessionError
@@ -159,7 +160,9 @@ class World:
         self.names = [f"s{n}" for n in range(len(scripts))]
         self.scripts = [(list(own), list(helpers)) for own, helpers in scripts]
         self.marks: list[Mark] = []
-        self.doing: set[asyncio.Task[None]] = set()
+        self.doing: list[asyncio.Task[None]] = []
+        self.answering: list[asyncio.Task[None]] = []
+        self.refused = False
         self.seen: list[tuple[str, str | None]] = []
         self.problems: list[BaseException] = []
         self._calls = 0
@@ -235,20 +238,25 @@ class World:
             self.clock.seconds += move.seconds
         elif isinstance(move, Deed) and move.verb == "refuse":
             self.journal.refuse += 1
-        else:
+            self.refused = True
+        elif isinstance(move, Deed) and move.verb == "cut off":
+            # Whoever answered last, or before, has gone away.
+            for task in self.answering[-1 - move.which :][:1]:
+                task.cancel()
+        elif isinstance(move, Answer):
             self._note_requests()
-            work = self._answer(move) if isinstance(move, Answer) else self._act(move)
-            task = asyncio.ensure_future(self._tried(work))
-            self.doing.add(task)
-            if isinstance(move, Deed) and move.verb == "go away" and self.doing:
-                self._cancel_one(move)
+            self.answering.append(self._begin(self._answer, move))
+        else:
+            self._begin(self._act, move)
 
-    def _cancel_one(self, move: Deed) -> None:
-        """Whoever was just answering is cut off."""
+    def _begin(self, what: Callable[[Any], Coroutine[Any, Any, None]], move: Move) -> asyncio.Task[None]:
+        task = asyncio.ensure_future(self._tried(what, move))
+        self.doing.append(task)
+        return task
 
-    async def _tried(self, work: Coroutine[Any, Any, object]) -> None:
+    async def _tried(self, what: Callable[[Any], Coroutine[Any, Any, None]], move: Move) -> None:
         try:
-            await work
+            await what(move)
         except (UnknownSessionError, AgentError, JournalError):
             pass  # the session is being closed, was stopped before it heard, or the disk is full
         except Exception as error:
@@ -315,18 +323,25 @@ class World:
 
     def still(self) -> bool:
         """Whether everybody waits: for a person, or for nothing."""
-        self.doing = {task for task in self.doing if not task.done()}
+        self.doing = [task for task in self.doing if not task.done()]
         if self.doing or self.journal.waiting:
             return False
         asking = {hosted.id for hosted in self.hub._live if hosted.state.approvals}
         for hosted in self.hub._live:
             if hosted.state.kind != "child" and hosted.id not in asking and hosted.session is not None:
-                if hosted.session.status != "idle" or hosted.state.phase == "running":
+                if hosted.session.status != "idle":
+                    return False
+                if hosted.state.phase == "running" and not self.refused:
                     return False
         return True
 
     async def rest(self) -> None:
         """Until nothing moves; then everything agrees."""
+        if self.refused:
+            # What could not be recorded is tried again.
+            self.journal.refuse = 0
+            await turns(40)
+            self.clock.seconds += 1.5
         before = None
         while before != (before := self._progress()):
             await self.until(self.still)
@@ -355,6 +370,10 @@ class World:
         for hosted in self.hub._live:
             if hosted.state.kind == "child":
                 continue
+            if self.refused:
+                await hosted._in_step.catch_up()
+                folded = fold(await self.hub.recorded(hosted.id))
+                hosted.state.status, hosted.state.error = folded.status, folded.error
             await check(self.hub, hosted.id)
             assert set(hosted.state.approvals) == set(hosted.questions._open)
             for key, grant in hosted.state.grants.items():

@@ -97,7 +97,7 @@ DEED = st.one_of(
     st.builds(Deed, st.sampled_from(("on", "off")), SESSION, st.integers(0, 4)),
     st.builds(Deed, st.sampled_from(("shadow", "enforce", "enforce")), SESSION),
     st.builds(Deed, st.sampled_from(("go", "steer", "abort", "go", "resume")), SESSION),
-    st.builds(Deed, st.just("revoke"), SESSION, WHICH),
+    st.builds(Deed, st.sampled_from(("revoke", "cut off")), SESSION, WHICH),
     st.builds(Deed, st.just("extend"), which=WHICH, seconds=st.sampled_from((0.0, 60.0, QUARTER))),
 )
 SOON = st.one_of(st.just(0), st.integers(0, 14), st.sampled_from((30, 90)))
@@ -151,6 +151,11 @@ def live_through(
 
     with tempfile.TemporaryDirectory() as folder:
         return asyncio.run(live(Path(folder)))
+
+
+REFUSED = st.lists(
+    st.tuples(SOON, st.one_of(ANSWER, ANSWER, DEED, st.just(Deed("refuse")))), min_size=3, max_size=24
+)
 
 
 class TestLaws:

@@ -45,7 +45,7 @@ class TestJurisdiction:
         gate = gate_of(block("deploy", PROD))
         assert await reason(gate, "deploy", env="dev") is None
         assert [v.kind for v in gate.classify(call("deploy", env="dev"))] == ["abstain"]
-        assert await reason(gate, "deploy", env="prod") == "deploy is blocked and cannot be called."
+        assert await reason(gate, "deploy", env="prod") == 'deploy is blocked when input.env = "prod".'
 
     async def test_it_moves_no_token(self) -> None:
         """G-15: a limit counts only the calls it is about."""
@@ -100,7 +100,8 @@ class TestUntold:
         """G-18: a block by a rule whose condition cannot be told names the field."""
         gate = gate_of(block("write", Not(Compare(("path",), "under", "src/"))))
         assert await reason(gate, "write") == (
-            "write is blocked and cannot be called. (it applies because the call has no input.path)"
+            'write is blocked when input.path not under "src/" '
+            "(it applies because the call has no input.path)."
         )
 
     async def test_a_missing_field_asks(self) -> None:
@@ -110,7 +111,7 @@ class TestUntold:
         await decide("deploy", True)
         assert [request.note for request in decide.asked] == ["the call has no input.env"]
         assert await reason(gate, "deploy") == (
-            "deploy requires human approval. (it applies because the call has no input.env)"
+            "deploy requires human approval (it applies because the call has no input.env)."
         )
 
     async def test_no_note_where_it_holds(self) -> None:
