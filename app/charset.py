@@ -15,6 +15,7 @@ import unicodedata
 from collections.abc import Mapping
 
 from ..engine.text import visible as _visible
+from .cells import steady
 
 _NAMED = {
     "●": "*",
@@ -104,9 +105,12 @@ def visible(text: str, *, keep_newlines: bool = False) -> str:
 
     Like that one it may be applied twice.
     """
-    if not _Terminal.ascii_only or text.isascii():
+    if text.isascii():
         return _visible(text, keep_newlines=keep_newlines)
-    return _visible(text.translate(_TO_UNICODE), keep_newlines=keep_newlines).translate(_MARKED)
+    if not _Terminal.ascii_only:
+        return _visible(steady(text), keep_newlines=keep_newlines)
+    theirs = steady(text.translate(_TO_UNICODE))
+    return _visible(theirs, keep_newlines=keep_newlines).translate(_MARKED)
 
 
 def told(text: str) -> str:

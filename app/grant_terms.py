@@ -9,6 +9,7 @@ from ..engine.gate.types import MOST_USES, GrantScope, GrantTerms
 from ..engine.history.state import ApprovalState
 from ..engine.lasting import lasting
 from .ages import age
+from .charset import ours
 from .effects import effects_of
 from .text import shown
 
@@ -40,7 +41,7 @@ def by_names(request: ApprovalState) -> str:
     """The calls that a grant by names is for, as they are chosen."""
     effects = [name for name in effects_of(request) if name != request.called]
     called = shown(request.called)
-    return f"{called} → {', '.join(map(shown, effects))}" if effects else f"{called}, any input"
+    return f"{called} {ours('→')} {', '.join(map(shown, effects))}" if effects else f"{called}, any input"
 
 
 def terms(scope: GrantScope, bound: Bound, typed: str) -> GrantTerms:

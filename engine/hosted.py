@@ -197,12 +197,12 @@ class HostedSession:
         """The grants that came about with a decision: in the record before anything they let pass."""
         now = self.journal.clock().timestamp()
         grants, states = self.manager.grants, self.manager.grant_states
-        by = next((a.answer.by for a in reversed(decision.approvals) if a.answer.grant), None)
+        by = {a.net: a.answer.by for a in decision.approvals if a.answer.grant}
         for key in decision.gave:
             grant = grants[key]
             yield GrantGiven(
                 grant=grant_record(grant, states[key], now),
-                by=by or "unnamed",
+                by=by.get(grant.asks) or "unnamed",
                 call_id=decision.call.tool_call_id,
                 input=None if grant.input is None else json_input(grant.input),
             )

@@ -58,8 +58,15 @@ class InStep:
             return failed
 
     async def recorded(self, *bodies: EventBody) -> None:
-        """The same for what is no decision; returns once it is durable. Raises `JournalError`."""
-        await asyncio.shield(self.record(lambda: bodies))
+        """The same for what is no decision; returns once it is durable.
+
+        Raises `JournalError`; the gate has then been set back.
+        """
+        try:
+            await asyncio.shield(self.record(lambda: bodies))
+        except JournalError:
+            await self.catch_up()
+            raise
 
     def heard(self, call_id: str) -> None:
         """The gate has given out its decision on a call, and knows if it could not be recorded."""

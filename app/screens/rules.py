@@ -91,7 +91,7 @@ class RulesScreen(Screen[None], inherit_bindings=False):
         super().__init__()
         self._source = source
         self._session = session
-        self._files = tuple(files)
+        self._began = self._files = tuple(files)
         self._judges = judges
         self._named: list[tuple[str, ...]] = []
         self._offered: list[Chosen] = []
@@ -128,10 +128,10 @@ class RulesScreen(Screen[None], inherit_bindings=False):
 
     def choose(self, session: str | None, files: Sequence[str]) -> None:
         """Show other files, as when the screen is opened for another session."""
-        self._session = session
+        self._session, self._began = session, tuple(files)
         if files:
-            self._take(tuple(files))
-            self.query_one(RulesFileList).select(block_of(self._files))
+            self._take(self._began)
+        self._offer()
 
     # What threads find
 
@@ -144,8 +144,8 @@ class RulesScreen(Screen[None], inherit_bindings=False):
             sessions = [(each.id, files_of(each)) for each in await self._source.history()]
         except Exception as error:
             trouble = f"The sessions cannot be read: {error}"
-        if self._session is not None and self._files and self._session not in dict(sessions):
-            sessions.insert(0, (self._session, self._files))
+        if self._session is not None and self._session not in {each for each, files in sessions if files}:
+            sessions.insert(0, (self._session, self._began))
         try:
             files = await asyncio.to_thread(offered, sessions, tuple(self._named))
         except OSError as error:
@@ -370,7 +370,7 @@ class RulesScreen(Screen[None], inherit_bindings=False):
 
     def _show_place(self) -> None:
         text = self.query_one(RuleList)
-        text.border_title = Content(text.where())
+        text.border_title = Content(shown(text.where()))
 
 
 def _joined(text: str) -> str:

@@ -157,6 +157,7 @@ def deploy_request(**more: object) -> ApprovalState:
             "message": "Allow 'deploy' via transition 'approve' in net 'approve-before-deploy'?",
             "marking": {"idle": 0, "ready": 1},
             "rule": rule(5, "require human-approval before deploy"),
+            "may_grant": True,
             **more,
         }
     )

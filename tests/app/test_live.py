@@ -123,7 +123,7 @@ class TestNarrow:
             await on.open_dialog()
             await on.pilot.resize_terminal(40, 10)
             await on.settle()
-            assert "bash → deploy" in on.painted()
+            assert "effects: deploy" in on.painted()
             assert "a approve once" in on.painted()
             await on.pilot.resize_terminal(120, 40)
             await on.settle()

@@ -88,6 +88,7 @@ class TestApproval:
             assert isinstance(on.app.focused, Input)
             await click(on, "esc goes back")
             assert "enter denies" not in on.painted()
+            await on.wake()
             await click(on, "d deny  s")
             await on.press(*"no")
             await click(on, "enter denies")

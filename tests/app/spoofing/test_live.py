@@ -1,0 +1,128 @@
+"""Every attack in every pane of the live screen, and in the dialogs over it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from interlock.app.screens.approval import ApprovalScreen
+from interlock.app.screens.batch import BatchScreen
+from tests.app.spoofing.attacks import GROUPS, LONG, TAIL, group
+from tests.app.spoofing.harmless import assert_harmless
+from tests.app.spoofing.hostile import RECORDED, explanation, session
+from tests.app.stage import Stage, stage
+
+
+@asynccontextmanager
+async def attacked(texts: list[str], size: tuple[int, int] = (100, 30)) -> AsyncIterator[Stage]:
+    """A session and a request of each text on screen."""
+    made = [session(number, text) for number, text in enumerate(texts)]
+    async with stage(*(state for state, _ in made), size=size, deny_reasons=texts[:5]) as on:
+        yield on
+
+
+async def check(on: Stage) -> None:
+    await on.settle()
+    assert_harmless(on.app)
+
+
+class TestPanes:
+    async def test_each_attack_in_each_pane(self) -> None:
+        """Spoofing: sessions, transcript, nets, pending and waiting, of one session after the other."""
+        async with attacked(list(RECORDED.values())) as on:
+            await on.press("1")
+            for _ in RECORDED:
+                await check(on)
+                await on.press("down")
+            for pane in "2345":
+                await on.press(pane, "G")
+                await check(on)
+            assert on.hub.asked == []
+
+
+class TestDialogs:
+    async def test_each_attack_in_a_request(self) -> None:
+        """Spoofing: title, fields, difference, effects, rule, note, so far and session, top to end."""
+        texts = list(RECORDED.values())
+        async with attacked(texts) as on:
+            for number, text in enumerate(texts):
+                assert await on.app.open_request(f"{text}ap{number}")
+                await check(on)
+                await on.press("end")
+                await check(on)
+                await on.press("escape")
+                await on.settle()
+            assert on.hub.answers == []
+
+    @pytest.mark.parametrize("name", GROUPS)
+    async def test_what_opens_over_a_request(self, name: str) -> None:
+        """Spoofing: edit, grant, deny with its presets, explain, help, and a net switched off."""
+        text = group(name)
+        async with attacked([text]) as on:
+            on.hub.explanation = explanation(text)
+            for keys in (("e",), ("e", "ctrl+s"), ("g",), ("d",), ("x",), ("x", "end"), ("question_mark",)):
+                await on.open_dialog()
+                await on.press(*keys)
+                await check(on)
+                while not isinstance(on.app.screen, ApprovalScreen):
+                    await on.press("escape")
+                    await on.settle()
+                on.app.screen.action_close()
+                await on.settle()
+            for keys in (("n",), ("m",), ("i",), ("s",), ("3", "G", "enter"), ("2", "G", "enter")):
+                await on.press(*keys)
+                await check(on)
+                await on.press("escape")
+                await on.settle()
+            assert on.hub.answers == []
+
+    async def test_a_batch(self) -> None:
+        """Spoofing: what is the same in all requests, and what differs."""
+        text = group("forged")
+        async with attacked([text, text, group("crowded")]) as on:
+            await on.press("5", "space", "j", "space")
+            await check(on)
+            await on.press("B")
+            await check(on)
+            assert isinstance(on.app.screen, BatchScreen)
+            await on.press("end")
+            await check(on)
+            assert on.hub.answers == []
+
+
+class TestNotices:
+    @pytest.mark.parametrize("name", GROUPS)
+    async def test_outcomes_and_failures(self, name: str) -> None:
+        """Spoofing: what a hub answers, what could not start, and a grant that is over."""
+        text = group(name)
+        async with attacked([text]) as on:
+            on.hub.refuse = text
+            await on.open_dialog()
+            await on.press("a")
+            await check(on)
+            on.app.screen.action_close()
+            await on.settle()
+            from interlock.app.messages import StartFailed
+
+            on.app.post_message(StartFailed(text))
+            await check(on)
+            [grant] = next(iter(on.hub.states.values())).grants.values()
+            grant.revoked_by = text
+            await on.press("3", "G", "x")
+            await check(on)
+
+
+class TestLongTexts:
+    @pytest.mark.parametrize("name", LONG)
+    async def test_the_end_can_be_seen(self, name: str) -> None:
+        """Spoofing: a text that is much too long is folded, and its end is there."""
+        async with attacked([LONG[name]], (80, 24)) as on:
+            await on.open_dialog()
+            await check(on)
+            await on.press("space", "end")
+            await check(on)
+            await on.press("escape", "2", "G", "enter", "end")
+            await check(on)
+            assert TAIL in on.painted()

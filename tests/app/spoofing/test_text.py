@@ -1,0 +1,81 @@
+"""The functions through which everything passes that others wrote."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from interlock.app.charset import use_ascii, visible
+from interlock.app.text import clip, pad, shown, shown_lines, wrap, wrap_all
+from tests.app.spoofing.attacks import ATTACKS
+from tests.app.spoofing.harmless import MOST_MARKS, cells, crowded, strange
+
+PIECES = st.sampled_from(["\u0301", "\u0338", "\u1161", "👍🏽", "🇩🇪", "\x1b[31m", "\u202e", "全", " ", "\n", "x"])
+TEXT = st.lists(st.text(max_size=6) | PIECES | st.sampled_from(list(ATTACKS.values())), max_size=8).map("".join)
+
+
+class TestVisible:
+    @pytest.mark.parametrize("name", ATTACKS)
+    def test_leaves_nothing_that_is_obeyed_hidden_or_stacked(self, name: str) -> None:
+        """Spoofing: one line of a text is harmless and takes the cells that a terminal gives it."""
+        text = shown(ATTACKS[name])
+        assert strange(text) == set()
+        assert not crowded(text)
+        assert cell_len(text) == cells(text)
+
+    @given(TEXT)
+    def test_any_text(self, text: str) -> None:
+        """Spoofing: for any text, in one line and in several, applied once or twice."""
+        for line in (shown(text), *shown_lines(text)):
+            assert strange(line) == set()
+            assert not crowded(line)
+            assert cell_len(line) == cells(line)
+        assert visible(visible(text)) == visible(text)
+
+    @given(TEXT)
+    def test_any_text_in_ascii(self, text: str) -> None:
+        """Spoofing: where the terminal shows ASCII only, what is marked as somebody's is no wider."""
+        plain = visible(text)
+        use_ascii(True)
+        try:
+            marked = visible(text)
+            assert visible(marked) == marked
+            assert cell_len(marked) == cell_len(plain)
+        finally:
+            use_ascii(False)
+
+    @pytest.mark.parametrize(
+        "text",
+        ["café", "cafe\u0301", "Tiê\u0301ng Viê\u0323t", "हिन्दी", "ภาษาไทย", "שָׁלוֹם", "한국어", "\u1112\u1161\u11ab", "日本語", "😀"],
+    )
+    def test_languages_stay_readable(self, text: str) -> None:
+        """Spoofing: marks as languages use them are no attack."""
+        assert shown(text) == text
+
+    def test_a_flood_of_marks_is_counted_out(self) -> None:
+        """Spoofing: the first marks on a letter stay on it, the others are told one by one."""
+        assert shown("a" + "\u0301" * 6) == "a" + "\u0301" * MOST_MARKS + "\\u0301" * 2
+
+    def test_a_mark_on_nothing_is_told(self) -> None:
+        """Spoofing: a mark at the start of a text would stand on what is ours."""
+        assert shown("\u0338x \u0338y\u200b\u0338z") == "\\u0338x \\u0338y\\u200b\\u0338z"
+        assert shown_lines("a\n\u0338b") == ["a", "\\u0338b"]
+
+
+class TestFolding:
+    @given(TEXT, st.integers(2, 60))
+    def test_no_line_is_wider_than_its_room(self, text: str, width: int) -> None:
+        """Spoofing: folded, clipped and padded lines keep to their width, and none begins with a mark."""
+        rows = wrap_all(shown_lines(text), width)
+        for row in (*rows, clip(shown(text), width)):
+            assert cells(row) <= width
+            assert not crowded(row)
+        assert cells(pad(shown(text), width)) == width
+
+    @given(TEXT, st.integers(2, 60))
+    def test_nothing_is_lost(self, text: str, width: int) -> None:
+        """Spoofing: folding leaves nothing out."""
+        for line in shown_lines(text):
+            assert "".join(wrap(line, width)) == line
