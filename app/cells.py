@@ -8,6 +8,8 @@ as the terminal likes, and would move what stands right of them.
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections.abc import Callable
 from functools import lru_cache
 
 from ..engine.text import visible
@@ -30,20 +32,27 @@ def escaped(text: str) -> str:
     return "".join(f"\\u{ord(c):04x}" if ord(c) <= 0xFFFF else f"\\U{ord(c):08x}" for c in text)
 
 
-def steady(text: str) -> str:
+def steady(text: str, escape: Callable[[str], str] = escaped) -> str:
     """`text` with escapes for the marks that are too many on one letter or have none to stand on.
 
     So are the characters whose width depends on the terminal. To be called before `visible`.
     """
-    text = _UNSTEADY.sub(lambda found: escaped(found[0]), text)
+    if text.isascii():
+        return text
+    text = _UNSTEADY.sub(lambda found: escape(found[0]), text)
     marks = "".join(character for character in set(text) if character >= "\u0300" and _is_mark(character))
     if not marks:
         return text
 
     def kept(run: re.Match[str]) -> str:
-        before = text[run.start() - 1 : run.start()]
-        stands = bool(before) and not before.isspace() and visible(before) == before
-        most = MOST_MARKS if stands else 0
-        return run[0][:most] + escaped(run[0][most:])
+        most = MOST_MARKS if _carries(text[run.start() - 1 : run.start()]) else 0
+        return run[0][:most] + escape(run[0][most:])
 
     return re.sub(f"[{re.escape(marks)}]+", kept, text)
+
+
+def _carries(character: str) -> bool:
+    """Whether marks belong on it: on letters, digits and the circle that shows them by themselves."""
+    if not character or visible(character) != character:
+        return False
+    return unicodedata.category(character)[0] in "LMN" or character == "◌"

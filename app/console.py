@@ -92,7 +92,7 @@ class InterlockConsole(TerminalApp):
         self._start = start
         self._open_session = open_session
         self._clock = clock
-        self._monotonic = monotonic
+        self.monotonic = monotonic
         self._quiet = quiet
         self._inbox: list[HubEvent] = []
         self._outbox: list[HubEvent] = []
@@ -115,7 +115,7 @@ class InterlockConsole(TerminalApp):
             operator=self.operator,
             database=self.hub.database.name,
             clock=self._clock,
-            monotonic=self._monotonic,
+            monotonic=self.monotonic,
             quiet=self._quiet,
             selected=self._open_session,
         )

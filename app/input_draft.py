@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from ..engine.agents.messages import same_json
 from ..engine.text import visible
+from .cells import steady
 from .charset import ascii_only
 
 Kind = Literal["text", "escaped", "number", "boolean", "json", "kept"]
@@ -123,17 +124,21 @@ def _plain(text: str) -> bool:
     """Whether a text can be edited as it is: every character is seen for what it is."""
     if ascii_only() and not text.isascii():
         return False
-    return visible(text, keep_newlines=True) == text
+    return visible(text, keep_newlines=True) == text == steady(text)
 
 
 def safe_json(value: JsonValue, indent: int | None = None) -> str:
     """A value as JSON, with escapes for what a terminal would obey or hide."""
     if ascii_only():
         return json.dumps(value, indent=indent)
-    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    text = steady(json.dumps(value, ensure_ascii=False, indent=indent), _json_escape)
     if visible(text, keep_newlines=True) == text:
         return text
-    return "".join(c if visible(c, keep_newlines=True) == c else json.dumps(c)[1:-1] for c in text)
+    return "".join(c if visible(c, keep_newlines=True) == c else _json_escape(c) for c in text)
+
+
+def _json_escape(text: str) -> str:
+    return json.dumps(text)[1:-1]
 
 
 def read_json(text: str) -> JsonValue:

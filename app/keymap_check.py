@@ -118,8 +118,8 @@ def _problems(setting: KeySetting, known: Iterable[str]) -> Iterator[str]:
             yield f"[keys] '{binding}': there is no key '{key}'; {hint}"
         elif decides(binding) and setting.project:
             yield (
-                f"[keys] '{binding}' decides, so its key may stand in the user's own file only: agents may "
-                "write in the working directory; move the line there"
+                f"[keys] '{binding}' decides, so its key may stand in the user's own file only: agents "
+                "may write in the working directory; move the line there"
             )
         elif decides(binding) and normal(key) in ACCIDENTAL:
             yield (

@@ -295,10 +295,12 @@ class ApprovalScreen(Wakeful[Outcome | None]):
             self._frame.refit()
             self.fall_asleep()
 
-    async def action_submit(self) -> None:
+    def action_submit(self) -> None:
         """Deny with the reason typed; what enter does in its line, for a click."""
+        line = self._frame.reason.input
         if self._frame.reason.is_open:
-            await self._frame.reason.input.action_submit()
+            # Done by the line itself: what it says stops at the frame when the frame was clicked.
+            line.call_later(line.action_submit)
 
     @on(ReasonLine.Typed)
     def reason_typed(self) -> None:

@@ -1,8 +1,12 @@
-"""A question before something that cannot be taken back. Nothing is chosen until a key says so."""
+"""A question before something that cannot be taken back. Nothing is chosen until a key says so.
+
+The key that says yes sleeps until the question has been on screen long enough to be read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -14,6 +18,7 @@ from textual.widgets import Static
 from ..keymap import hints
 from ..text import shown
 from .panel import Panel
+from .wakeful import ASLEEP
 
 
 class Confirm(Panel[bool]):
@@ -34,6 +39,7 @@ class Confirm(Panel[bool]):
         self._title = title
         self._question = question
         self._details = details
+        self._shown_at: float | None = None
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="frame") as frame:
@@ -45,7 +51,23 @@ class Confirm(Panel[bool]):
             for detail in self._details:
                 yield Static(Content.styled(shown(detail), "$foreground 60%"))
 
+    def on_screen_resume(self) -> None:
+        """Whatever brings the question into view starts the wait anew."""
+        self._shown_at = None
+        self.call_after_refresh(self._mark_shown)
+
+    def _mark_shown(self) -> None:
+        self._shown_at = self._seconds()
+
+    def _seconds(self) -> float:
+        """The console's seconds; other apps have the machine's."""
+        monotonic: Callable[[], float] = getattr(self.app, "monotonic", time.monotonic)
+        return monotonic()
+
     def action_answer(self, yes: bool) -> None:
-        """Close with the answer."""
-        if self.is_current:
+        """Close with the answer; a yes that comes at once was about something else."""
+        shown_at = self._shown_at
+        if yes and (shown_at is None or self._seconds() - shown_at < ASLEEP):
+            self.app.bell()
+        elif self.is_current:
             self.dismiss(yes)

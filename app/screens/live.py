@@ -154,7 +154,10 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         self.query_one("#waiting").border_subtitle = Content(f"{marked} marked" if marked else "")
 
     def _size_lower(self) -> None:
-        """The lower panes are as high as the nets need, up to two fifths of the screen."""
+        """The lower panes are as high as the nets need, up to two fifths of a screen that shows all."""
+        if self.has_class("-narrow"):
+            self.query_one("#lower").styles.height = "1fr"
+            return
         nets = max(3, self.query_one("#nets", NetList).virtual_size.height)
         self.query_one("#lower").styles.height = min(nets + 2, max(5, self.size.height * 2 // 5))
 

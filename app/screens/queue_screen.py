@@ -15,6 +15,7 @@ from ...engine.history.state import ApprovalState, GrantState, SessionState
 from ...engine.hub import Hub, Outcome
 from ..aging import in_force
 from ..messages import ActionDone, RequestChosen
+from ..text import shown
 from ..widgets.grant_lines import bounds, passes
 from ..widgets.markings import NetList
 from ..widgets.queue_lines import in_order
@@ -170,7 +171,7 @@ class QueueScreen(Screen[None], inherit_bindings=False):
             return
         now = self._clock()
         if not in_force(grant, now):
-            self.notify(f"{grant.key} lets nothing pass any more.")
+            self.notify(f"{shown(grant.key)} lets nothing pass any more.", markup=False)
             return
         self._ask(
             "Revoke a grant",

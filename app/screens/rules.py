@@ -302,12 +302,12 @@ class RulesScreen(Screen[None], inherit_bindings=False):
         """Keys do something where there is something to do it with."""
         match action:
             case "backtest":
-                return (True if self._files else None) if self._judges else False
+                return self._judges and bool(self._files)
             case "picture":
-                return True if self.is_mounted and self._net() is not None else None
+                return self.is_mounted and self._net() is not None
             case "finding":
                 view = self._view
-                return True if view is not None and view.errors + view.warnings else None
+                return view is not None and view.errors + view.warnings > 0
             case _:
                 return True
 

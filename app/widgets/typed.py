@@ -10,6 +10,7 @@ from textual import events
 from textual.widgets import Input, TextArea
 
 from ...engine.text import visible
+from ..cells import steady
 
 
 class TypedLine(Input):
@@ -32,7 +33,7 @@ class TypedLine(Input):
     def _insert(self, text: str) -> None:
         lines = text.splitlines()
         if lines:
-            self.replace(visible(lines[0]), *sorted(self.selection))
+            self.replace(visible(steady(lines[0])), *sorted(self.selection))
 
 
 class TypedText(TextArea):
@@ -62,5 +63,5 @@ class TypedText(TextArea):
 
     def _insert(self, text: str) -> None:
         lines = text.replace("\r\n", "\n").replace("\r", "\n")
-        result = self.replace(visible(lines, keep_newlines=True), *self.selection)
+        result = self.replace(visible(steady(lines), keep_newlines=True), *self.selection)
         self.move_cursor(result.end_location)

@@ -143,9 +143,9 @@ class TestScreens:
 
     async def test_the_same_cells_are_taken(self, tmp_path: Path) -> None:
         """A screen in ASCII is the screen, character by character, with stand-ins."""
-        async with showing(BY_NAME["live"], tmp_path, (120, 40)) as on:
+        async with showing(BY_NAME["live-nets"], tmp_path, (80, 24)) as on:
             usual = on.painted()
-        async with showing(BY_NAME["live"], tmp_path, (120, 40), ASCII) as on:
+        async with showing(BY_NAME["live-nets"], tmp_path, (80, 24), ASCII) as on:
             assert on.painted() == painted(usual)
 
     async def test_an_agent_s_input_is_shown_as_it_is(self) -> None:

@@ -163,6 +163,10 @@ class TestQuit:
             assert isinstance(on.app.screen, LiveScreen)
             await on.press("ctrl+q", "y")
             await on.settle()
+            assert not on.app._exit, "the key came before the question could be read"
+            await on.wake()
+            await on.press("y")
+            await on.settle()
             assert on.app._exit
 
     async def test_it_leaves_at_once_when_nothing_runs(self) -> None:
@@ -179,6 +183,7 @@ class TestQuit:
             await on.press("ctrl+q")
             await on.settle()
             assert isinstance(on.app.screen, Confirm)
+            await on.wake()
             await on.press("y")
             await on.settle()
             assert on.decisions() == []

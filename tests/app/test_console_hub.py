@@ -14,6 +14,7 @@ from interlock.app.screens.approval import ApprovalScreen
 from interlock.app.screens.confirm import Confirm
 from interlock.app.screens.live import LiveScreen
 from interlock.app.screens.replay import ReplayScreen
+from interlock.app.screens.wakeful import ASLEEP
 from interlock.engine.agents import Agent, C, Reply, ScriptedModel, T, ToolContext, tool
 from interlock.engine.history.events import ApprovalDecided, CallDecided, MessageAdded
 from interlock.engine.hub import Hub
@@ -188,6 +189,8 @@ class TestOperator:
             await on.until(lambda: "off (state kept)" in on.painted())
             await on.press("m")
             await on.until(lambda: isinstance(on.app.screen, Confirm))
+            await on.settled()
+            on.seconds += ASLEEP
             await on.press("y")
             await on.until(lambda: "now in shadow mode" in on.painted())
             state = await on.hub.session("one")

@@ -61,7 +61,7 @@ class TestFile:
 
     def test_keys_that_decide_are_the_users(self, tmp_path: Path) -> None:
         """Where an agent may write nobody changes what approves and what denies."""
-        with pytest.raises(SettingsError, match="'approval.deny' decides, so its key may stand"):
+        with pytest.raises(SettingsError, match=r"'approval\.deny' decides, so its key may stand"):
             keys(tmp_path, "", '[keys]\n"approval.deny" = "y"')
 
     def test_no_keys(self, tmp_path: Path) -> None:

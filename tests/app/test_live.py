@@ -379,7 +379,9 @@ class TestActing:
             await on.press("n")
             await on.settle()
             assert isinstance(on.app.screen, LiveScreen)
-            await on.press("m", "y")
+            await on.press("m")
+            await on.wake()
+            await on.press("y")
             await on.settle()
             assert on.hub.asked == [("mode", "release-bot-1f3a", "shadow", "maria")]
             on.hub.states["release-bot-1f3a"].mode = "shadow"
@@ -398,7 +400,7 @@ class TestActing:
             await on.press("escape")
             assert on.hub.asked == []
             await on.press("ctrl+x")
-            await on.settle()
+            await on.wake()
             await on.press("y")
             await on.settle()
         assert on.hub.asked == [("abort", "release-bot-1f3a", "stopped by maria")]

@@ -91,6 +91,7 @@ class TestApproval:
             await on.wake()
             await click(on, "d deny  s")
             await on.press(*"no")
+            await on.wake()
             await click(on, "enter denies")
             await on.settle()
             assert on.decisions() == [("decide", "ap1", False, "maria", "no")]

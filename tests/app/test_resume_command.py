@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from interlock.app.screens.confirm import Confirm
 from interlock.app.screens.history import HistoryScreen
+from interlock.app.screens.wakeful import ASLEEP
 from interlock.engine.history.queries import open_reader
 from tests.app.real_console import real_console
 from tests.support.command import command
@@ -223,6 +225,7 @@ class TestConsole:
                 await on.pilot.press("c")
                 await on.until("Go on with")
                 assert isinstance(on.app.screen, Confirm)
+                await asyncio.sleep(ASLEEP + 0.1)
                 await on.pilot.press("y")
                 await on.until("Made.")
                 await on.until("limit-bash-1")
@@ -240,6 +243,7 @@ class TestConsole:
                 await on.until("event 1 of")
                 await on.pilot.press("c")
                 await on.until("from event 1 in a new session")
+                await asyncio.sleep(ASLEEP + 0.1)
                 await on.pilot.press("y")
                 await on.until("Sessions")
                 states = await on.app.hub.sessions()
@@ -255,6 +259,7 @@ class TestConsole:
             await on.until(session)
             await on.pilot.press("c")
             await on.until("Go on with")
+            await asyncio.sleep(ASLEEP + 0.1)
             await on.pilot.press("y")
             await on.until("Cannot continue")
             assert isinstance(on.app.screen, HistoryScreen)

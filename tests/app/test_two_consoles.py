@@ -58,10 +58,10 @@ class Seat:
     async def leaves(self) -> None:
         """Close the dialog, if it has not closed by itself, once nothing is being decided in it."""
         await self.pilot.pause()
-        await self.until(lambda: self.dialog is None or not self.dialog.deciding)
-        if self.dialog is not None:
+        while self.dialog is not None:
+            await self.until(lambda: self.dialog is None or not self.dialog.deciding)
             await self.press("escape")
-        await self.until(lambda: self.dialog is None)
+            await self.pilot.pause()
 
     def painted(self) -> str:
         return "\n".join(strip.text.rstrip() for strip in self.app.screen._compositor.render_strips())

@@ -72,6 +72,11 @@ class View:
     """A request that is long, cannot be read to its end, and would change files."""
 
 
+def _typed(text: str) -> list[str]:
+    """The keys of a text; a `.` among a view's keys means something else."""
+    return ["full_stop" if letter == "." else letter for letter in text]
+
+
 VIEWS = [
     View("live", LIVE, (), "release-bot"),
     View("live-sessions", LIVE, ("1",), "nightly-sync"),
@@ -102,9 +107,9 @@ VIEWS = [
     View("decision-mistake", DECISIONS, ("v", ".", "slash", *"verdict:no"), "no verdict"),
     View("shadow", DECISIONS, ("v", ".", "s"), "would block       3"),
     View("history", DECISIONS, (), "history"),
-    View("rules", REPLAY, ("R", "o", *"strict.rules", "enter", "."), "block-deploy"),
-    View("rules-errors", REPLAY, ("R", "o", *"faulty.rules", "enter", "."), "expected 'before'"),
-    View("rule", REPLAY, ("R", "o", *"strict.rules", "enter", ".", "enter"), "do-lint"),
+    View("rules", REPLAY, ("R", "o", *_typed("strict.rules"), "enter", "."), "block-deploy"),
+    View("rules-errors", REPLAY, ("R", "o", *_typed("faulty.rules"), "enter", "."), "expected 'before'"),
+    View("rule", REPLAY, ("R", "o", *_typed("strict.rules"), "enter", ".", "enter"), "do-lint"),
     View("replay", REPLAY, (), "call.decided", at=3),
     View("replay-blocked", REPLAY, ("2",), "block", at=3),
     View("replay-nets", REPLAY, ("3",), "require-test-before", at=7),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sqlite3
+import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -50,9 +51,12 @@ class Clock:
 class StepwiseJournal(Journal):
     """Commits in the loop; `refuse` is how many commits fail from now on."""
 
-    lags: Iterator[int] = cycle([0])
-    refuse = 0
-    _ticking = False
+    def __init__(self, *args: Any) -> None:
+        self.lags: Iterator[int] = cycle([0])
+        self.refuse = 0
+        self._ticking = False
+        self._ending = threading.Event()
+        super().__init__(*args)
 
     def quick(self, lags: Sequence[int]) -> StepwiseJournal:
         """Nothing here outlives the test, so nothing waits for the disk."""
@@ -88,10 +92,13 @@ class StepwiseJournal(Journal):
             journals._release(batch, None)
 
     def _run(self) -> None:
-        with self._queued:
-            while not self._closing:
-                self._queued.wait()
+        self._ending.wait()
         super()._run()
+
+    def close(self) -> None:
+        """See `Journal.close`."""
+        self._ending.set()
+        super().close()
 
 
 async def turns(number: int) -> None:

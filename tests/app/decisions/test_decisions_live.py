@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from interlock.app.screens.confirm import Confirm
 from interlock.app.screens.decision_detail import DecisionDetail
 from interlock.app.screens.decisions import DecisionsScreen
 from interlock.app.screens.live import LiveScreen
+from interlock.app.screens.wakeful import ASLEEP
 from interlock.engine.agents import Agent, C, ScriptedModel, T, ToolContext, tool
 from interlock.engine.history.journal import Journal
 from interlock.engine.hub import Hub
@@ -163,6 +165,7 @@ class TestEnforcing:
             assert (await on.hub.session("night")).mode == "shadow"
             await on.press("e")
             await on.when(lambda: isinstance(on.app.screen, Confirm))
+            await asyncio.sleep(ASLEEP + 0.1)
             await on.press("y")
             await on.until("night is now in enforce mode")
             assert (await on.hub.session("night")).mode == "enforce"

@@ -196,7 +196,7 @@ class TestChoosing:
             assert "✗ error, column 14: expected 'before' at position 3, got 'after'" in painted
             assert "write: require <tool> before <tool>" in painted
             assert "✗ 3 errors" in painted.splitlines()[0]
-            assert enabled(on, "rules.picture") is False
+            assert enabled(on, "rules.picture") is None
             await on.press("n")
             await on.settle()
             assert screen_of(on).query_one(RuleList).where() == "faulty.rules:2"
@@ -243,10 +243,10 @@ class TestReading:
 
 class TestFromALine:
     async def test_picture(self, folder: Path) -> None:
-        """`p` draws the rule's net as a session begins with it; where there is no rule it is greyed."""
+        """`p` draws the rule's net as a session begins with it; elsewhere it is not offered."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
             await opened(on, "limit-deploy-3")
-            assert enabled(on, "rules.picture") is False
+            assert enabled(on, "rules.picture") is None
             await on.press("n")
             await on.settle()
             assert enabled(on, "rules.picture") is True

@@ -7,8 +7,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from interlock.app.messages import StartFailed
 from interlock.app.screens.approval import ApprovalScreen
 from interlock.app.screens.batch import BatchScreen
+from tests.app.scenes import deploy_request, release_bot
 from tests.app.spoofing.attacks import GROUPS, LONG, TAIL, group
 from tests.app.spoofing.harmless import assert_harmless
 from tests.app.spoofing.hostile import RECORDED, explanation, session
@@ -104,8 +106,6 @@ class TestNotices:
             await check(on)
             on.app.screen.action_close()
             await on.settle()
-            from interlock.app.messages import StartFailed
-
             on.app.post_message(StartFailed(text))
             await check(on)
             [grant] = next(iter(on.hub.states.values())).grants.values()
@@ -117,12 +117,12 @@ class TestNotices:
 class TestLongTexts:
     @pytest.mark.parametrize("name", LONG)
     async def test_the_end_can_be_seen(self, name: str) -> None:
-        """Spoofing: a text that is much too long is folded, and its end is there."""
-        async with attacked([LONG[name]], (80, 24)) as on:
+        """Spoofing: an input that is much too long is folded, and its first and last lines are there."""
+        state = release_bot()
+        state.approvals["ap1"] = deploy_request(input={"command": LONG[name]})
+        async with stage(state, size=(80, 24)) as on:
             await on.open_dialog()
             await check(on)
-            await on.press("space", "end")
-            await check(on)
-            await on.press("escape", "2", "G", "enter", "end")
-            await check(on)
             assert TAIL in on.painted()
+            assert "lines hidden" in on.painted()
+            assert "WHY IT ASKS" in on.painted()

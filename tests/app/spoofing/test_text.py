@@ -60,7 +60,7 @@ class TestVisible:
 
     def test_a_mark_on_nothing_is_told(self) -> None:
         """Spoofing: a mark at the start of a text would stand on what is ours."""
-        assert shown("\u0338x \u0338y\u200b\u0338z") == "\\u0338x \\u0338y\\u200b\\u0338z"
+        assert shown("\u0338x \u0338y\u200b\u0338z│\u0338") == r"\u0338x \u0338y\u200b\u0338z│\u0338"
         assert shown_lines("a\n\u0338b") == ["a", "\\u0338b"]
 
 

@@ -1,0 +1,71 @@
+"""Journals in which every word that somebody else writes is an attack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from interlock.engine.history.events import (
+    CallDecided,
+    CallResult,
+    EventBody,
+    MessageAdded,
+    ModeChanged,
+    NetToggled,
+    SessionStatus,
+    StepEnded,
+)
+from interlock.engine.history.journal import Journal
+from interlock.engine.history.parts import CallRecord, RuleRecord
+from tests.app.replay.recording import NETS
+from tests.support.decisions import Ticking, asked, opened
+
+
+def session_of(number: int, text: str) -> str:
+    """The id of the session that attacks with `text`."""
+    return f"s{number} {text[:150]}"
+
+
+def bodies(text: str, mode: str = "enforce") -> list[EventBody]:
+    """A session's events: told, blocked, asked, denied, run, failed."""
+    rule = RuleRecord(file=text, line=5, text=text)
+    net = NETS[0].model_copy(update={"key": text, "name": text, "rule": rule})
+    call = {"input": {text: text, "list": [text]}, "tool": text, "names": (text, "bash")}
+
+    def said(call_id: str) -> MessageAdded:
+        wanted = CallRecord(call_id=call_id, tool=text, input={text: text})
+        return MessageAdded(role="assistant", text=text, calls=(wanted,))
+
+    def decided(call_id: str, outcome: str, **more: object) -> CallDecided:
+        return CallDecided.model_validate(
+            {"call_id": call_id, "outcome": outcome, "mode": mode, **call, **more}
+        )
+
+    blocked = {"net": text, "rule": rule, "reason": text, "via": text[:150]}
+    opening = opened(text, mode, model=text, workdir=text, nets=(*NETS, net), active=(text,))
+    return [
+        opening.model_copy(update={"opened_by": text}),
+        SessionStatus(status="running"),
+        MessageAdded(role="user", text=text, by=text),
+        said("c1"),
+        decided("c1", "block", **blocked),
+        StepEnded(finish_reason=text, input_tokens=1, output_tokens=1),
+        said(f"c2{text}"),
+        decided(f"c2{text}", "allow", approved_by=(text,)),
+        CallResult(call_id=f"c2{text}", tool=text, output=text, is_error=True, seconds=1.0),
+        said("c3"),
+        *asked("c3", text, approved=False, by=text),
+        decided("c3", "block", **blocked),
+        NetToggled(net=NETS[0].key, active=True, by=text, message=text),
+        ModeChanged(mode="shadow", by=text),
+        SessionStatus(status="failed", error=text, by=text),
+    ]
+
+
+def write(path: Path, texts: Iterable[str]) -> Path:
+    """A journal with a session for each text, one in shadow mode too."""
+    with Journal.open(path, clock=Ticking()) as journal:
+        for number, text in enumerate(texts):
+            mode = "shadow" if number % 2 else "enforce"
+            journal.write(session_of(number, text), *bodies(text, mode))
+    return path

@@ -1,0 +1,74 @@
+"""A program for a real terminal: the console on an attacked stage, or on an attacked journal.
+
+Run as `python -m tests.app.spoofing.staged live|recorded FOLDER`. Whenever there is a file `asked` in it, it writes
+into `meant.json` what the screen is meant to show, for a test to compare with what the terminal shows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from datetime import UTC
+from pathlib import Path
+
+from textual.app import App
+from textual.pilot import Pilot
+
+from interlock.app.console import InterlockConsole
+from interlock.app.history_console import HistoryConsole
+from interlock.app.history_source import RecordedFile
+from tests.app.scenes import NOW, deploy_request, entry, release_bot
+from tests.app.spoofing.attacks import EVERYTHING, FORGED, GROUPS, group
+from tests.app.spoofing.harmless import strips
+from tests.app.spoofing.hostile import explanation, session
+from tests.app.spoofing.recorded import write
+from tests.support import decisions
+from tests.support.fake_hub import FakeHub
+
+ASKED, MEANT = "asked", "meant.json"
+
+
+def write_meant(app: App[None], path: Path) -> None:
+    """The painted lines, and the places of the frames."""
+    rows = [strip.text for strip in strips(app)]
+    framed = [each for each in app.screen.query("*") if each.styles.border_top[0] == "round"]
+    frames = [[*each.region] for each in framed if each.region.area]
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps({"rows": rows, "frames": frames, "screen": type(app.screen).__name__}))
+    part.replace(path)
+
+
+async def tell(pilot: Pilot[None], folder: Path) -> None:
+    """Write what is meant whenever it is asked for."""
+    asked = folder / ASKED
+    while True:
+        await asyncio.sleep(0.02)
+        if asked.exists():
+            asked.unlink()
+            write_meant(pilot.app, folder / MEANT)
+
+
+def live() -> App[None]:
+    """Sessions and requests of every group of attacks; the last is usual, with a forged dialog in it."""
+    made = [session(number, text)[0] for number, text in enumerate([*map(group, GROUPS), EVERYTHING])]
+    usual = release_bot(waiting=False)
+    forged = "\n".join(("ls", "", *FORGED))
+    usual.transcript.append(entry("assistant", forged, 1))
+    usual.approvals["last"] = deploy_request(id="last", since=NOW, input={"command": forged})
+    hub = FakeHub(*made, usual, now=NOW)
+    hub.explanation = explanation(EVERYTHING)
+    return InterlockConsole(hub, operator="maria", clock=lambda: NOW, quiet=0.0)
+
+
+def recorded(folder: Path) -> App[None]:
+    """A journal in which every group of attacks was recorded."""
+    database = folder / "journal.db"
+    write(database, [group(name) for name in GROUPS])
+    return HistoryConsole(RecordedFile(database), zone=UTC, clock=lambda: decisions.NOW)
+
+
+if __name__ == "__main__":
+    where = Path(sys.argv[2])
+    console = live() if sys.argv[1] == "live" else recorded(where)
+    console.run(auto_pilot=lambda pilot: tell(pilot, where))

@@ -1,0 +1,108 @@
+"""What reaches a terminal, read back from one: nothing is obeyed, nothing is moved, nothing is forged."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.app.spoofing.attacks import FORGED
+from tests.app.spoofing.harmless import crowded, strange
+from tests.app.spoofing.screen import Meant, ScreenOf, parsed
+
+SEQUENCES = {"H", "m", "t", "?h", "?l", "?p", ">u", "<u"}
+"""Ends of the sequences that Textual and the console send themselves."""
+COMMANDS = {"0;", "0;Interlock", "22;default", "22;pointer", "22;text"}
+"""Operating system commands of theirs: the title, and the shape of the mouse's pointer."""
+
+
+def assert_only_ours(stream: str) -> None:
+    """Every sequence is one that the console sends for itself; the rest can be read as it stands."""
+    sent = parsed(stream)
+    assert sent.sequences <= SEQUENCES
+    assert set(sent.commands) <= COMMANDS
+    assert sent.others == ()
+    assert strange(sent.text.replace("\r", "").replace("\n", "")) == set()
+    assert not crowded(sent.text)
+
+
+def assert_framed(on: ScreenOf, meant: Meant) -> None:
+    """Every frame is closed: its corners and both its sides are where they belong."""
+    for x, y, width, height in meant.frames:
+        right, bottom = x + width - 1, y + height - 1
+        corners = [on.cell(a, b) for a, b in ((x, y), (right, y), (x, bottom), (right, bottom))]
+        assert corners == ["╭", "╮", "╰", "╯"]
+        for row in range(y + 1, bottom):
+            assert (on.cell(x, row), on.cell(right, row)) == ("│", "│"), on.rows()[row]
+
+
+@contextmanager
+def staged(what: str, folder: Path) -> Iterator[ScreenOf]:
+    """The program in a terminal of 100 by 30."""
+    with ScreenOf([sys.executable, "-m", "tests.app.spoofing.staged", what, str(folder)]) as on:
+        yield on
+
+
+@pytest.fixture
+def walked(tmp_path: Path):
+    """Press keys, wait for the screen they lead to, and look at it."""
+
+    def walk(on: ScreenOf, keys: str, shows: str, screen: str, *, framed: bool = True) -> Meant:
+        on.send(keys)
+        on.until(shows)
+        meant = on.meant(tmp_path)
+        assert meant.screen == screen
+        assert bool(meant.frames) == framed
+        assert_framed(on, meant)
+        assert_only_ours(on.stream)
+        return meant
+
+    return walk
+
+
+class TestLive:
+    def test_panes_dialog_and_batch(self, tmp_path: Path, walked) -> None:
+        """Spoofing: in a real terminal the live screen, a request, a batch are what they are meant to be."""
+        with staged("live", tmp_path) as on:
+            walked(on, "", "6 waiting", "LiveScreen")
+            walked(on, "3", "▌ [x] require-lint-before-test", "LiveScreen")
+            walked(on, "5", "▌ ◐", "LiveScreen")
+            walked(on, "a", "WHAT WILL RUN", "ApprovalScreen")
+            walked(on, "G", "SESSION  ", "ApprovalScreen")
+            walked(on, "\x1b", "s start", "LiveScreen")
+            walked(on, " ", "1 marked", "LiveScreen")
+            walked(on, "j", "▌ ◐ [bold]", "LiveScreen")
+            walked(on, " ", "2 marked", "LiveScreen")
+            walked(on, "B", "Decide 2 requests together", "BatchScreen")
+
+    def test_a_forged_dialog_stays_in_its_field(self, tmp_path: Path, walked) -> None:
+        """Spoofing: lines that look like the dialog's stand behind the bar of their field."""
+        with staged("live", tmp_path) as on:
+            walked(on, "5", "▌ ◐", "LiveScreen")
+            walked(on, "G", "▌ ◐ deploy", "LiveScreen")
+            meant = walked(on, "a", "WHAT WILL RUN", "ApprovalScreen")
+            [(x, y, width, height)] = meant.frames
+            inner = [row[x + 1 : x + width - 1] for row in on.rows()[y + 1 : y + height - 1]]
+            for label in ("WHAT WILL RUN", "WHY IT ASKS", "SO FAR"):
+                assert sum(line.strip().startswith(label) for line in inner) == 1
+            for line in FORGED:
+                [found] = [row for row in inner if line in row]
+                assert found[: found.index(line)].strip().removeprefix("command").strip() == "│"
+
+
+class TestRecorded:
+    def test_history_decisions_and_replay(self, tmp_path: Path, walked) -> None:
+        """Spoofing: so are the history, the decisions with their panels, and a replay step by step."""
+        with staged("recorded", tmp_path) as on:
+            walked(on, "", "4 sessions", "HistoryScreen", framed=False)
+            walked(on, "v", "S Shadow: 2 sessions", "DecisionsScreen", framed=False)
+            walked(on, "\r", "INPUT", "DecisionDetail")
+            walked(on, "\x1b", "row 1", "DecisionsScreen", framed=False)
+            walked(on, "g", "by rule", "DecisionsScreen", framed=False)
+            walked(on, "\x1b", "4 sessions", "HistoryScreen", framed=False)
+            walked(on, "\r", "session.opened", "ReplayScreen")
+            walked(on, "]]]]", "call.decided", "ReplayScreen")
+            walked(on, "o", "as things stood then", "RecordedDecision")
