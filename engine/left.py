@@ -22,6 +22,7 @@ from .conversation import conversation, message_of
 from .history.errors import FoldError
 from .history.events import (
     ApprovalDecided,
+    ApprovalExpired,
     ApprovalRequested,
     ApprovalWithdrawn,
     CallDecided,
@@ -232,8 +233,17 @@ class _Family:
 
 
 _NO_NETS = {"fired": (), "dropped": (), "undone": ()}
-_OfCall = CallDecided | CallResult | ApprovalRequested | ApprovalDecided | ApprovalWithdrawn
-_OF_CALLS = (CallDecided, CallResult, ApprovalRequested, ApprovalDecided, ApprovalWithdrawn)
+_OfCall = (
+    CallDecided | CallResult | ApprovalRequested | ApprovalDecided | ApprovalExpired | ApprovalWithdrawn
+)
+_OF_CALLS = (
+    CallDecided,
+    CallResult,
+    ApprovalRequested,
+    ApprovalDecided,
+    ApprovalExpired,
+    ApprovalWithdrawn,
+)
 
 
 def _missed(state: SessionState, seen: Sequence[_OfCall]) -> list[EventBody]:

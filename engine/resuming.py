@@ -17,6 +17,7 @@ from .agents.run import UNKNOWN_OUTCOME
 from .gate.reasons import rejected
 from .history.events import (
     ApprovalDecided,
+    ApprovalExpired,
     ApprovalRequested,
     ApprovalWithdrawn,
     CallDecided,
@@ -259,15 +260,19 @@ def last_step(events: Sequence[JournalEvent]) -> list[EventBody]:
 
 
 def _rejections(step: Iterable[EventBody]) -> dict[str, CallDecided]:
-    """The decisions on calls that a person had rejected when the host died before it could say so."""
+    """The decisions on calls that a person, or the time, had rejected when the host died before it could
+    say so.
+    """
     asked: dict[str, ApprovalRequested] = {}
     found: dict[str, CallDecided] = {}
     for body in step:
         match body:
             case ApprovalRequested():
                 asked[body.approval_id] = body
-            case ApprovalDecided(approved=False) if body.approval_id in asked:
-                found[body.call_id] = _rejection(asked[body.approval_id], body.reason)
+            case ApprovalDecided(approved=False, reason=reason) | ApprovalExpired(reason=reason) if (
+                body.approval_id in asked
+            ):
+                found[body.call_id] = _rejection(asked[body.approval_id], reason)
             case CallDecided():
                 found.pop(body.call_id, None)
             case _:

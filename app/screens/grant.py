@@ -36,10 +36,10 @@ class GrantScreen(Wakeful[GrantTerms]):
 
     DEFAULT_CSS = """
     GrantScreen > .frame {
-        width: 96; border: round $warning; border-title-color: $text-warning;
+        width: 96; max-width: 95%; border: round $warning; border-title-color: $text-warning;
         & .field { height: 1; }
         & .label { width: 10; color: $text-primary; text-style: bold; }
-        & #bound { width: 56; }
+        & #typed { width: 20; }
         & #narrowed, & #said { height: auto; }
         & #sentence { height: auto; margin-top: 1; text-style: bold; color: $text-warning; }
     }
@@ -76,6 +76,8 @@ class GrantScreen(Wakeful[GrantTerms]):
             with Horizontal(classes="field"):
                 yield Static("How long", classes="label")
                 yield self._bound
+            with Horizontal(classes="field", id="amount"):
+                yield Static("", classes="label")
                 yield self._typed
             yield Static("", id="sentence")
             yield Static(REVOKED, id="revoked")
@@ -89,7 +91,7 @@ class GrantScreen(Wakeful[GrantTerms]):
         wide = f"{'':<10}not {by_names(self.request)}: {why}"
         narrowed.update(Content.styled(wide if why else "", MUTED))
         narrowed.display = why is not None
-        self._typed.display = False
+        self.query_one("#amount").display = False
         self._scope.focus()
         self._show()
 
@@ -103,7 +105,7 @@ class GrantScreen(Wakeful[GrantTerms]):
     def bound_changed(self, event: Choice.Changed) -> None:
         """Times and uses are typed; each keeps its own text."""
         event.stop()
-        self._typed.display = event.chosen in HINTS
+        self.query_one("#amount").display = event.chosen in HINTS
         if event.chosen in HINTS:
             self._typed.placeholder = HINTS[event.chosen][1]
             self._typed.value = self._texts[event.chosen]

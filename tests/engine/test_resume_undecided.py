@@ -12,6 +12,7 @@ import pytest
 from interlock.engine.agents import T
 from interlock.engine.history.changes import changes, headline
 from interlock.engine.history.events import (
+    ApprovalExpired,
     ApprovalRequested,
     ApprovalWithdrawn,
     CallDecided,
@@ -167,6 +168,20 @@ class TestAskedAgain:
             state = await hub.session("s1")
             assert state.calls["c1"].status == "blocked"
             assert [d.outcome for d in bodies(hub, "s1", CallDecided)] == ["block", "allow"]
+            await check(hub, "s1")
+
+    async def test_denied_by_the_time(self, tmp_path: Path, shop: Shop) -> None:
+        """G-15: a request that had expired just before the host died is denied; nobody is asked again."""
+        over = ApprovalExpired(approval_id="a1", call_id="c1", reason="nobody decided within 15 min")
+        both = asks(("c1", "deploy"), ("c2", "test"))
+        async with left(tmp_path, both, request("a1", "c1", "deploy"), over) as hub:
+            read = await resume(hub, shop)
+            await rest(hub)
+            assert read()[2:] == [
+                "tool: deploy was rejected by human review: nobody decided within 15 min",
+                "tool: test ok",
+            ]
+            assert (await hub.approvals(), shop.ran) == ([], ["test"])
             await check(hub, "s1")
 
     async def test_approved_by_a_person(self, tmp_path: Path, shop: Shop) -> None:
