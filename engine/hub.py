@@ -11,31 +11,25 @@ from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import JsonValue
 
 from .agents import KEEP_LAST, Agent, AgentError, ErrorEvent, TextDelta, ToolProgress
-from .explained import ExplanationView
-from .gate.types import GrantTerms, Mode
+from .approving import Approving, Outcome
+from .gate.types import Mode
 from .hints import hinted, with_hints
 from .history.decision_source import DecisionSource
 from .history.events import (
-    ApprovalDecided,
-    ApprovalExpired,
-    ApprovalWithdrawn,
     CallResult,
-    EventBody,
     JournalEvent,
     MessageAdded,
 )
 from .history.journal import Journal, JournalError
 from .history.masked import MaskedEvents
 from .history.redaction import Redaction
-from .history.state import ApprovalState, SessionState, SessionSummary
-from .history.unmasked import StillMaskedError
-from .hosted import HostedSession
+from .history.state import SessionState, SessionSummary
 from .live import DIED, LiveSessions, Spawn, Terms, UnknownSessionError, end_left_open
 from .net import SkillNet
-from .questions import ApprovalPolicy, Reply
+from .questions import ApprovalPolicy
 from .resuming import BranchError, Nets, ResumeError
 from .sending import stopped
 from .subscription import HubEvent, Streaming, Subscription
@@ -57,26 +51,11 @@ __all__ = [
 ]
 
 
-LONGEST = 365 * 86_400.0
-"""Seconds that a request can be extended by."""
-ENDS_KEPT = 10_000
-"""Requests whose end is remembered for those who answer too late."""
-
-
-class Outcome(BaseModel):
-    """Whether an operator's action took effect, and the sentence to show."""
-
-    model_config = ConfigDict(frozen=True)
-
-    ok: bool
-    message: str
-
-
 def _as_task(coroutine: Coroutine[None, None, None], name: str) -> object:
     return asyncio.get_running_loop().create_task(coroutine, name=name)
 
 
-class Hub(DecisionSource):
+class Hub(Approving, DecisionSource):
     """See the module. `spawn` starts a session's run; a console puts it in a worker of its own."""
 
     def __init__(
@@ -91,10 +70,9 @@ class Hub(DecisionSource):
         self.redaction = redaction or Redaction()
         self._journal = journal
         self.policy = policy or ApprovalPolicy()
-        self._live = LiveSessions(journal, self._publish, self._spawn, self.redaction, self.policy)
+        super().__init__(LiveSessions(journal, self._publish, self._spawn, self.redaction, self.policy))
         self._streams = Streams(self.redaction)
         self._subscriptions: list[Subscription] = []
-        self._ended: dict[str, str] = {}
 
     def _spawn(self, run: Coroutine[None, None, None], session_id: str) -> object:
         return self.spawn(run, session_id)
@@ -290,124 +268,6 @@ class Hub(DecisionSource):
         """The state of a live session."""
         return self._live.get(session_id)[0].shown
 
-    # Approvals and switches
-
-    async def approvals(self) -> list[ApprovalState]:
-        """Everything that waits for a person, longest first."""
-        waiting = [a for hosted in self._live for a in hosted.shown.approvals.values()]
-        return sorted(waiting, key=lambda a: (a.since, a.id))
-
-    async def decide(
-        self,
-        approval_id: str,
-        *,
-        approved: bool,
-        by: str,
-        reason: str | None = None,
-        input: dict[str, JsonValue] | None = None,  # noqa: A002 - the field's name on the wire
-        digest: str | None = None,
-        grant: GrantTerms | None = None,
-        stop: bool = False,
-    ) -> Outcome:
-        """Answer a request. The first answer counts; a later one learns what it was.
-
-        `digest` is that of the request as it was shown: an answer to another counts for nothing. An
-        approval with a `grant` also lets later calls pass; a denial with `stop` also stops the agent.
-        Where several people must approve, an approval says how many are missing.
-        """
-        hosted = self._asker(approval_id)
-        if hosted is None:
-            return self._no_longer(approval_id)
-        try:
-            edited = None if input is None else hosted.unmasked(approval_id, input)
-            reply = await hosted.questions.answer(
-                approval_id,
-                approved=approved,
-                by=by,
-                reason=reason or None,
-                edited=edited,
-                digest=digest,
-                grant=grant,
-            )
-        except JournalError as error:
-            return Outcome(ok=False, message=f"Not decided, the journal refused it: {error}")
-        except StillMaskedError as error:
-            return Outcome(ok=False, message=f"Not decided: {error}")
-        if reply is None:
-            return self._no_longer(approval_id)
-        if reply.ok and stop and not approved:
-            return await self._stop_too(hosted.id, reply, by, reason)
-        return Outcome(ok=reply.ok, message=reply.message)
-
-    def _note_end(self, body: EventBody) -> None:
-        how = _end_of(body)
-        if how is not None and isinstance(body, ApprovalDecided | ApprovalExpired | ApprovalWithdrawn):
-            self._ended[body.approval_id] = how
-            while len(self._ended) > ENDS_KEPT:
-                del self._ended[next(iter(self._ended))]
-
-    def _asker(self, approval_id: str) -> HostedSession | None:
-        return next((h for h in self._live if approval_id in h.state.approvals), None)
-
-    def _no_longer(self, approval_id: str) -> Outcome:
-        return Outcome(ok=False, message=self._ended.get(approval_id, "This request is no longer open"))
-
-    async def _stop_too(self, session_id: str, reply: Reply, by: str, reason: str | None) -> Outcome:
-        why = f"by {by}" if reason is None else f"by {by}: {reason}"
-        try:
-            await self.abort(session_id, why)
-        except (JournalError, UnknownSessionError) as error:
-            return Outcome(ok=False, message=f"{reply.message}, but the agent was not stopped: {error}")
-        return Outcome(ok=True, message=f"{reply.message}; {session_id} stopped")
-
-    async def extend(self, approval_id: str, *, seconds: float | None, by: str) -> Outcome:
-        """Give a request `seconds` from now on before it is denied by itself; `None` lets it wait."""
-        if seconds is not None and not 0 < seconds <= LONGEST:
-            return Outcome(ok=False, message=f"Not extended: {seconds} is no length of time to wait")
-        hosted = self._asker(approval_id)
-        try:
-            reply = None if hosted is None else await hosted.questions.extend(approval_id, seconds, by)
-        except JournalError as error:
-            return Outcome(ok=False, message=f"Not extended, the journal refused it: {error}")
-        if reply is None:
-            return self._no_longer(approval_id)
-        return Outcome(ok=reply.ok, message=reply.message)
-
-    async def revoke_grant(self, session_id: str, key: str, *, by: str) -> Outcome:
-        """End a grant: calls it would have let pass are asked about again."""
-        hosted, _ = self._live.get(session_id)
-        try:
-            revoked = await hosted.revoke(key, by)
-        except JournalError as error:
-            return Outcome(ok=False, message=f"Not revoked, the journal refused it: {error}")
-        if not revoked:
-            return Outcome(ok=False, message=f"{session_id} has no grant '{key}' in force")
-        return Outcome(ok=True, message=f"{key} revoked by {by}")
-
-    async def explain(self, session_id: str, call_id: str) -> ExplanationView:
-        """What a live session's nets say of one of its calls as things stand now.
-
-        Raises `UnknownSessionError`, and `LookupError` for a call the session has not made.
-        """
-        hosted, _ = self._live.get(session_id)
-        return await asyncio.to_thread(hosted.explain, call_id)
-
-    async def toggle_net(self, session_id: str, net: str, active: bool, *, by: str) -> Outcome:
-        """Switch a net of a session on or off."""
-        try:
-            result = await self._live.get(session_id)[0].toggle(net, active, by)
-        except JournalError as error:
-            return Outcome(ok=False, message=f"Not switched, the journal refused it: {error}")
-        return Outcome(ok=result.ok, message=result.message)
-
-    async def set_mode(self, session_id: str, mode: Mode, *, by: str) -> Outcome:
-        """Enforce or shadow, from the session's next call on."""
-        try:
-            await self._live.get(session_id)[0].set_mode(mode, by)
-        except JournalError as error:
-            return Outcome(ok=False, message=f"Not switched, the journal refused it: {error}")
-        return Outcome(ok=True, message=f"{session_id} is now in {mode} mode")
-
     # History
 
     async def history(self, limit: int = 200) -> list[SessionSummary]:
@@ -451,7 +311,7 @@ class Hub(DecisionSource):
             case JournalEvent(body=body):
                 if isinstance(body, MessageAdded | CallResult):
                     self._streams.ended(session_id, body.call_id)
-                self._note_end(body)
+                self.note_end(body)
                 shown = event
         for subscription in self._subscriptions:
             subscription.put(shown)
@@ -471,17 +331,3 @@ def _terms(
     every = with_hints(registry, agent)
     chosen = None if active is None else (*active, *hinted(registry, every))
     return Terms(every, chosen, mode, by, explain_blocks, source, nets)
-
-
-def _end_of(body: EventBody) -> str | None:
-    """How a request ended, for whoever answers it too late; `None` for any other event."""
-    match body:
-        case ApprovalDecided(approved=approved, by=by, reason=reason):
-            why = f": {reason}" if reason else ""
-            return f"Already {'approved' if approved else 'denied'} by {by}{why}"
-        case ApprovalExpired(reason=reason):
-            return f"Too late: {reason}"
-        case ApprovalWithdrawn(reason=reason):
-            return f"Withdrawn: {reason}"
-        case _:
-            return None

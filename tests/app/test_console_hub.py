@@ -12,8 +12,12 @@ from textual.pilot import Pilot
 from interlock.app.console import InterlockConsole
 from interlock.app.screens.approval import ApprovalScreen
 from interlock.app.screens.confirm import Confirm
+from interlock.app.screens.edit_input import EditInput
+from interlock.app.screens.grant import GrantScreen
 from interlock.app.screens.live import LiveScreen
 from interlock.app.screens.replay import ReplayScreen
+from interlock.app.screens.review_edit import ReviewEdit
+from interlock.app.widgets.typed import TypedText
 from interlock.app.screens.wakeful import ASLEEP
 from interlock.engine.agents import Agent, C, Reply, ScriptedModel, T, ToolContext, tool
 from interlock.engine.history.events import ApprovalDecided, CallDecided, MessageAdded
@@ -141,6 +145,48 @@ class TestApproval:
         told = [e.body.text or "" for e in recorded if isinstance(e.body, MessageAdded)]
         reasons = [e.body.reason or "" for e in recorded if isinstance(e.body, CallDecided)]
         assert any("not today" in text for text in (*told, *reasons))
+
+    async def test_edited_and_then_approved(self, tmp_path: Path) -> None:
+        """What the operator makes of the input is what runs, and the model is told."""
+        script = (C(test={}), C(deploy={"env": "prod"}), T("Done."))
+        async with console(tmp_path, *script) as on:
+            await on.dialog()
+            await on.press("e")
+            await on.until(lambda: isinstance(on.app.screen, EditInput))
+            on.app.screen.query_one(TypedText).text = "staging"
+            await on.until(lambda: "changed" in on.painted())
+            await on.press("ctrl+s")
+            await on.until(lambda: isinstance(on.app.screen, ReviewEdit))
+            review = on.app.screen
+            await on.until(lambda: review._shown_at is not None)
+            on.seconds += 1.0
+            await on.press("a")
+            await on.settled()
+            assert on.ran == ["test", "deploy staging"]
+            said = [e.body.text or "" for e in await on.hub.recorded("one") if e.body.type == "message"]
+        told = 'A person changed env from "prod" to "staging" before it ran.\ndeployed to staging'
+        assert told in said
+
+    async def test_granted_for_later_calls(self, tmp_path: Path) -> None:
+        """A grant from the dialog lets the same call pass a second time, without a person."""
+        script = (
+            C(test={}),
+            C(deploy={"env": "prod"}),
+            C(test={}),
+            C(deploy={"env": "prod"}),
+            T("Done."),
+        )
+        async with console(tmp_path, *script) as on:
+            await on.dialog()
+            await on.press("g")
+            await on.until(lambda: isinstance(on.app.screen, GrantScreen))
+            menu = on.app.screen
+            await on.until(lambda: menu._shown_at is not None)
+            on.seconds += 1.0
+            await on.press("ctrl+g")
+            await on.settled()
+            assert on.ran == ["test", "deploy prod", "test", "deploy prod"]
+            assert list((await on.hub.session("one")).grants) == ["grant-1"]
 
     async def test_escape_and_type_ahead_decide_nothing(self, tmp_path: Path) -> None:
         """Keys before the dialog wakes, and escape, leave the call waiting."""

@@ -281,7 +281,7 @@ class World:
             return
         request, right = self.seen[-1 - move.which % len(self.seen)]
         digest = {"right": right, "none": None, "first": self.seen[0][1]}.get(move.digest, "0" * 64)
-        await self.hub.decide(
+        outcome = await self.hub.decide(
             request,
             approved=move.verb in ("approve", "edit"),
             by=move.by,
@@ -290,6 +290,7 @@ class World:
             grant=move.grant,
             stop=move.verb == "stop",
         )
+        assert not outcome.ok or digest in (right, None), "an answer to something else counted"
 
     async def _act(self, move: Deed) -> None:
         hub, name = self.hub, self.names[move.session % len(self.names)]
