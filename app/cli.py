@@ -342,7 +342,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _settle_operator(args)
         _settle_appearance(args)
     except SettingsError as error:
-        print(f"interlock: {error}", file=sys.stderr)
+        from ..engine.text import visible
+
+        # A settings file may come with the directory, from somebody else.
+        print(f"interlock: {visible(str(error), keep_newlines=True)}", file=sys.stderr)
         return BAD_INPUT
     try:
         code = dispatch(args)

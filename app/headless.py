@@ -9,6 +9,7 @@ from typing import Literal, TextIO
 from ..engine.history.changes import headline
 from ..engine.history.events import ApprovalRequested, JournalEvent
 from ..engine.hub import Hub, Streaming
+from ..engine.text import visible
 
 Answer = Literal["approve", "deny"]
 
@@ -45,14 +46,15 @@ async def _print(hub: Hub, events, answer: Answer, out: TextIO) -> None:
         match event:
             case JournalEvent():
                 print(
-                    f"{event.at.astimezone():%H:%M:%S}  {event.session}  {headline(event)}",
+                    f"{event.at.astimezone():%H:%M:%S}  {visible(event.session)}  {headline(event)}",
                     file=out,
                     flush=True,
                 )
                 if isinstance(event.body, ApprovalRequested):
                     await _answer(hub, event.body.approval_id, answer, out)
             case Streaming(kind="failure"):
-                print(f"          {event.session}  failed: {event.text}", file=out, flush=True)
+                failure = f"{event.session}  failed: {event.text}"
+                print(f"          {visible(failure)}", file=out, flush=True)
             case _:
                 pass
 
@@ -62,4 +64,4 @@ async def _answer(hub: Hub, approval_id: str, answer: Answer, out: TextIO) -> No
     reason = None if approved else f"answered by --answer {answer}"
     outcome = await hub.decide(approval_id, approved=approved, by="headless", reason=reason)
     if not outcome.ok:
-        print(f"          {outcome.message}", file=out, flush=True)
+        print(f"          {visible(outcome.message)}", file=out, flush=True)

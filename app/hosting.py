@@ -11,6 +11,7 @@ from pathlib import Path
 from ..engine.history.journal import JournalError
 from ..engine.history.redaction import Redaction
 from ..engine.hub import Hub, Outcome
+from ..engine.text import visible
 from .appearance import Appearance
 from .approval_settings import approval_settings
 from .commands import BAD_INPUT, redaction
@@ -46,7 +47,7 @@ def host(
             return asyncio.run(without_screen())
         return show(database, operator, start, hidden, getattr(args, "appearance", None))
     except (JournalError, SettingsError) as error:
-        print(f"interlock: {error}", file=sys.stderr)
+        print(f"interlock: {visible(str(error), keep_newlines=True)}", file=sys.stderr)
         return BAD_INPUT
 
 

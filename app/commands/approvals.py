@@ -110,7 +110,6 @@ def _json(found: Fatigue, less: list[tuple[RuleFatigue, Saved]]) -> str:
             ],
         },
         indent=2,
-        ensure_ascii=False,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_text
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
@@ -164,11 +165,16 @@ def _json(rules: RuleSet, reports: Iterable[SessionReport], backtest: Backtest) 
     separator = ""
     for report in reports:
         if report.first is not None:
-            yield f"{separator}{report.model_dump_json()}"
+            yield f"{separator}{_ascii(report.model_dump_json())}"
             separator = ","
     yield "],"
-    yield f'"totals": {backtest.totals.model_dump_json()}'
+    yield f'"totals": {_ascii(backtest.totals.model_dump_json())}'
     yield "}"
+
+
+def _ascii(text: str) -> str:
+    """JSON with escapes for all that a terminal might obey, hide or turn around."""
+    return re.sub(r"[^\x00-\x7e]", lambda found: json_text.dumps(found[0])[1:-1], text)
 
 
 class _Progress:

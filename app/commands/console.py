@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ...engine.history.errors import FoldError, JournalError
 from ...engine.history.redaction import Redaction
+from ...engine.text import visible
 from ..hosting import show, watch
 from ..settings import SettingsError
 from . import BAD_INPUT, operator
@@ -20,5 +21,5 @@ def console(args: argparse.Namespace, database: Path, redaction: Redaction) -> i
             return watch(database, operator(args), redaction, args.appearance)
         return show(database, operator(args), None, redaction, args.appearance)
     except (JournalError, FoldError, SettingsError) as error:
-        print(f"interlock: {error}", file=sys.stderr)
+        print(f"interlock: {visible(str(error), keep_newlines=True)}", file=sys.stderr)
         return BAD_INPUT

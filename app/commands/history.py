@@ -9,6 +9,7 @@ from typing import TextIO
 
 from ...engine.history.errors import JournalError
 from ...engine.history.queries import open_reader
+from ...engine.text import visible
 from ..session_table import columns, heading, row
 from . import BAD_INPUT
 
@@ -24,15 +25,15 @@ def list_sessions(
     No journal yet is not an error; a file that cannot be read as one is.
     """
     if not database.exists():
-        print(EMPTY.format(database=database), file=out)
+        print(EMPTY.format(database=visible(str(database))), file=out)
         return 0
     try:
         sessions = open_reader(database).sessions(limit=limit)
     except JournalError as error:
-        print(f"interlock history: {error}", file=err)
+        print(f"interlock history: {visible(str(error), keep_newlines=True)}", file=err)
         return BAD_INPUT
     if not sessions:
-        print(EMPTY.format(database=database), file=out)
+        print(EMPTY.format(database=visible(str(database))), file=out)
         return 0
     chosen = columns(sessions, _width(out), zone=zone, shorten_ids=False)
     print(heading(chosen).rstrip(), file=out)

@@ -24,7 +24,7 @@ def notify(*, test: bool, out: TextIO, err: TextIO) -> int:
     try:
         settings = notify_settings()
     except SettingsError as error:
-        print(f"interlock: {error}", file=err)
+        print(f"interlock: {visible(str(error), keep_newlines=True)}", file=err)
         return BAD_INPUT
     if settings is None:
         print(NONE, file=err)

@@ -50,7 +50,7 @@ def replay(
         else:
             show_replay(database, recorded, zone, redaction, appearance)
     except (JournalError, SessionNotFound, FoldError) as error:
-        print(f"interlock replay: {error}", file=err)
+        print(f"interlock replay: {visible(str(error), keep_newlines=True)}", file=err)
         return BAD_INPUT
     return 0
 

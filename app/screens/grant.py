@@ -18,11 +18,10 @@ from textual.widgets import Input, Static
 from ...engine.gate.types import GrantScope, GrantTerms
 from ...engine.history.state import ApprovalState
 from ..grant_terms import Bound, TermsError, by_names, not_by_names, sentence, terms
-from ..keymap import hints
 from ..text import clip, shown
 from ..widgets.choice import Choice
 from ..widgets.typed import TypedLine
-from .wakeful import Wakeful
+from .about_request import AboutRequest
 
 MUTED = "$foreground 60%"
 BOUNDS = (("session", "this session"), ("uses", "so many times"), ("time", "for a time"))
@@ -31,7 +30,7 @@ HINTS = {"uses": ("3", "a number"), "time": ("30m", "30m, 2h, 1d")}
 REVOKED = "It stands among the nets and can be revoked there."
 
 
-class GrantScreen(Wakeful[GrantTerms]):
+class GrantScreen(AboutRequest[GrantTerms]):
     """Dismissed with the terms when the deliberate key was pressed, else with nothing."""
 
     DEFAULT_CSS = """
@@ -44,6 +43,7 @@ class GrantScreen(Wakeful[GrantTerms]):
         & #sentence { height: auto; margin-top: 1; text-style: bold; color: $text-warning; }
     }
     """
+    DECIDES = ("give", "approval.give", "approves and grants")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
             "ctrl+g",
@@ -55,9 +55,7 @@ class GrantScreen(Wakeful[GrantTerms]):
     ]
 
     def __init__(self, request: ApprovalState, monotonic: Callable[[], float], quiet: float) -> None:
-        super().__init__(monotonic, quiet)
-        self.request = request
-        self._over = False
+        super().__init__(request, monotonic, quiet)
         self._said = ""
         exact = [("input", "exactly this input")]
         wide = [] if not_by_names(request) else [("names", clip(by_names(request), 50))]
@@ -140,31 +138,6 @@ class GrantScreen(Wakeful[GrantTerms]):
             self.query_one("#sentence", Static).update(Content.styled(text, style))
             self.fall_asleep()
 
-    def tick(self) -> None:
-        """What the keys do, or that they sleep."""
-        if not self.is_mounted:
-            return
-        ways = hints(self, ("panel.close", "goes back"))
-        if not self._over:
-            ways = hints(self, ("approval.give", "approves and grants")) + " · " + ways
-        self.query_one(".frame").border_subtitle = self.sleep_note() or ways
-
-    def say(self, text: str, *, bad: bool = True) -> None:
-        said = self.query_one("#said", Static)
-        said.update(Content.styled(shown(text), "bold $text-error" if bad else "bold $text-warning"))
-        said.display = True
-
-    def request_over(self, text: str) -> None:
-        """The request is gone or another: nothing can be granted here."""
-        self._over = True
-        self.fall_asleep()
-        self.say(text, bad=False)
-        self.refresh_bindings()
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Nothing is granted for a request that is over."""
-        return not self._over if action == "give" else True
-
     def action_give(self) -> None:
         """Approve, with the grant that the sentence says."""
         self.deliberately(self._give)
@@ -175,5 +148,5 @@ class GrantScreen(Wakeful[GrantTerms]):
         except TermsError as error:
             self.say(str(error))
             return
-        if self.is_current and not self._over and sentence(self.request, chosen) == self._said:
+        if self.is_current and not self.over and sentence(self.request, chosen) == self._said:
             self.dismiss(chosen)

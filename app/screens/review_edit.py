@@ -13,11 +13,10 @@ from textual.widgets import Static
 
 from ...engine.history.state import ApprovalState
 from ..input_draft import Change
-from ..keymap import hints
 from ..text import clip, shown
 from ..widgets.blocks import Block, BlockList
 from ..widgets.change_rows import change_rows
-from .wakeful import Wakeful
+from .about_request import AboutRequest
 
 TOLD = (
     "The edited call is judged from the start: a rule may block it, or ask again. "
@@ -25,7 +24,7 @@ TOLD = (
 )
 
 
-class ReviewEdit(Wakeful[bool]):
+class ReviewEdit(AboutRequest[bool]):
     """Before and after, field by field; one key approves, escape goes back to the form."""
 
     DEFAULT_CSS = """
@@ -33,6 +32,8 @@ class ReviewEdit(Wakeful[bool]):
     ReviewEdit #told { height: auto; margin-top: 1; color: $text-muted; }
     ReviewEdit #said { height: auto; max-height: 3; }
     """
+    DECIDES = ("approve_edited", "approval.edited", "approves it like this")
+    BACK = "goes back to the form"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
             "a",
@@ -50,10 +51,8 @@ class ReviewEdit(Wakeful[bool]):
         monotonic: Callable[[], float],
         quiet: float,
     ) -> None:
-        super().__init__(monotonic, quiet)
-        self.request = request
+        super().__init__(request, monotonic, quiet)
         self._changes = changes
-        self._over = False
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="frame") as frame:
@@ -69,35 +68,10 @@ class ReviewEdit(Wakeful[bool]):
         body.focus()
         self.tick()
 
-    def tick(self) -> None:
-        """What the keys do, or that they sleep."""
-        if not self.is_mounted:
-            return
-        ways = hints(self, ("panel.close", "goes back to the form"))
-        if not self._over:
-            ways = hints(self, ("approval.edited", "approves it like this")) + " · " + ways
-        self.query_one(".frame").border_subtitle = self.sleep_note() or ways
-
-    def say(self, text: str, *, bad: bool = True) -> None:
-        said = self.query_one("#said", Static)
-        said.update(Content.styled(shown(text), "bold $text-error" if bad else "bold $text-warning"))
-        said.display = True
-
-    def request_over(self, text: str) -> None:
-        """The request is gone or another: nothing can be approved here."""
-        self._over = True
-        self.fall_asleep()
-        self.say(text, bad=False)
-        self.refresh_bindings()
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Nothing is approved for a request that is over."""
-        return not self._over if action == "approve_edited" else True
-
     def action_approve_edited(self) -> None:
         """Approve the call as it is now."""
         self.deliberately(self._approve)
 
     def _approve(self) -> None:
-        if self.is_current and not self._over:
+        if self.is_current and not self.over:
             self.dismiss(True)

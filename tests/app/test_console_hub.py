@@ -17,8 +17,8 @@ from interlock.app.screens.grant import GrantScreen
 from interlock.app.screens.live import LiveScreen
 from interlock.app.screens.replay import ReplayScreen
 from interlock.app.screens.review_edit import ReviewEdit
-from interlock.app.widgets.typed import TypedText
 from interlock.app.screens.wakeful import ASLEEP
+from interlock.app.widgets.typed import TypedText
 from interlock.engine.agents import Agent, C, Reply, ScriptedModel, T, ToolContext, tool
 from interlock.engine.history.events import ApprovalDecided, CallDecided, MessageAdded
 from interlock.engine.hub import Hub

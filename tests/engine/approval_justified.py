@@ -185,7 +185,7 @@ class Journalled:
         self.decided[call.call_id] = event.cursor, call
         now = event.at.timestamp()
         # One that was asked about when the mode changed is judged as it was asked.
-        assert call.mode == self.mode or call.mode == "enforce"
+        assert call.mode in (self.mode, "enforce")
         if call.outcome == "allow" and call.mode == "enforce":
             unused = set(call.granted)
             for key in sorted(self.active):

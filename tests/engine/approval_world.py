@@ -344,7 +344,7 @@ class World:
         return True
 
     async def rest(self) -> None:
-        """Until nothing moves; then everything agrees."""
+        """Until nothing moves."""
         if self.refused:
             # What could not be recorded is tried again.
             self.journal.refuse = 0
@@ -353,8 +353,7 @@ class World:
         before = None
         while before != (before := self._progress()):
             await self.until(self.still)
-            await turns(40)
-        await self.check()
+            await turns(20)
 
     def _progress(self) -> tuple[object, ...]:
         states = [(hosted.id, hosted.state.seq) for hosted in self.hub._live]
@@ -364,6 +363,7 @@ class World:
         """Answer every question until there are no more."""
         for _ in range(60):
             await self.rest()
+            await self.check()
             waiting = await self.hub.approvals()
             if not waiting:
                 return

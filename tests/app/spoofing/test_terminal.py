@@ -89,8 +89,10 @@ class TestLive:
             for label in ("WHAT WILL RUN", "WHY IT ASKS", "SO FAR"):
                 assert sum(line.strip().startswith(label) for line in inner) == 1
             for line in FORGED:
-                [found] = [row for row in inner if line in row]
-                assert found[: found.index(line)].strip().removeprefix("command").strip() == "│"
+                before = [row[: row.index(line)] for row in inner if line in row]
+                assert before
+                # Behind a bar; in what the agent said in quotes, with its line breaks told.
+                assert all("│" in text or r"\n" in text for text in before)
 
 
 class TestRecorded:
@@ -99,9 +101,10 @@ class TestRecorded:
         with staged("recorded", tmp_path) as on:
             walked(on, "", "4 sessions", "HistoryScreen", framed=False)
             walked(on, "v", "S Shadow: 2 sessions", "DecisionsScreen", framed=False)
-            walked(on, "\r", "INPUT", "DecisionDetail")
+            walked(on, "\r", "╭─ Decision: ", "DecisionDetail")
             walked(on, "\x1b", "row 1", "DecisionsScreen", framed=False)
             walked(on, "g", "by rule", "DecisionsScreen", framed=False)
+            walked(on, "\x1b", "inp", "DecisionsScreen", framed=False)
             walked(on, "\x1b", "4 sessions", "HistoryScreen", framed=False)
             walked(on, "\r", "session.opened", "ReplayScreen")
             walked(on, "]]]]", "call.decided", "ReplayScreen")

@@ -1,0 +1,183 @@
+"""What the commands print of what others wrote: to be read as it stands, in a terminal or a file."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from interlock.app.attention import Attention, AttentionSettings, Terminal, summary
+from interlock.app.headless import _print
+from interlock.engine.history.events import JournalEvent
+from interlock.engine.hub import HubEvent, Streaming
+from tests.app.scenes import NOW, deploy_request
+from tests.app.spoofing.attacks import ATTACKS, GROUPS, group
+from tests.app.spoofing.harmless import crowded, strange
+from tests.app.spoofing.hostile import RECORDED
+from tests.app.spoofing.recorded import bodies, session_of, write
+from tests.support.command import command
+from tests.support.fake_hub import FakeHub
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A journal, rules files and a test of rules, with every group of attacks."""
+    folder = tmp_path_factory.mktemp("commands")
+    write(folder / "j.db", [group(name) for name in GROUPS])
+    for name in GROUPS:
+        text = group(name).replace("\x00", "")
+        flat = " ".join(text.split())
+        quoted = flat.replace("\\", "").replace('"', "")
+        condition = f'require human-approval before deploy when input.env = "{quoted}"  # {flat}'
+        (folder / f"{name}.rules").write_text(text)
+        (folder / f"{name}-named.rules").write_text(f"# {flat}\n{condition}\nrequire test before deploy\n")
+        (folder / f"{name}_test.rules").write_text(text)
+    return folder
+
+
+def run(folder: Path, *line: str) -> str:
+    """What a command prints, to both its streams, without line ends and tabs."""
+    env = {"PATH": os.environ["PATH"], "HOME": str(folder), "INTERLOCK_CONFIG_DIR": str(folder)}
+    done = command(folder, *line, env=env)
+    assert "Traceback" not in done.stderr
+    printed = done.stdout + done.stderr
+    assert printed.strip()
+    return printed.replace("\n", "").replace("\t", "")
+
+
+def lines_of(name: str) -> list[tuple[str, ...]]:
+    """Command lines in which a group of attacks is read, from files, from the journal and typed."""
+    text = group(name).replace("\x00", "")
+    number = list(GROUPS).index(name)
+    rules, named = f"{name}.rules", f"{name}-named.rules"
+    return [
+        ("check", rules),
+        ("check", named),
+        ("check", named, "--json"),
+        ("check", named, "--tools", text),
+        ("explain", rules, "deploy"),
+        ("explain", named, "deploy"),
+        ("explain", named, text),
+        ("explain", named, "deploy", "--after", text),
+        ("draw", named),
+        ("draw", named, "--net", text),
+        ("test",),
+        ("backtest", named, "--db", "j.db"),
+        ("backtest", named, "--db", "j.db", "--json"),
+        ("backtest", rules, "--db", "j.db", "--session", text),
+        ("history", "--db", "j.db"),
+        ("history", "approvals", "--db", "j.db"),
+        ("history", "approvals", "--json", "--db", "j.db"),
+        ("history", "verify", "--db", "j.db"),
+        ("history", "verify", "--json", "--db", "j.db"),
+        ("history", "verify", text, "--db", "j.db"),
+        ("history", "import", rules, "--db", "j.db"),
+        ("history", "prune", "--older-than", "1d", "--dry-run", "--db", "j.db"),
+        ("replay", session_of(number, text)[:4], "--plain", "--db", "j.db"),
+        ("replay", text, "--plain", "--db", "j.db"),
+        ("resume", text, "--headless", "--db", "j.db"),
+        ("run", "--model", text, "--rules", rules, "--headless", "--db", "j.db", "do"),
+        ("run", "--model", "openai/x", "--tools", text, "--headless", "--db", "j.db", "do"),
+    ]
+
+
+class TestCommands:
+    @pytest.mark.parametrize("name", GROUPS)
+    def test_what_is_read_is_told_harmlessly(self, folder: Path, name: str) -> None:
+        """Spoofing: check, explain, draw, test, backtest, history, replay, resume and run."""
+        for line in lines_of(name):
+            assert strange(run(folder, *line)) == set(), line[:3]
+
+    @pytest.mark.xfail(
+        strict=True, reason="engine.text.visible, which commands use, does not limit marks as app.cells does"
+    )
+    def test_floods_of_marks_are_told_too(self, folder: Path) -> None:
+        """Spoofing: no more marks on a letter than languages put there."""
+        printed = run(folder, "replay", session_of(list(GROUPS).index("crowded"), "")[:2], "--plain", "--db", "j.db")
+        assert not crowded(printed)
+
+    def test_the_json_is_the_same(self, folder: Path) -> None:
+        """Spoofing: what is escaped for a terminal is there for whoever parses it."""
+        name = "unseen"
+        done = command(
+            folder, "backtest", f"{name}-named.rules", "--db", "j.db", "--json", env={"HOME": str(folder)}
+        )
+        found = json.loads(done.stdout)
+        assert group(name) in {session["agent"] for session in found["sessions"]}
+
+
+class TestSettings:
+    @pytest.mark.parametrize("name", GROUPS)
+    def test_a_settings_file_of_somebody_else(self, tmp_path: Path, name: str) -> None:
+        """Spoofing: what is wrong in the directory's interlock.toml or agent file is told harmlessly."""
+        text = json.dumps(group(name), ensure_ascii=False).replace("\x7f", "\\u007f")
+        tables = (
+            f"{text} = 1\n",
+            f"[notify]\n{text} = 1\n",
+            f"[notify]\nurl = {text}\n",
+            f'[notify]\nafter = {text}\ncommand = ["x"]\n',
+            f"[attention]\n{text} = 1\n",
+            f'[keys]\n{text} = "a"\n',
+            f"theme = {text}\n",
+            f"mode = {text}\n",
+        )
+        for table in tables:
+            (tmp_path / "interlock.toml").write_text(table)
+            for line in (("notify",), ("notify", "--test"), ("console",), ("history", "--db", "j.db")):
+                assert strange(run(tmp_path, *line)) == set(), (table[:20], line)
+        (tmp_path / "interlock.toml").unlink()
+        for agent in (
+            f"name = {text}\nmodel = {text}\nrules = [{text}]\ntools = [{text}]\n{text} = 1\n",
+            f"model = {text}\ntask = {text}\nrules = [{text}]\n",
+            group(name),
+        ):
+            (tmp_path / "agent.toml").write_text(agent)
+            assert strange(run(tmp_path, "run", "agent.toml", "--headless", "--db", "j.db")) == set()
+
+
+class TestHeadless:
+    @pytest.mark.parametrize("name", RECORDED)
+    async def test_a_line_for_each_event(self, name: str) -> None:
+        """Spoofing: a session's id, its events and why it failed, without a screen."""
+        text = RECORDED[name]
+
+        async def events() -> AsyncIterator[HubEvent]:
+            for seq, body in enumerate(bodies(text), 1):
+                if body.type != "approval.requested":
+                    yield JournalEvent(cursor=seq, session=text, seq=seq, at=NOW, body=body)
+            yield Streaming(session=text, kind="failure", text=text)
+
+        out = io.StringIO()
+        await asyncio.wait_for(_print(FakeHub(now=NOW), events(), "approve", out), 20)
+        assert strange(out.getvalue().replace("\n", "")) == set()
+        assert len(out.getvalue().splitlines()) == len(bodies(text))
+
+
+class TestAttention:
+    @pytest.mark.parametrize("kind", ["osc9", "osc99", "osc777", "notify-send"])
+    def test_title_and_notification(self, kind: str) -> None:
+        """Spoofing: what a terminal or a desktop is sent is ours but for names that it cannot obey."""
+        for text in ATTACKS.values():
+            sent: list[str] = []
+            words: list[str] = []
+            terminal = Terminal(
+                sent.append, words.extend, lambda: False, lambda *_: None, lambda: 1.0, kind=kind
+            )
+            attention = Attention(terminal, AttentionSettings())
+            attention.begin()
+            attention.count(3)
+            request = deploy_request().model_copy(update={"tool": text, "agent": text})
+            attention.asked(request)
+            titles, rest = sent[:3], sent[3:]
+            assert titles == ["\x1b[22;0t", "\x1b]0;Interlock\x1b\\", "\x1b]0;Interlock (3 waiting)\x1b\\"]
+            assert rest[0] == "\a"
+            told = words[-1] if words else rest[1].removeprefix("\x1b]").removesuffix("\x1b\\")
+            assert strange(told) == set()
+            assert len(told) < 400
+            assert "<" not in words[-1:]
+            assert summary(request).endswith("waits for a person")
