@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from interlock.app.appearance import Appearance
+from interlock.app.cells import steady
 from interlock.app.charset import (
     STAND_INS,
     needs_ascii,
@@ -83,7 +84,7 @@ class TestOthersText:
     @given(text=st.text())
     def test_any_text_is_only_escaped(self, text: str) -> None:
         """What is painted of a text is what is painted of it on any other terminal."""
-        assert painted(visible(text)) == escaped(text)
+        assert painted(visible(text)) == escaped(steady(text))
 
     def test_private_characters_are_escaped(self) -> None:
         """Whoever writes characters for private use does not get a symbol for one, but for chance."""

@@ -35,6 +35,8 @@ from tests.engine.approval_world import Mark
 class _Asked:
     body: ApprovalRequested
     expires: datetime | None
+    # The nets and the mode it was asked under.
+    under: tuple[tuple[str, ...], str]
     by: list[str] = field(default_factory=list)
     # Approved, and for which input.
     approved: dict[str, Any] | None = None
@@ -55,7 +57,7 @@ class Journalled:
         self.rules = rules
         self.own_approvals = own_approvals
         self.net_rules: dict[str, Written] = {}
-        self.active: set[str] = set()
+        self.active: list[str] = []
         self.mode = ""
         self.opened_by: str | None = None
         self.asked: dict[str, _Asked] = {}
@@ -73,20 +75,20 @@ class Journalled:
         match event.body:
             case SessionOpened() as body:
                 self.opened_by = body.opened_by
-                self.mode, self.active = body.mode, set(body.active)
+                self.mode, self.active = body.mode, list(body.active)
                 for net in body.nets:
                     assert net.rule is not None
                     self.net_rules[net.key] = self.rules[net.rule.line - 1]
             case SessionResumed() as body:
                 assert not body.nets
-                self.mode, self.active = body.mode, set(body.active)
+                self.mode, self.active = body.mode, list(body.active)
             case NetToggled() as body:
-                (self.active.add if body.active else self.active.remove)(body.net)
+                (self.active.append if body.active else self.active.remove)(body.net)
             case ModeChanged() as body:
                 self.mode = body.mode
             case ApprovalRequested() as body:
                 assert body.approval_id not in self.asked
-                self.asked[body.approval_id] = _Asked(body, body.expires)
+                self.asked[body.approval_id] = _Asked(body, body.expires, self._under)
             case ApprovalExtended() as body:
                 asked = self._open(event, body.approval_id)
                 asked.expires = body.until
@@ -119,6 +121,10 @@ class Journalled:
 
     # Requests
 
+    @property
+    def _under(self) -> tuple[tuple[str, ...], str]:
+        return tuple(self.active), self.mode
+
     def _open(self, event: JournalEvent, approval_id: str, *, late: bool = False) -> _Asked:
         asked = self.asked[approval_id]
         assert not asked.ended, "a request ends once"
@@ -130,6 +136,7 @@ class Journalled:
 
     def _given(self, asked: _Asked, by: str, digest: str | None) -> None:
         people = asked.body.people
+        assert self._under == asked.under, "what was shown had changed"
         assert digest == asked.body.digest is not None
         assert by.strip() not in asked.by
         if people > 1 and not self.own_approvals:

@@ -9,11 +9,8 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sqlite3
-import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -21,84 +18,17 @@ from interlock.engine.agents import Agent, AgentError, C, Message, Reply, Script
 from interlock.engine.agents import tool as a_tool
 from interlock.engine.agents.subagents import task_tool
 from interlock.engine.gate.types import GrantTerms
-from interlock.engine.history import journal as journals
 from interlock.engine.history.fold import fold
-from interlock.engine.history.journal import Journal, JournalError
+from interlock.engine.history.journal import JournalError
 from interlock.engine.history.verify import verify_journal
 from interlock.engine.hub import ApprovalPolicy, Hub, UnknownSessionError
 from interlock.rules import compile_rules
 from tests.engine.approval_rules import Call, Written, text_of
 from tests.engine.shop import check
+from tests.engine.stepwise import Clock, StepwiseJournal
 
-BEGINNING = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)
 STARTER = "mia"
 Step = Sequence[Call]
-
-
-class Clock:
-    """The journal's time and, as far as it is moved, the loop's."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        loop = asyncio.get_running_loop()
-        ticking = loop.time
-        loop.time = lambda: ticking() + self.seconds  # type: ignore[method-assign]
-
-    def __call__(self) -> datetime:
-        return BEGINNING + timedelta(seconds=self.seconds)
-
-
-class StepwiseJournal(Journal):
-    """Commits in the loop; `refuse` is how many commits fail from now on."""
-
-    def __init__(self, *args: Any) -> None:
-        self.lags: Iterator[int] = cycle([0])
-        self.refuse = 0
-        self._ticking = False
-        self._ending = threading.Event()
-        super().__init__(*args)
-
-    def quick(self, lags: Sequence[int]) -> StepwiseJournal:
-        """Nothing here outlives the test, so nothing waits for the disk."""
-        self._writer._connection.execute("PRAGMA synchronous = OFF")
-        self.lags = cycle(lags or [0])
-        return self
-
-    @property
-    def waiting(self) -> bool:
-        return bool(self._queue)
-
-    def _hand_over(self, *args: Any, **options: Any) -> Any:
-        events = super()._hand_over(*args, **options)
-        if not self._ticking:
-            self._ticking = True
-            asyncio.get_running_loop().call_soon(self._tick, next(self.lags))
-        return events
-
-    def _tick(self, turns: int) -> None:
-        if turns:
-            asyncio.get_running_loop().call_soon(self._tick, turns - 1)
-            return
-        self._ticking = False
-        batch, self._queue = self._queue, []
-        try:
-            if self.refuse and any(waiter.written for waiter in batch):
-                self.refuse -= 1
-                raise OSError("the disk is full")
-            self._writer.commit([w for waiter in batch for w in waiter.written])
-        except Exception as error:
-            self._fail(batch, error)
-        else:
-            journals._release(batch, None)
-
-    def _run(self) -> None:
-        self._ending.wait()
-        super()._run()
-
-    def close(self) -> None:
-        """See `Journal.close`."""
-        self._ending.set()
-        super().close()
 
 
 async def turns(number: int) -> None:
@@ -123,7 +53,8 @@ class Answer:
     """What an operator does about a request: the one at `which` place among those that were ever asked,
     the last one being 0.
 
-    `digest` is "right", "none", "wrong", or "first", that of the very first request.
+    `digest` is "right", "none", "wrong", or "first", that of the very first request. `cut` is after how
+    many turns whoever answers is gone.
     """
 
     which: int
@@ -132,6 +63,7 @@ class Answer:
     digest: str = "right"
     grant: GrantTerms | None = None
     input: Mapping[str, Any] | None = None
+    cut: int | None = None
 
 
 @dataclass(frozen=True)
@@ -168,7 +100,6 @@ class World:
         self.scripts = [(list(own), list(helpers)) for own, helpers in scripts]
         self.marks: list[Mark] = []
         self.doing: list[asyncio.Task[None]] = []
-        self.answering: list[asyncio.Task[None]] = []
         self.refused = False
         self.seen: list[tuple[str, str | None]] = []
         self.problems: list[BaseException] = []
@@ -198,6 +129,8 @@ class World:
             if not script:
                 return T("done")
             calls = script.pop(0)
+            if not calls:
+                return T("so far")
             self._calls += len(calls)
             numbers = range(self._calls, self._calls + len(calls))
             return C(**{f"c{n}": (c.tool, dict(c.input)) for n, c in zip(numbers, calls, strict=True)})
@@ -246,24 +179,26 @@ class World:
         elif isinstance(move, Deed) and move.verb == "refuse":
             self.journal.refuse += 1
             self.refused = True
-        elif isinstance(move, Deed) and move.verb == "cut off":
-            # Whoever answered last, or before, has gone away.
-            for task in self.answering[-1 - move.which :][:1]:
-                task.cancel()
-        elif isinstance(move, Answer):
-            self._note_requests()
-            self.answering.append(self._begin(self._answer, move))
+        elif isinstance(move, Deed):
+            self._begin(self._act(move))
         else:
-            self._begin(self._act, move)
+            self._note_requests()
+            answering = self._begin(self._answer(move))
+            if move.cut is not None:
+                self._begin(self._cut_off(answering, move.cut))
 
-    def _begin(self, what: Callable[[Any], Coroutine[Any, Any, None]], move: Move) -> asyncio.Task[None]:
-        task = asyncio.ensure_future(self._tried(what, move))
+    def _begin(self, what: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.ensure_future(self._tried(what))
         self.doing.append(task)
         return task
 
-    async def _tried(self, what: Callable[[Any], Coroutine[Any, Any, None]], move: Move) -> None:
+    async def _cut_off(self, answering: asyncio.Task[None], after: int) -> None:
+        await turns(1 + after)
+        answering.cancel()
+
+    async def _tried(self, what: Coroutine[Any, Any, None]) -> None:
         try:
-            await what(move)
+            await what
         except (UnknownSessionError, AgentError, JournalError):
             pass  # the session is being closed, was stopped before it heard, or the disk is full
         except Exception as error:
@@ -383,7 +318,15 @@ class World:
                 folded = fold(await self.hub.recorded(hosted.id))
                 hosted.state.status, hosted.state.error = folded.status, folded.error
             await check(self.hub, hosted.id)
-            assert set(hosted.state.approvals) == set(hosted.questions._open)
+            asked = hosted.questions
+            assert set(hosted.state.approvals) == set(asked._open)
+            for waits in asked._open.values() if not self.refused else ():
+                assert asked._digest(waits.request) == waits.digest, "what was shown is void"
+            gate = hosted.manager
+            nets = {**hosted.state.nets, **{k: g.net for k, g in hosted.state.grants.items()}}
+            for key, state in {**gate.states, **gate.grant_states}.items():
+                came = {place: times for place, times in nets[key].since.items() if times}
+                assert came == {place: times for place, times in state.since.items() if times}
             for key, grant in hosted.state.grants.items():
                 held = hosted.manager.grant_states.get(key)
                 assert (held is not None) == grant.net.active

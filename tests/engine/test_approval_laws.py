@@ -55,9 +55,10 @@ OWN = st.lists(
     st.one_of(
         st.lists(CALL, min_size=1, max_size=2),
         st.lists(CALL, max_size=1).map(lambda calls: [HELP, HELP, *calls]),
+        st.just([]),
     ),
     min_size=1,
-    max_size=4,
+    max_size=6,
 )
 SCRIPTS = st.lists(st.tuples(OWN, HELPERS), min_size=1, max_size=3)
 
@@ -72,8 +73,9 @@ GRANTS = st.one_of(
     ),
 )
 WHICH = st.sampled_from((0, 0, 0, 1, 2))
+CUT = st.sampled_from((None, None, None, 0, 1, 3))
 ANSWER = st.one_of(
-    st.builds(Answer, WHICH, st.just("approve"), PEOPLE, st.just("right"), GRANTS),
+    st.builds(Answer, WHICH, st.just("approve"), PEOPLE, st.just("right"), GRANTS, cut=CUT),
     st.builds(Answer, WHICH, st.just("approve"), PEOPLE, st.sampled_from(("right", "none", "first"))),
     st.builds(Answer, WHICH, st.just("edit"), PEOPLE, st.just("right"), GRANTS, ENV),
     st.builds(Answer, WHICH, st.just("edit"), PEOPLE, st.just("right"), input=ENV),
@@ -91,12 +93,55 @@ DEED = st.one_of(
     st.builds(Deed, st.sampled_from(("on", "off")), SESSION, st.integers(0, 4)),
     st.builds(Deed, st.sampled_from(("shadow", "enforce", "enforce")), SESSION),
     st.builds(Deed, st.sampled_from(("go", "steer", "abort", "go", "resume")), SESSION),
-    st.builds(Deed, st.sampled_from(("revoke", "cut off")), SESSION, WHICH),
+    st.builds(Deed, st.just("revoke"), SESSION, WHICH),
     st.builds(Deed, st.just("extend"), which=WHICH, seconds=st.sampled_from((0.0, 60.0, QUARTER))),
 )
 REST = 90
 SOON = st.one_of(st.just(0), st.integers(0, 14), st.just(REST), st.just(REST))
-MOVES = st.lists(st.tuples(SOON, st.one_of(ANSWER, ANSWER, DEED)), min_size=3, max_size=24)
+
+Moment = tuple[int, Move]
+
+
+def story(*moves: st.SearchStrategy[Move]) -> st.SearchStrategy[list[Moment]]:
+    """Moves of which each finds what the one before has led to."""
+    return st.tuples(*moves).map(lambda each: [(REST, move) for move in each])
+
+
+def together(*moves: st.SearchStrategy[Move]) -> st.SearchStrategy[list[Moment]]:
+    """Moves at the same moment, in this order."""
+    return st.tuples(*moves).map(lambda each: [(0 if n else REST, move) for n, move in enumerate(each)])
+
+
+def deed(*verbs: str) -> st.SearchStrategy[Move]:
+    return st.builds(Deed, st.sampled_from(verbs), st.just(0), st.just(0))
+
+
+GRANT = st.builds(Answer, st.just(0), st.just("approve"), st.just("ada"), grant=GRANTS)
+MORE = st.builds(Deed, st.just("go"), st.just(0))
+LATER = st.builds(Deed, st.just("clock"), seconds=st.sampled_from((600.0, QUARTER, HOUR)))
+EXTEND = st.builds(Deed, st.just("extend"), seconds=st.sampled_from((0.0, QUARTER)))
+SWITCH = deed("off", "on", "shadow", "abort", "revoke")
+CUT_OFF = st.builds(Answer, st.just(0), st.just("approve"), PEOPLE, cut=st.integers(0, 3))
+STORIES = st.one_of(
+    story(GRANT, deed("go", "revoke", "off"), MORE),
+    story(GRANT, deed("go", "revoke", "abort"), deed("resume"), MORE),
+    story(deed("shadow", "off"), MORE, deed("enforce", "on"), MORE),
+    story(GRANT, LATER, MORE),
+    together(LATER, st.one_of(ANSWER, EXTEND)),
+    together(ANSWER, SWITCH),
+    together(SWITCH, ANSWER),
+    together(CUT_OFF, ANSWER),
+)
+
+
+def moments(*moves: st.SearchStrategy[Move]) -> st.SearchStrategy[list[Moment]]:
+    """Up to thirty moves and what stands between them."""
+    one = st.tuples(SOON, st.one_of(*moves)).map(lambda moment: [moment])
+    parts = st.lists(st.one_of(one, one, STORIES), min_size=2, max_size=22)
+    return parts.map(lambda lists: [moment for part in lists for moment in part][:30])
+
+
+MOVES = moments(ANSWER, ANSWER, DEED)
 LAGS = st.lists(st.integers(0, 3), max_size=4)
 POLICIES = st.builds(ApprovalPolicy, st.sampled_from((None, None, 600.0)), st.booleans())
 Scripts = Sequence[tuple[Sequence[Sequence[Call]], Sequence[Sequence[Call]]]]
@@ -117,7 +162,7 @@ def live_through(
     scripts: Scripts,
     policy: ApprovalPolicy,
     lags: Sequence[int],
-    moves: Sequence[tuple[int, Move]],
+    moves: Sequence[Moment],
 ) -> World:
     """Sessions that work while `moves` happen to them, each so many turns after the one before."""
 
@@ -149,12 +194,16 @@ def live_through(
 
 
 REFUSED = st.lists(
-    st.tuples(SOON, st.one_of(ANSWER, ANSWER, DEED, st.just(Deed("refuse")))), min_size=3, max_size=24
-)
+    st.tuples(st.integers(0, 6), st.one_of(ANSWER, DEED), MOVES).map(
+        lambda parts: [(REST, Deed("refuse")), (parts[0], parts[1]), *parts[2][:8]]
+    ),
+    min_size=1,
+    max_size=4,
+).map(lambda lists: [moment for part in lists for moment in part])
 
 
 class TestLaws:
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=50, deadline=None)
     @given(RULES, SCRIPTS, POLICIES, LAGS, MOVES)
     def test_what_ran_is_justified(
         self,
@@ -163,10 +212,24 @@ class TestLaws:
         scripts: Scripts,
         policy: ApprovalPolicy,
         lags: list[int],
-        moves: list[tuple[int, Move]],
+        moves: list[Moment],
     ) -> None:
         """G-15, G-63: whatever people do at whatever moment, every call that ran was allowed, on that
         very input, by a decision that was in the file before, and that the events before it justify; and
         fold, hub and gate are one.
         """
+        live_through(empty, rules, scripts, policy, lags, moves)
+
+    @settings(max_examples=30, deadline=None)
+    @given(RULES, SCRIPTS, POLICIES, LAGS, REFUSED)
+    def test_also_where_the_journal_refuses(
+        self,
+        empty: Path,
+        rules: list[Written],
+        scripts: Scripts,
+        policy: ApprovalPolicy,
+        lags: list[int],
+        moves: list[Moment],
+    ) -> None:
+        """G-15, G-63: the same where commits fail in between; afterwards every session goes on."""
         live_through(empty, rules, scripts, policy, lags, moves)

@@ -16,8 +16,8 @@ FORGED = (
 
 ATTACKS: Mapping[str, str] = {
     "sgr": "a\x1b[31;1mred\x1b[8mhidden\x1b[0m\x1b[7m",
-    "cursor": "a\x1b[1;1Hhome\x1b[2J\x1b[3J\x1b[K\x1b[10A\x1b[5D\x1b[s\x1b[u\x1b[1000;1000r\x1b[6n\x1b[?25l",
-    "modes": "a\x1b[?1049l\x1b[?2026h\x1b[?1003l\x1b[!p\x1bc\x1b7\x1b8\x1b(0lqqk\x1b[20h\x1b[8;1;1t\x1b[21t",
+    "cursor": "a\x1b[1;1Hhome\x1b[2J\x1b[3J\x1b[K\x1b[10A\x1b[5D\x1b[s\x1b[u\x1b[99;99r\x1b[6n\x1b[?25l",
+    "modes": "a\x1b[?1049l\x1b[?2026h\x1b[?1003l\x1b[!p\x1bc\x1b7\x1b8\x1b(0lqqk\x1b[20h\x1b[8;1;1t",
     "title": "a\x1b]0;owned\x07b\x1b]2;owned\x1b\\c\x1b]9;owned\x07d\x1b]777;notify;owned;x\x07",
     "hyperlink": "a\x1b]8;;https://evil.example/\x1b\\click\x1b]8;;\x1b\\",
     "clipboard": "a\x1b]52;c;cm0gLXJmIC8=\x07b\x1b]52;c;?\x07\x1b]1337;SetUserVar=x\x07",
@@ -38,7 +38,7 @@ ATTACKS: Mapping[str, str] = {
     "unassigned": "a\u0378b\ufdd0c\ufffed\U0001fffee",
     "surrogates": "a\ud800b\udc9bc\udfffd\udcff",
     "separators": "a\u2028b\u2029c\x85d\x1ce\x1df\x1eg\x0bh\x0ci",
-    "markup": "[bold]b[/] [/] [/x] [@click=app.quit]quit[/] [@click=screen.approve()]ok[/] [link=x]y[/link]",
+    "markup": "[bold]b[/] [/] [/x] [@click=app.quit]quit[/] [@click=screen.approve]ok[/] [link=x]y[/]",
     "broken markup": "[ [[ \\[x] [/ ] [red on] [@click=app.quit('] \\ [$primary]p[/] [not a style]",
     "frames": " ".join(FORGED),
     "forged lines": "ls\n\n" + "\n".join(FORGED) + "\n",
@@ -55,8 +55,27 @@ LONG: Mapping[str, str] = {"megabyte": MEGABYTE, "wide megabyte": WIDE_MEGABYTE,
 """Texts that are much too long, with an end that tells that it is there."""
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
-    "obeyed": ("sgr", "cursor", "modes", "title", "hyperlink", "clipboard", "strings", "c1", "overwriting"),
-    "unseen": ("bidi", "invisible", "tags", "selectors", "fillers", "private", "unassigned", "separators"),
+    "obeyed": (
+        "sgr",
+        "cursor",
+        "modes",
+        "title",
+        "hyperlink",
+        "clipboard",
+        "strings",
+        "c1",
+        "overwriting",
+    ),
+    "unseen": (
+        "bidi",
+        "invisible",
+        "tags",
+        "selectors",
+        "fillers",
+        "private",
+        "unassigned",
+        "separators",
+    ),
     "crowded": ("flood", "leading flood", "jamo flood", "wide", "emoji"),
     "forged": ("markup", "broken markup", "frames", "forged lines", "tabs", "breaks"),
 }

@@ -22,8 +22,8 @@ from pyte.screens import wcwidth
 CSI = re.compile(r"\x1b\[([<=>?!]?[0-9;:]*[ $\"']?)([@-~])")
 OSC = re.compile(r"\x1b\]([^\x1b\x07]*)(?:\x1b\\|\x07)")
 TOKEN = re.compile(rf"{CSI.pattern}|{OSC.pattern}|(\x1b.?)|([^\x1b]+)", re.DOTALL)
-DRAWN = frozenset("HmJKABCDGd")
-"""Ends of the sequences that change what the screen shows; a model of it need not see the others."""
+DRAWN = frozenset("HJKABCDGdLMPX@r")
+"""Ends of the sequences that put or remove text; the model of a screen need not see the others."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,9 @@ class ScreenOf:
     def __init__(self, command: Sequence[str], *, columns: int = 100, rows: int = 30) -> None:
         self._pid, self._fd = pty.fork()
         if self._pid == 0:
-            os.environ.update(TERM="xterm-256color", COLUMNS=str(columns), LINES=str(rows), LANG="C.UTF-8")
+            os.environ.update(
+                TERM="xterm-256color", COLUMNS=str(columns), LINES=str(rows), LANG="C.UTF-8"
+            )
             os.environ.pop("NO_COLOR", None)
             os.execvp(command[0], list(command))
         fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
@@ -98,8 +100,8 @@ class ScreenOf:
 
     @property
     def stream(self) -> str:
-        """All that was sent. Raises `UnicodeDecodeError` where that is not UTF-8."""
-        return self._bytes.decode()
+        """All whole sequences and letters of what was sent. Raises `UnicodeDecodeError` for no UTF-8."""
+        return self._bytes[: self._fed].decode()
 
     def rows(self) -> list[str]:
         """The screen's lines, without marks."""
@@ -127,16 +129,17 @@ class ScreenOf:
     def _draw(self) -> None:
         """Feed the model whole sequences of those that draw."""
         stream = self._bytes[self._fed :].decode(errors="ignore")
-        cut = stream.rfind("\x1b")
-        for found in TOKEN.finditer(stream[:cut] if cut > 0 else ""):
+        last = max(0, stream.rfind("\x1b"))
+        whole = CSI.match(stream, last) or OSC.match(stream, last) or stream[last : last + 1] != "\x1b"
+        cut = len(stream) if whole else last
+        for found in TOKEN.finditer(stream[:cut]):
             plain, final = found[5], found[2]
             if plain is not None:
                 # The model forgets what follows some marks; where marks may stand is checked elsewhere.
                 self._feed.feed(unmarked(plain))
             elif final in DRAWN:
                 self._feed.feed(found[0])
-        if cut > 0:
-            self._fed += len(stream[:cut].encode())
+        self._fed += len(stream[:cut].encode())
 
     def until(self, text: str, *, seconds: float = 40.0) -> None:
         """Wait until the screen shows `text`. Raises `TimeoutError`."""
@@ -145,31 +148,32 @@ class ScreenOf:
             if time.monotonic() > deadline or not self.read(0.2):
                 raise TimeoutError(f"{text!r} was not shown:\n" + "\n".join(self.rows()))
 
-    def meant(self, folder: Path, *, seconds: float = 40.0) -> Meant:
-        """What the program says that its screen shows, once the terminal shows it too.
+    def meant(self, folder: Path, screen: str, *, seconds: float = 40.0) -> Meant:
+        """What the program says that its screen shows, once that is `screen` and the terminal shows it.
 
-        Raises `AssertionError` with both when that does not come about.
+        Raises `AssertionError` with where they differ when that does not come about.
         """
         deadline = time.monotonic() + seconds
         path = folder / "meant.json"
         wanted: list[str] = []
+        there = ""
         while time.monotonic() < deadline:
             path.unlink(missing_ok=True)
             (folder / "asked").touch()
             while not path.exists() and time.monotonic() < deadline:
                 self.read(0.05)
-            while select.select([self._fd], [], [], 0.1)[0]:
-                self.read(0)
             told = Meant(**json.loads(path.read_text()))
-            wanted = [unmarked(row) for row in told.rows]
-            if wanted == self.rows():
-                return told
+            wanted, there = [unmarked(row) for row in told.rows], told.screen
+            for _ in range(20):
+                if there == screen and wanted == self.rows():
+                    return told
+                self.read(0.02)
         wrong = [
             f"{number}: meant {a!r}\n    shows {b!r}"
             for number, (a, b) in enumerate(zip(wanted, self.rows(), strict=False))
             if a != b
         ]
-        raise AssertionError("\n".join(wrong))
+        raise AssertionError("\n".join([f"expected {screen}, is {there}", *wrong]))
 
     def wait_for_end(self, *, seconds: float = 40.0) -> int:
         """The exit code, once the program has ended. Raises `TimeoutError`."""

@@ -1,7 +1,7 @@
 """A program for a real terminal: the console on an attacked stage, or on an attacked journal.
 
-Run as `python -m tests.app.spoofing.staged live|recorded FOLDER`. Whenever there is a file `asked` in it, it writes
-into `meant.json` what the screen is meant to show, for a test to compare with what the terminal shows.
+Run as `python -m tests.app.spoofing.staged live|recorded FOLDER`. Whenever there is a file `asked` in it,
+it writes into `meant.json` what the screen is meant to show, for a test to compare with the terminal.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.support.fake_hub import FakeHub
 ASKED, MEANT = "asked", "meant.json"
 
 
-def write_meant(app: App[None], path: Path) -> None:
+def write_meant(app: App[object], path: Path) -> None:
     """The painted lines, and the places of the frames."""
     rows = [strip.text for strip in strips(app)]
     framed = [each for each in app.screen.query("*") if each.styles.border_top[0] == "round"]
@@ -39,7 +39,7 @@ def write_meant(app: App[None], path: Path) -> None:
     part.replace(path)
 
 
-async def tell(pilot: Pilot[None], folder: Path) -> None:
+async def tell(pilot: Pilot[object], folder: Path) -> None:
     """Write what is meant whenever it is asked for."""
     asked = folder / ASKED
     while True:

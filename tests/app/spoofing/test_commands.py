@@ -35,7 +35,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         quoted = flat.replace("\\", "").replace('"', "")
         condition = f'require human-approval before deploy when input.env = "{quoted}"  # {flat}'
         (folder / f"{name}.rules").write_text(text)
-        (folder / f"{name}-named.rules").write_text(f"# {flat}\n{condition}\nrequire test before deploy\n")
+        (folder / f"{name}-named.rules").write_text(
+            f"# {flat}\n{condition}\nrequire test before deploy\n"
+        )
         (folder / f"{name}_test.rules").write_text(text)
     return folder
 
@@ -94,11 +96,14 @@ class TestCommands:
             assert strange(run(folder, *line)) == set(), line[:3]
 
     @pytest.mark.xfail(
-        strict=True, reason="engine.text.visible, which commands use, does not limit marks as app.cells does"
+        strict=True,
+        reason="engine.text.visible, which commands use, does not limit marks as app.cells does",
     )
     def test_floods_of_marks_are_told_too(self, folder: Path) -> None:
         """Spoofing: no more marks on a letter than languages put there."""
-        printed = run(folder, "replay", session_of(list(GROUPS).index("crowded"), "")[:2], "--plain", "--db", "j.db")
+        printed = run(
+            folder, "replay", session_of(list(GROUPS).index("crowded"), "")[:2], "--plain", "--db", "j.db"
+        )
         assert not crowded(printed)
 
     def test_the_json_is_the_same(self, folder: Path) -> None:
@@ -108,7 +113,8 @@ class TestCommands:
             folder, "backtest", f"{name}-named.rules", "--db", "j.db", "--json", env={"HOME": str(folder)}
         )
         found = json.loads(done.stdout)
-        assert group(name) in {session["agent"] for session in found["sessions"]}
+        number = list(GROUPS).index(name)
+        assert session_of(number, group(name)) in {session["session"] for session in found["sessions"]}
 
 
 class TestSettings:
@@ -174,7 +180,11 @@ class TestAttention:
             request = deploy_request().model_copy(update={"tool": text, "agent": text})
             attention.asked(request)
             titles, rest = sent[:3], sent[3:]
-            assert titles == ["\x1b[22;0t", "\x1b]0;Interlock\x1b\\", "\x1b]0;Interlock (3 waiting)\x1b\\"]
+            assert titles == [
+                "\x1b[22;0t",
+                "\x1b]0;Interlock\x1b\\",
+                "\x1b]0;Interlock (3 waiting)\x1b\\",
+            ]
             assert rest[0] == "\a"
             told = words[-1] if words else rest[1].removeprefix("\x1b]").removesuffix("\x1b\\")
             assert strange(told) == set()

@@ -64,7 +64,15 @@ class TestDialogs:
         text = group(name)
         async with attacked([text]) as on:
             on.hub.explanation = explanation(text)
-            for keys in (("e",), ("e", "ctrl+s"), ("g",), ("d",), ("x",), ("x", "end"), ("question_mark",)):
+            for keys in (
+                ("e",),
+                ("e", "ctrl+s"),
+                ("g",),
+                ("d",),
+                ("x",),
+                ("x", "end"),
+                ("question_mark",),
+            ):
                 await on.open_dialog()
                 await on.press(*keys)
                 await check(on)

@@ -53,8 +53,7 @@ def walked(tmp_path: Path):
     def walk(on: ScreenOf, keys: str, shows: str, screen: str, *, framed: bool = True) -> Meant:
         on.send(keys)
         on.until(shows)
-        meant = on.meant(tmp_path)
-        assert meant.screen == screen
+        meant = on.meant(tmp_path, screen)
         assert bool(meant.frames) == framed
         assert_framed(on, meant)
         assert_only_ours(on.stream)
@@ -65,7 +64,7 @@ def walked(tmp_path: Path):
 
 class TestLive:
     def test_panes_dialog_and_batch(self, tmp_path: Path, walked) -> None:
-        """Spoofing: in a real terminal the live screen, a request, a batch are what they are meant to be."""
+        """Spoofing: a real terminal shows the live screen, a request and a batch as they are meant."""
         with staged("live", tmp_path) as on:
             walked(on, "", "6 waiting", "LiveScreen")
             walked(on, "3", "▌ [x] require-lint-before-test", "LiveScreen")
@@ -97,7 +96,7 @@ class TestLive:
 
 class TestRecorded:
     def test_history_decisions_and_replay(self, tmp_path: Path, walked) -> None:
-        """Spoofing: so are the history, the decisions with their panels, and a replay step by step."""
+        """Spoofing: and the history, the decisions with their panels, a replay."""
         with staged("recorded", tmp_path) as on:
             walked(on, "", "4 sessions", "HistoryScreen", framed=False)
             walked(on, "v", "S Shadow: 2 sessions", "DecisionsScreen", framed=False)
@@ -108,4 +107,4 @@ class TestRecorded:
             walked(on, "\x1b", "4 sessions", "HistoryScreen", framed=False)
             walked(on, "\r", "session.opened", "ReplayScreen")
             walked(on, "]]]]", "call.decided", "ReplayScreen")
-            walked(on, "o", "as things stood then", "RecordedDecision")
+            walked(on, "o", "╭─ Decision: ", "RecordedDecision")

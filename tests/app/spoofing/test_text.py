@@ -12,8 +12,12 @@ from interlock.app.text import clip, pad, shown, shown_lines, wrap, wrap_all
 from tests.app.spoofing.attacks import ATTACKS
 from tests.app.spoofing.harmless import MOST_MARKS, cells, crowded, strange
 
-PIECES = st.sampled_from(["\u0301", "\u0338", "\u1161", "👍🏽", "🇩🇪", "\x1b[31m", "\u202e", "全", " ", "\n", "x"])
-TEXT = st.lists(st.text(max_size=6) | PIECES | st.sampled_from(list(ATTACKS.values())), max_size=8).map("".join)
+PIECES = st.sampled_from(
+    ["\u0301", "\u0338", "\u1161", "👍🏽", "🇩🇪", "\x1b[31m", "\u202e", "全", " ", "\n", "x"]
+)
+TEXT = st.lists(st.text(max_size=6) | PIECES | st.sampled_from(list(ATTACKS.values())), max_size=8).map(
+    "".join
+)
 
 
 class TestVisible:
@@ -48,7 +52,18 @@ class TestVisible:
 
     @pytest.mark.parametrize(
         "text",
-        ["café", "cafe\u0301", "Tiê\u0301ng Viê\u0323t", "हिन्दी", "ภาษาไทย", "שָׁלוֹם", "한국어", "\u1112\u1161\u11ab", "日本語", "😀"],
+        [
+            "café",
+            "cafe\u0301",
+            "Tiê\u0301ng Viê\u0323t",
+            "हिन्दी",
+            "ภาษาไทย",
+            "שָׁלוֹם",
+            "한국어",
+            "\u1112\u1161\u11ab",
+            "日本語",
+            "😀",
+        ],
     )
     def test_languages_stay_readable(self, text: str) -> None:
         """Spoofing: marks as languages use them are no attack."""
