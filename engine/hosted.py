@@ -113,7 +113,7 @@ class HostedSession:
         self.questions = Questions(self, policy, journal.clock)
         self._originals: dict[str, Mapping[str, object]] = {}
         self._settled: dict[str, str] = {}
-        self._in_step = InStep(self._hand_over, self._set_back)
+        self._in_step = InStep(self.hand_over, self._set_back)
 
     @property
     def state(self) -> SessionState:
@@ -136,9 +136,9 @@ class HostedSession:
         be written; also when who awaits this was cancelled. Raises `JournalError` when they could not be
         written: then nothing changed.
         """
-        await asyncio.shield(self._hand_over(*bodies, then=then))
+        await asyncio.shield(self.hand_over(*bodies, then=then))
 
-    def _hand_over(
+    def hand_over(
         self, *bodies: EventBody, then: Callable[[bool], None] | None = None
     ) -> asyncio.Future[None]:
         """Give events to the journal here and now; what is handed over later follows them."""

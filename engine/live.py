@@ -182,8 +182,8 @@ class LiveSessions:
         self._changing.add(session_id)
         try:
             await session.aclose()
-            hosted.questions.withdrawals.pause()
-            await hosted.record()  # what was being sent meanwhile has now been delivered, or refused
+            # What was being sent or withdrawn meanwhile has then been so, or was refused.
+            await hosted.questions.withdrawals.pause()
             questions = withdrawals(hosted.state, CLOSED)
             await hosted.sending.withdraw(CLOSED, *questions, SessionStatus(status="done", by=by))
             self._hosted.pop(session_id, None)
@@ -203,8 +203,7 @@ class LiveSessions:
                 await hosted.session.aclose()
             if hosted.state.status not in ENDED:
                 try:
-                    hosted.questions.withdrawals.pause()
-                    await hosted.record()
+                    await hosted.questions.withdrawals.pause()
                     questions = withdrawals(hosted.state, CLOSED)
                     await hosted.sending.withdraw(CLOSED, *questions, SessionStatus(status="done"))
                 except JournalError as error:

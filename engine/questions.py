@@ -18,6 +18,7 @@ from uuid import uuid4
 
 from pydantic import JsonValue
 
+from .answer_words import expired, more_needed, ungrantable
 from .gate import GateManager
 from .gate.inspecting import exact_only, uninspectable
 from .gate.types import ApprovalAnswer, ApprovalRequest, GrantTerms
@@ -75,6 +76,8 @@ class Host(Protocol):
     def state(self) -> SessionState: ...
 
     async def record(self, *bodies: EventBody, then: Callable[[bool], None] | None = None) -> None: ...
+
+    def hand_over(self, *bodies: EventBody) -> asyncio.Future[None]: ...
 
 
 @dataclass(slots=True)
@@ -191,7 +194,7 @@ class Questions:
                     approval_id=approval_id, call_id=shown.call_id, by=by, digest=waits.digest
                 )
                 await self._note(given)
-                return Reply(True, _more(shown, by, missing))
+                return Reply(True, more_needed(shown, by, missing))
             answer = ApprovalAnswer(approved, reason, edited, by, shown.given, grant)
             body = ApprovalDecided(
                 approval_id=approval_id,
@@ -249,7 +252,8 @@ class Questions:
         The turn of whoever cancels this lasts until that is in the record: the next answer counts on it.
         """
         cut_off: asyncio.CancelledError | None = None
-        record = asyncio.ensure_future(self._host.record(body))
+        # Handed over here and now: nothing comes between what was looked at and what is recorded.
+        record = self._host.hand_over(body)
         while not record.done():
             try:
                 await asyncio.wait([record])
@@ -325,7 +329,7 @@ class Questions:
                 # The machine slept, or its clock was set back.
                 self._arm(approval_id, waits)
                 return
-            reason = _expired(shown)
+            reason = expired(shown)
             body = ApprovalExpired(approval_id=approval_id, call_id=shown.call_id, reason=reason)
             try:
                 await self._end(waits, body, ApprovalAnswer(False, reason))
@@ -349,7 +353,7 @@ class Questions:
         if digest is not None and digest != waits.digest:
             return "This is not the request that was shown: look again"
         if shown.expires is not None and self._clock() >= shown.expires:
-            return f"Too late: {_expired(shown)}"
+            return f"Too late: {expired(shown)}"
         if not by:
             return "Nobody has decided: an answer needs the name of an operator"
         if not approved:
@@ -360,7 +364,7 @@ class Questions:
                 return f"{by} started this session: {shown.people} other people must approve"
             if by in shown.given:
                 return f"{by} has approved already: somebody else must approve too"
-        return None if grant is None else _ungrantable(shown, grant)
+        return None if grant is None else ungrantable(shown, grant)
 
     def _digest(self, request: ApprovalRequest) -> str:
         """What an answer is bound to: the call, what asks about it, and all rules in force."""
@@ -381,25 +385,3 @@ class Questions:
 
 
 _AGAIN = ApprovalAnswer(False, again=True)
-
-
-def _more(shown: ApprovalState, by: str, missing: int) -> str:
-    rest = "one more person" if missing == 1 else f"{missing} more people"
-    so_far = f"{len(shown.given) + 1} of {shown.people}"
-    return f"{shown.tool} approved by {by} ({so_far}); {rest} must approve"
-
-
-def _expired(shown: ApprovalState) -> str:
-    assert shown.expires is not None
-    where = "" if shown.rule is None else f" ({shown.rule.where})"
-    return f"nobody decided within {lasting((shown.expires - shown.since).total_seconds())}{where}"
-
-
-def _ungrantable(shown: ApprovalState, grant: GrantTerms) -> str | None:
-    """Why this request gives no such grant."""
-    if not shown.may_grant:
-        why = "its rule asks for several people" if shown.people > 1 else "its rule says 'no grants'"
-        return f"{shown.tool} cannot be granted beyond this call: {why}"
-    if grant.scope == "names" and shown.exact_only is not None:
-        return f"Only this exact input can be granted: {shown.exact_only}"
-    return None

@@ -74,11 +74,12 @@ class Withdrawals:
             loop = asyncio.get_running_loop()
             self._later[approval_id] = loop.call_later(RETRY, again)
 
-    def pause(self) -> None:
-        """Begin nothing from here on: the session is being closed."""
+    async def pause(self) -> None:
+        """Begin nothing from here on, as the session is being closed, and let the record catch up."""
         for timer in self._later.values():
             timer.cancel()
         self._later.clear()
+        await self._host.record()
 
     def resume(self) -> None:
         """Go on: the session could not be closed."""

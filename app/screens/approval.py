@@ -106,6 +106,7 @@ class ApprovalScreen(Wakeful[Outcome | None]):
         self._flash_until = 0.0
         self.deciding = False
         self._over = False
+        self._titled: tuple[Content, Content] | None = None
         self._too_late = False
         self._others = 0
         self._shown_at = None
@@ -137,8 +138,12 @@ class ApprovalScreen(Wakeful[Outcome | None]):
             self._too_late = True
             self._end("The time for this request is over: nothing can be decided any more")
         width = max(20, self.app.size.width - 8)
-        self._frame.border_title = request_title(self.request, now, width, self._others, over=self._over)
-        self._frame.border_subtitle = self._note()
+        title = request_title(self.request, now, width, self._others, over=self._over)
+        note = self._note()
+        # Whatever is set paints the whole frame anew, changed or not.
+        if self._titled is None or not (self._titled[0].is_same(title) and self._titled[1].is_same(note)):
+            self._titled = title, note
+            self._frame.border_title, self._frame.border_subtitle = title, note
         self._frame.set_class(self.flashes, "-early")
         self._frame.set_class(self._over, "-over")
 

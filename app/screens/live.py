@@ -87,6 +87,8 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
             self.show_problem(self._problem)
         self.query_one("#upper #sessions").border_title = "Sessions"
         self._bring("transcript")
+        # The nets know how many lines they take once they know their width.
+        self.watch(self.query_one("#nets"), "virtual_size", self._size_lower, init=False)
         self.set_interval(1 / PAINTS_PER_SECOND, self._paint_changes)
         self.set_interval(1.0, self._age)
         await self.paint()

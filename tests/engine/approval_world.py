@@ -282,8 +282,8 @@ class World:
         """Until nothing moves."""
         if self.refused:
             # What could not be recorded is tried again.
-            self.journal.refuse = 0
             await turns(40)
+            self.journal.refuse = 0
             self.clock.seconds += 1.5
         before = None
         while before != (before := self._progress()):

@@ -1,0 +1,31 @@
+"""What operators are told of their answers to requests."""
+
+from __future__ import annotations
+
+from .gate.types import GrantTerms
+from .history.state import ApprovalState
+from .lasting import lasting
+
+
+def more_needed(shown: ApprovalState, by: str, missing: int) -> str:
+    """One of several people has approved."""
+    rest = "one more person" if missing == 1 else f"{missing} more people"
+    so_far = f"{len(shown.given) + 1} of {shown.people}"
+    return f"{shown.tool} approved by {by} ({so_far}); {rest} must approve"
+
+
+def expired(shown: ApprovalState) -> str:
+    """Why a request that had an end is denied."""
+    assert shown.expires is not None
+    where = "" if shown.rule is None else f" ({shown.rule.where})"
+    return f"nobody decided within {lasting((shown.expires - shown.since).total_seconds())}{where}"
+
+
+def ungrantable(shown: ApprovalState, grant: GrantTerms) -> str | None:
+    """Why this request gives no such grant."""
+    if not shown.may_grant:
+        why = "its rule asks for several people" if shown.people > 1 else "its rule says 'no grants'"
+        return f"{shown.tool} cannot be granted beyond this call: {why}"
+    if grant.scope == "names" and shown.exact_only is not None:
+        return f"Only this exact input can be granted: {shown.exact_only}"
+    return None
