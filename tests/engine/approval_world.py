@@ -315,6 +315,9 @@ class World:
                 continue
             if self.refused:
                 await hosted._in_step.catch_up()
+                recorder = hosted.manager._recorder
+                assert recorder is not None
+                assert recorder.broken is None, "the gate refuses for ever"
                 folded = fold(await self.hub.recorded(hosted.id))
                 hosted.state.status, hosted.state.error = folded.status, folded.error
             await check(self.hub, hosted.id)
