@@ -7,9 +7,10 @@ import re
 from .spans import MASK, Span
 
 QUOTE = re.compile(r"(\\{0,15})([\"'])")
-_BARE = re.compile(r"(?:\\.|[^\s\"'&;|\\])+", re.DOTALL)
+# Only ASCII blanks end a word of a shell.
+_BARE = re.compile(r"(?:\\.|[^\s\"'&;|\\])+", re.DOTALL | re.ASCII)
 _WORD_ENDS = re.compile(r"/?[<>()]")
-_WORD_GOES_ON = re.compile(r"[^\s,;:&|)}\]<>/\\]")
+_WORD_GOES_ON = re.compile(r"[^\s,;:&|)}\]<>/\\]", re.ASCII)
 _TURN = re.compile(r"\\.|[\"'\n]", re.DOTALL)
 _LONGEST_PART = 4096
 """Characters of a line in which a quote that stands within a word has to be closed."""

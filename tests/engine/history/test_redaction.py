@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
@@ -520,6 +520,7 @@ class TestEvents:
 
     @settings(max_examples=200, deadline=None)
     @given(ANY_SECRETS, TELLING, st.sampled_from(FORMS))
+    @example("0000\xa000000012345", "password", FORMS[-4])
     def test_no_part_leaks(self, secret: str, name: str, form: Callable[[str, str], str]) -> None:
         """LAW: of a secret of any characters, quoted as JSON or a shell wants it, not even parts stay."""
         shown = R.text(form(name, secret))
