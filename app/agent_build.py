@@ -112,6 +112,8 @@ class _Parts:
             changes["max_steps"] = spec.limits.max_steps
         if spec.limits.max_cost is not None:
             changes["max_cost"] = spec.limits.max_cost
+        if spec.limits.compact_at is not None:
+            changes["compact_at"] = spec.limits.compact_at
         if self.tools is not None or self.subagents:
             tools = base.tools if self.tools is None else self.tools
             model, runtime = self.model or base.model, self.runtime or base.runtime

@@ -11,7 +11,7 @@ from typing import TypeAlias, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from .agent_spec import KINDS, Limits
+from .agent_spec import KINDS, Limits, SessionLimits
 
 Keys: TypeAlias = tuple[str | int, ...]
 _EXPECTED = {
@@ -128,7 +128,9 @@ def _unknown(keys: Keys, model: type[BaseModel], loc: Sequence[str | int]) -> tu
     key = str(keys[-1])
     home = "limits"
     match loc:
-        case ("limits", _) | ("subagents", _, "limits", _):
+        case ("limits", _):
+            table = SessionLimits
+        case ("subagents", _, "limits", _):
             table = Limits
         case ("runtime", kind, _):
             table = KINDS[str(kind)]
@@ -141,7 +143,7 @@ def _unknown(keys: Keys, model: type[BaseModel], loc: Sequence[str | int]) -> tu
             table = model
     known = list(table.model_fields)
     message = f"unknown key '{dotted(keys)}'"
-    if key in Limits.model_fields:
+    if key in (Limits if loc[0] == "subagents" else SessionLimits).model_fields:
         return message, f"it belongs in the table [{home}]"
     for kind, options in KINDS.items():
         if key in options.model_fields and key != "kind":

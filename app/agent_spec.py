@@ -172,6 +172,15 @@ class Limits(_Frozen):
     max_cost: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None = None
 
 
+class SessionLimits(Limits):
+    """Those of an agent that people talk to.
+
+    After a turn whose last model call was sent `compact_at` tokens or more, the session is compacted.
+    """
+
+    compact_at: Annotated[StrictInt, Field(ge=1)] | None = None
+
+
 class SubagentSpec(_Frozen):
     """An agent that another one has do tasks, through a tool `task_<name>`.
 
@@ -218,7 +227,7 @@ class AgentSpec(_Frozen):
     rules: tuple[AbsolutePath, ...] = ()
     active: Annotated[Names, Field(min_length=1)] | None = None
     mode: Mode = "enforce"
-    limits: Limits = Limits()
+    limits: SessionLimits = SessionLimits()
     send_mode: SendMode | None = None
     explain_blocks: StrictBool = False
     task: Annotated[str, Field(pattern=r"\S")] | None = None

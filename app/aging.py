@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
+from typing import TypeVar
 
 from ..engine.history.markings import skill_net
 from ..engine.history.parts import NetRecord
 from ..engine.history.state import GrantState, NetState
-from ..engine.net import NetError
+from ..engine.net import Marking, NetError, Since, SkillNet
 from ..engine.timed import aged, next_due
+
+_T = TypeVar("_T")
 
 
 def ages(net: NetRecord) -> bool:
@@ -16,26 +20,32 @@ def ages(net: NetRecord) -> bool:
     return any(t.after is not None for t in net.transitions)
 
 
+def _timed(
+    ask: Callable[[SkillNet, Marking, Since, float], _T], net: NetState, now: datetime | None
+) -> _T | None:
+    """What `ask` says; `None` without a `now`, without time, and of a net that never comes to rest."""
+    if now is None or not ages(net.net):
+        return None
+    try:
+        return ask(skill_net(net.net), net.marking, net.since, now.timestamp())
+    except NetError:
+        return None
+
+
 def aged_net(net: NetState, now: datetime | None) -> NetState:
     """Where time has brought a net; without a `now`, or when it never comes to rest, as it is."""
-    if now is None or not ages(net.net):
-        return net
-    try:
-        moved = aged(skill_net(net.net), net.marking, net.since, now.timestamp())
-    except NetError:
+    moved = _timed(aged, net, now)
+    if moved is None:
         return net
     return net.model_copy(update={"marking": dict(moved.marking), "since": dict(moved.since)})
 
 
 def next_back(net: NetState, place: str, now: datetime | None) -> float | None:
     """Seconds until a token comes back to `place` by itself, of a net as it stands `now`."""
-    if now is None or not ages(net.net):
+    due = _timed(next_due, net, now)
+    if due is None or now is None or place not in due[1].outputs:
         return None
-    try:
-        due = next_due(skill_net(net.net), net.marking, net.since, now.timestamp())
-    except NetError:
-        return None
-    return None if due is None or place not in due[1].outputs else max(1.0, due[0] - now.timestamp())
+    return max(1.0, due[0] - now.timestamp())
 
 
 def seconds_left(grant: GrantState, now: datetime) -> float | None:

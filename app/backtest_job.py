@@ -11,8 +11,8 @@ from pathlib import Path
 from ..engine.backtest import Backtest, Recording, Trial, count_calls, recorded_sessions, recordings
 from ..engine.history.queries import open_reader
 from ..engine.history.redaction import Redaction
+from ..engine.history.since import moment
 from ..rules import RuleSet, load_rules
-from .since import moment
 
 
 @dataclass(frozen=True, slots=True)

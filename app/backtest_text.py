@@ -13,6 +13,7 @@ from ..engine.backtest import Count, Divergence, NowView, RuleCount, SessionRepo
 from ..engine.history.parts import RuleRecord
 from .charset import ours, visible
 from .moments import day_and_time
+from .words import count
 
 WIDTH = 80
 INDENT = 8
@@ -100,7 +101,7 @@ def total_lines(totals: Totals) -> Iterator[str]:
     for kind, word in (("same", "as recorded"), *_NEWLY):
         yield f"  {getattr(counts, kind).calls:>9,}  {word}{_hypothetical(getattr(counts, kind))}"
     if totals.following:
-        where = "1 session" if totals.following == 1 else f"{totals.following:,} sessions"
+        where = count(totals.following, "session")
         yield from _row(
             "",
             f"In {where} nets of these names were switched on or off as operators had them; "
@@ -142,8 +143,3 @@ def _row(label: str, text: str) -> Iterator[str]:
     lines = wrap(visible(text), WIDTH - INDENT, break_on_hyphens=False)
     for position, line in enumerate(lines):
         yield f"  {'' if position else label:<{INDENT - 2}}{line}"
-
-
-def count(number: int, noun: str) -> str:
-    """`1 call`, `1,204 calls`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..engine.history.state import ApprovalState, SessionState
-from .text import as_json, count
+from .text import as_json
+from .words import count
 
 LONGEST = 4_000
 """Characters of an input; a request with more is not shown, nor approved, together with others."""

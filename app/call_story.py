@@ -23,8 +23,10 @@ from ..engine.history.events import (
     SessionOpened,
     SessionResumed,
 )
+from ..engine.history.masked import MaskedEvents
 from ..engine.history.parts import RuleRecord
 from ..engine.history.times import from_ms
+from .text import ago, seconds_between
 
 FARTHEST = 5_000
 """Events that are looked through for what was said of a call before."""
@@ -76,7 +78,8 @@ def told(recorded: Sequence[JournalEvent], position: int) -> list[tuple[str, str
                 word = "approved" if body.approved else "denied"
                 rows.append(("person", f"{word} by {body.by}{edited}{reason}"))
             case ApprovalGiven() as body:
-                rows.append(("person", f"approved by {body.by}, others must too"))
+                when = ago(seconds_between(event.at, recorded[position - 1].at))
+                rows.append(("person", f"approved by {body.by} {when}, others must too"))
             case ApprovalExtended() as body:
                 until = "for ever" if body.until is None else f"until {body.until:%H:%M:%S} UTC"
                 rows.append(("person", f"may wait {until}, by {body.by}"))
@@ -121,9 +124,10 @@ def decision_at(recorded: Sequence[JournalEvent], position: int) -> tuple[Decisi
     call_id = call_of(recorded[position - 1])
     if call_id is None:
         return None
+    near = recorded.bearing_on(call_id) if isinstance(recorded, MaskedEvents) else range(len(recorded))
     bearing = [
         event
-        for event in recorded
+        for event in (recorded[index] for index in near)
         if isinstance(event.body, SessionOpened | SessionResumed) or call_of(event) == call_id
     ]
     lines = decisions_of(bearing)

@@ -7,20 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..engine.lasting import lasting
 from ..engine.net import SkillNet, Transition
 from ..engine.verify import Answer, Most, Never, Unknown, Way
-from ..engine.verify.waiting import in_words
 from ..rules.findings import Findings, ToolFinding
+from .words import count
 
 STATES_SHOWN = 12
 CONDITIONS_SHOWN = 6
 TOGETHER = "All rules together: the shortest way to each tool, and the most calls"
 OUTSIDE = "(outside NET: by a call that does not meet the condition of NET)"
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 net`, `1,200 states`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def place_text(net: SkillNet, place: str) -> str:
@@ -35,7 +31,7 @@ def transition_text(transition: Transition, arrow: str = "→") -> str:
     moved = "".join(f", all {source} {arrow} {target}" for source, target in transition.transfers)
     fired_by = f"on {', '.join(transition.tools)}" if transition.tools else "structural"
     if transition.after is not None:
-        fired_by = f"after {in_words(transition.after)}"
+        fired_by = f"after {lasting(transition.after)}"
     traits = {
         "manual": transition.type == "manual",
         "partial": transition.partial,
@@ -66,7 +62,7 @@ def tool_lines(tool: ToolFinding, arrow: str = "→") -> Iterator[str]:
         others = {w.when: way for w in tool.within if (way := _way(w.way, arrow)) != usual}
         yield from [f"when {when}: {way}" for when, way in others.items()][:CONDITIONS_SHOWN]
         if len(others) > CONDITIONS_SHOWN:
-            yield f"and under {counted(len(others) - CONDITIONS_SHOWN, 'more condition')}"
+            yield f"and under {count(len(others) - CONDITIONS_SHOWN, 'more condition')}"
         yield _how_often(tool.most)
 
 
@@ -87,10 +83,10 @@ def _how_often(most: Most) -> str:
     if most.unlimited:
         return paces or "any number of calls a session"
     if most.most is None:
-        often = f"{counted(most.least, 'call')} a session or more; unknown how many"
+        often = f"{count(most.least, 'call')} a session or more; unknown how many"
     elif most.exact:
-        often = f"at most {counted(most.most, 'call')} a session"
+        often = f"at most {count(most.most, 'call')} a session"
     else:
-        often = f"at most {counted(most.most, 'call')} a session, perhaps fewer; "
+        often = f"at most {count(most.most, 'call')} a session, perhaps fewer; "
         often += f"{most.least:,} are possible"
     return f"{often}; {paces}" if paces and most.most != 0 else often

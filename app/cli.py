@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .commands import BAD_INPUT, dispatch
+from .gateway_options import add_gateway
 from .history_options import add_parts
 from .identity import login_name, operator_name
 
@@ -191,6 +192,8 @@ def parser() -> argparse.ArgumentParser:
     notify.add_argument(
         "--test", action="store_true", default=None, help="do it once, for a sample request"
     )
+
+    add_gateway(commands, _command, _journal, _operator)
 
     replay = _command(commands, "replay", "step through a recorded session")
     replay.add_argument("session", help="its id, or the first letters of it")

@@ -13,31 +13,31 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.screen import ModalScreen, Screen
-from textual.widgets import Input, TextArea
 
 from ..engine.history.events import ApprovalRequested, JournalEvent
 from ..engine.hub import Hub, HubEvent, Outcome, Subscription
 from .appearance import Appearance
 from .attention import Attention, AttentionSettings, Terminal, of_queue, terminal_of
 from .collector import settle_collector
+from .desk import Desk
 from .messages import (
     ActionDone,
     BacktestChosen,
     ContinueChosen,
     HubMoved,
-    ReplayChosen,
     RequestChosen,
     SessionStarted,
     StartFailed,
 )
+from .presenting import Presenter
 from .read_only import ReadOnlyHub
+from .recorded_app import RecordedApp
 from .screens.approval import ApprovalScreen
 from .screens.confirm import Confirm
 from .screens.live import LiveScreen
 from .screens.wakeful import QUIET
-from .terminal import TerminalApp
-from .text import count, shown, utc_now
-from .visiting import visit
+from .text import shown, utc_now
+from .words import count
 
 if TYPE_CHECKING:
     from .agent_build import Prepared
@@ -49,7 +49,7 @@ PANES_AFTER = 0.05
 """Seconds that the panes wait with a new request, so that its dialog is painted first."""
 
 
-class InterlockConsole(TerminalApp):
+class InterlockConsole(RecordedApp):
     """The approval console on a hub that whoever made it also closes.
 
     `start` opens the sessions; `open_session` is the one shown first. `terminal` stands for the one it
@@ -82,23 +82,28 @@ class InterlockConsole(TerminalApp):
         clock: Callable[[], datetime] = utc_now,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(appearance, read_only=isinstance(hub, ReadOnlyHub))
+        super().__init__(
+            hub,
+            hub,
+            appearance,
+            host=hub,
+            operator=operator,
+            clock=clock,
+            read_only=isinstance(hub, ReadOnlyHub),
+        )
         self._attention_settings = attention
         self._terminal = terminal
         self._attention: Attention | None = None
         self._programs: set[asyncio.Task[None]] = set()
         self.hub = hub
-        self.operator = operator
         self._start = start
         self._open_session = open_session
-        self._clock = clock
         self.monotonic = monotonic
-        self._quiet = quiet
+        self._desk = Desk(hub, operator, clock, monotonic, quiet)
         self._inbox: list[HubEvent] = []
         self._outbox: list[HubEvent] = []
-        self._next: list[str] = []
         self._form: StartForm | None = None
-        self._dialog = ApprovalScreen(
+        dialog = ApprovalScreen(
             hub,
             operator=operator,
             clock=clock,
@@ -107,18 +112,11 @@ class InterlockConsole(TerminalApp):
             quiet=quiet,
         )
         # Installed, so that closing it keeps its widgets.
-        self.install_screen(self._dialog, "approval")
+        self.install_screen(dialog, "approval")
+        self._presenter = Presenter(self, self._desk, dialog)
 
     def get_default_screen(self) -> Screen[None]:
-        return LiveScreen(
-            self.hub,
-            operator=self.operator,
-            database=self.hub.database.name,
-            clock=self._clock,
-            monotonic=self.monotonic,
-            quiet=self._quiet,
-            selected=self._open_session,
-        )
+        return LiveScreen(self._desk, selected=self._open_session)
 
     def on_mount(self) -> None:
         self.hub.spawn = self._spawn
@@ -179,7 +177,7 @@ class InterlockConsole(TerminalApp):
         shown = False
         for event in events:
             if isinstance(event, JournalEvent) and isinstance(event.body, ApprovalRequested):
-                shown |= await self._present(event.body)
+                shown |= await self._presenter.present(event.body)
         if self._attention is not None and any(map(of_queue, events)):
             with suppress(Exception):  # What a hub does not answer the screens say.
                 self._attention.follow(events, await self.hub.approvals())
@@ -194,59 +192,9 @@ class InterlockConsole(TerminalApp):
             for screen in self.screen_stack:
                 screen.post_message(HubMoved(events))
 
-    async def _present(self, body: ApprovalRequested) -> bool:
-        """Show a new request, unless something is being typed or read in a dialog.
-
-        One that comes while a dialog is on its way out after its decision is shown next.
-        """
-        if isinstance(self.screen, ApprovalScreen):
-            # The dialog counts what waits behind it; a notice would cover it.
-            if self.screen.deciding:
-                self._next.append(body.approval_id)
-            return False
-        if self._busy():
-            self.notify(
-                f"{shown(body.tool)} waits for a person.",
-                title="New request",
-                severity="warning",
-                markup=False,
-            )
-            return False
-        return await self.open_request(body.approval_id)
-
-    def _busy(self) -> bool:
-        screen = self.screen
-        return isinstance(screen, ModalScreen) or isinstance(screen.focused, Input | TextArea)
-
     async def open_request(self, approval_id: str) -> bool:
         """The dialog of an open request, on top of whatever is shown. Whether it could be opened."""
-        try:
-            request = next((a for a in await self.hub.approvals() if a.id == approval_id), None)
-            if request is None:
-                self.notify("This request is no longer open.")
-                return False
-            known = {state.id: state for state in await self.hub.sessions()}
-        except Exception as error:
-            self.notify(
-                shown(str(error)), title="Cannot open the request", severity="error", markup=False
-            )
-            return False
-        if isinstance(self.screen, ModalScreen):
-            return False
-        self.clear_notifications()
-        self._dialog.present(request, known.get(request.session), known.get(request.via or ""))
-        self.push_screen(self._dialog, self._told)
-        return True
-
-    async def _told(self, outcome: Outcome | None) -> None:
-        """After a dialog: say what was decided, and show the request that came meanwhile."""
-        if outcome is not None:
-            self.notify(shown(outcome.message), markup=False)
-        # The dialog may have gone over to one of them by itself.
-        following = [each for each in self._next if each != self._dialog.request.id]
-        self._next = []
-        if following:
-            await self.open_request(following[0])
+        return await self._presenter.open(approval_id)
 
     @on(RequestChosen)
     async def request_chosen(self, event: RequestChosen) -> None:
@@ -265,24 +213,7 @@ class InterlockConsole(TerminalApp):
             live.show_problem(f"Could not start: {event.error}")
         self.notify(shown(event.error), title="Could not start", severity="error", markup=False)
 
-    @on(ReplayChosen)
-    def replay_chosen(self, event: ReplayChosen) -> None:
-        self.run_worker(
-            self._replay(event.session_id, event.at), group="screens", exclusive=True, exit_on_error=False
-        )
-
-    async def _replay(self, session_id: str, at: int | None) -> None:
-        from .playable import open_recorded
-        from .screens.replay import ReplayScreen
-
-        try:
-            ready = await open_recorded(self.hub, session_id, at)
-        except Exception as error:
-            self.post_message(ActionDone(Outcome(ok=False, message=f"Cannot replay: {error}")))
-            return
-        self.call_later(self.push_screen, ReplayScreen(ready, goes_on=True, journal=self.hub, at=at))
-
-    # Actions
+    # Sessions
 
     def action_start_session(self) -> None:
         """A form for another session; what was typed last is still there."""
@@ -343,38 +274,11 @@ class InterlockConsole(TerminalApp):
             return
         self.post_message(SessionStarted(session))
 
-    async def action_history(self) -> None:
-        """The recorded sessions."""
-        from .screens.history import HistoryScreen
-
-        await visit(self, HistoryScreen, lambda: HistoryScreen(self.hub, goes_on=True, journal=self.hub))
-
-    async def action_decisions(self) -> None:
-        """All decisions of all sessions."""
-        from .screens.decisions import DecisionsScreen
-
-        def made() -> DecisionsScreen:
-            return DecisionsScreen(self.hub, hub=self.hub, operator=self.operator, clock=self._clock)
-
-        await visit(self, DecisionsScreen, made)
-
-    async def action_rules(self) -> None:
-        """The rules of the chosen session, and others."""
-        from .rules_desk import visit_rules
-
-        await visit_rules(self, self.hub, judges=True)
-
     def action_backtest(self) -> None:
         """Judge recorded calls by other rules, from the live screen."""
         live = self.screen_stack[0]
         state = live.state if isinstance(live, LiveScreen) else None
         self.backtest_chosen(BacktestChosen.of(state))
-
-    @on(BacktestChosen)
-    def backtest_chosen(self, event: BacktestChosen) -> None:
-        from .screens.backtest import BacktestScreen
-
-        self.push_screen(BacktestScreen(self.hub, event.session_id, event.rules, clock=self._clock))
 
     async def action_quit(self) -> None:
         """Leave; asks first while something runs or waits."""

@@ -39,6 +39,14 @@ async def send(hub: Hub, request: ApprovalState, decision: Decision, by: str) ->
         return Outcome(ok=False, message=f"Not decided: {error}")
 
 
+async def still_open(hub: Hub, request: ApprovalState) -> bool:
+    """Whether a request waits, also when the hub does not say. Raises nothing."""
+    try:
+        return any(waiting.id == request.id for waiting in await hub.approvals())
+    except Exception:
+        return True
+
+
 async def ask_for_time(hub: Hub, request: ApprovalState, seconds: float, by: str) -> Outcome:
     """Have a request wait so long from now on. Raises nothing."""
     try:

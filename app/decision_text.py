@@ -20,7 +20,8 @@ from ..engine.history.decision_filter import Result, Verdict
 from ..engine.history.decisions import Decision
 from .moments import clock, day, short_day_and_time
 from .symbols import CALL, SHADOW, Look
-from .text import clip, count, pad, shown, width_of
+from .text import clip, pad, shown, width_of
+from .words import count
 
 MUTED = "$foreground 60%"
 GAP = 2
@@ -225,9 +226,7 @@ def shares(found: Sequence[RuleShare], most: int) -> str:
 
 def shadow_words(summary: ShadowSummary, most: int = 3) -> Content:
     """What enforce would have stopped, by which rules (`most` of them), and what were good steps."""
-    sessions, calls = count(len(summary.sessions), "session"), f"{summary.calls:,} calls"
-    if summary.calls == 1:
-        calls = "1 call"
+    sessions, calls = count(len(summary.sessions), "session"), count(summary.calls, "call")
     return Content.assemble(
         (f"{SHADOW.symbol} Shadow: ", "bold $text-secondary"),
         (f"{sessions}, {calls}; enforce would have ", ""),
@@ -250,7 +249,7 @@ def shadow_lines(summary: ShadowSummary, width: int, *, sessions: int) -> Conten
 
 def session_words(session: ShadowSession) -> Content:
     """The same of one session."""
-    calls = "1 call" if session.calls == 1 else f"{session.calls:,} calls"
+    calls = count(session.calls, "call")
     return Content.assemble(
         (f"{shown(session.session)}", "bold"),
         (f"  {calls}; enforce would have ", MUTED),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..engine.agents.messages import same_json
 from ..engine.history.state import ApprovalState
+from ..engine.same_json import same_json
 from .input_draft import Draft
 
 MOST = 20

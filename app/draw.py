@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ..engine.condition import written
+from ..engine.lasting import lasting
 from ..engine.net import SkillNet, Transition
 from ..engine.text import visible
-from ..engine.verify.waiting import in_words
 from ..rules.lines import code, head
 
 Nets: TypeAlias = Mapping[str, SkillNet]
@@ -63,7 +63,7 @@ def clipped(text: str, most: int = LABEL) -> str:
 def notes(transition: Transition) -> str:
     """What makes a transition fire, beside its name."""
     if transition.after is not None:
-        return f"after {in_words(transition.after)}"
+        return f"after {lasting(transition.after)}"
     if not transition.tools:
         return "by itself"
     several = "asks one of several people" if transition.partial else "asks a person"

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 
 from ..engine.backtest.saved import Saved
 from ..engine.history.fatigue import QUICK, Fatigue, RuleFatigue, Tally
-from .text import clip, count, pad, place, shown
+from .text import clip, pad, place, shown
+from .words import count
 
 HEADINGS = ("asked", "approved", "median", f"<{QUICK:g} s", "edited", "denied")
 WIDTHS = (7, 9, 8, 7, 7, 7)
@@ -111,7 +112,7 @@ def saved_lines(rule: RuleFatigue, what: Saved) -> Iterator[str]:
         f"In this history all {count(tally.approved, 'answer')} were yes, unchanged, half of them within "
         f"{seconds(tally.seconds)} (by {clip(', '.join(map(shown, rule.by)), 60)})."
     )
-    of = f"{what.asked:,} questions in {count(what.sessions, 'session')}"
+    of = f"{what.asked:,} questions in {_looked_at(rule, what)}"
     if what.by_grant:
         uses = count(what.uses or 0, "use")
         yield (
@@ -121,3 +122,10 @@ def saved_lines(rule: RuleFatigue, what: Saved) -> Iterator[str]:
     if what.by_condition and what.when is not None:
         word = "and" if rule.rule is not None and " when " in f" {rule.rule.text} " else "when"
         yield f"With `{word} {shown(what.when)}` it would not have asked {what.by_condition:,} of {of}."
+
+
+def _looked_at(rule: RuleFatigue, what: Saved) -> str:
+    """The sessions whose calls were judged again; of a rule that asked in very many the latest."""
+    if rule.all_sessions <= what.sessions:
+        return count(what.sessions, "session")
+    return f"the latest {what.sessions:,} of {count(rule.all_sessions, 'session')}"

@@ -26,9 +26,13 @@ KEPT = 20_000
 
 @dataclass(slots=True)
 class Flow:
-    """The streams of one session. `said` is the text of the message being written."""
+    """The streams of one session. `said` is the text of the message being written.
+
+    `calls` are those the model is writing after it, by their place: the tool, and characters so far.
+    """
 
     said: str = ""
+    calls: dict[int, tuple[str, int]] = field(default_factory=dict[int, tuple[str, int]])
     outputs: dict[str, str] = field(default_factory=dict[str, str])
     heard: dict[str, datetime] = field(default_factory=dict[str, datetime])
     failure: str | None = None
@@ -41,12 +45,14 @@ class Flow:
             case Streaming(kind="output", call_id=str(call_id)):
                 self.outputs[call_id] = (self.outputs.get(call_id, "") + event.text)[-KEPT:]
                 self.heard[call_id] = now
+            case Streaming(kind="input", tool=str(tool), place=int(place)):
+                _, size = self.calls.get(place, ("", 0))
+                self.calls[place] = tool, size + event.size
             case Streaming(kind="failure"):
                 self.failure = event.text
-            case JournalEvent(body=MessageAdded(role="assistant" | "user")):
+            case JournalEvent(body=MessageAdded(role="assistant" | "user") | SessionStatus()):
                 self.said = ""
-            case JournalEvent(body=SessionStatus()):
-                self.said = ""
+                self.calls.clear()
             case JournalEvent(body=CallResult(call_id=call_id)):
                 self.outputs.pop(call_id, None)
                 self.heard.pop(call_id, None)

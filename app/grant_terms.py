@@ -7,14 +7,12 @@ from typing import Literal
 
 from ..engine.gate.types import MOST_USES, GrantScope, GrantTerms
 from ..engine.history.state import ApprovalState
-from ..engine.lasting import lasting
-from .ages import age
+from ..engine.lasting import LONGEST, as_typed, lasting, parse_time
 from .charset import ours
 from .effects import effects_of
 from .text import shown
 
 Bound = Literal["session", "uses", "time"]
-LONGEST = 365 * 86_400.0
 
 
 class TermsError(ValueError):
@@ -54,13 +52,12 @@ def terms(scope: GrantScope, bound: Bound, typed: str) -> GrantTerms:
                 raise TermsError(f"How many times? A number from 1 to {MOST_USES:,}")
             return GrantTerms(scope, uses=int(typed))
         case "time":
-            try:
-                seconds = age(typed).total_seconds()
-            except ValueError as error:
-                raise TermsError("For how long? A time such as 30m, 2h or 1d") from error
+            seconds = parse_time(typed)
+            if seconds is None:
+                raise TermsError("For how long? A time such as 30m, 2h or 1d")
             if not 0 < seconds <= LONGEST:
-                raise TermsError("For how long? At least 1s, at most 365d")
-            return GrantTerms(scope, seconds=seconds)
+                raise TermsError(f"For how long? At least 1s, at most {as_typed(LONGEST)}")
+            return GrantTerms(scope, seconds=float(seconds))
 
 
 def sentence(request: ApprovalState, chosen: GrantTerms) -> str:

@@ -51,4 +51,4 @@ class RecordedFile(DecisionSource):
 
     def _recorded(self, session_id: str) -> Sequence[JournalEvent]:
         reader = open_reader(self._database)
-        return MaskedEvents(reader.events(reader.session(session_id).id), self.redaction)
+        return MaskedEvents(reader.recorded(reader.session(session_id).id), self.redaction)

@@ -58,35 +58,44 @@ def show(
     redaction: Redaction,
     appearance: Appearance | None = None,
 ) -> int:
-    """The console on a hub of its own.
+    """The console on a hub of its own, until one quits, the terminal is gone or a signal ends it.
 
     Raises `SettingsError` before it is shown, and `JournalError` before or after.
     """
     from .attention import attention_settings
     from .console import InterlockConsole
+    from .hangup import on_signals
     from .messages import ActionDone
 
     attention, hook, approvals = attention_settings(), notify_settings(), approval_settings()
 
     async def session() -> int:
         hub = Hub.open(database, redaction=redaction, policy=approvals.policy)
-        try:
-            app = InterlockConsole(
-                hub,
-                operator=operator,
-                start=start,
-                appearance=appearance,
-                attention=attention,
-                deny_reasons=approvals.deny_reasons,
-            )
+        app: InterlockConsole | None = None
 
-            def tell(problem: str) -> None:
-                app.post_message(ActionDone(Outcome(ok=False, message=problem)))
+        def end(code: int) -> None:
+            if app is not None:
+                app.end(code)
 
-            async with notifying(hub, hook, tell):
-                await app.run_async()
-        finally:
-            await hub.close()
+        # Until the hub is closed: a second signal must not cut off what the first one began.
+        with on_signals(end):
+            try:
+                app = InterlockConsole(
+                    hub,
+                    operator=operator,
+                    start=start,
+                    appearance=appearance,
+                    attention=attention,
+                    deny_reasons=approvals.deny_reasons,
+                )
+
+                def tell(problem: str) -> None:
+                    app.post_message(ActionDone(Outcome(ok=False, message=problem)))
+
+                async with notifying(hub, hook, tell):
+                    await app.run_async()
+            finally:
+                await hub.close()
         return app.return_code or 0
 
     return asyncio.run(session())
@@ -101,6 +110,7 @@ def watch(
     """
     from .attention import attention_settings
     from .console import InterlockConsole
+    from .hangup import run_until_ended
     from .read_only import read_only
     from .watching import WatchedJournal
 
@@ -114,9 +124,8 @@ def watch(
             app = InterlockConsole(
                 read_only(journal), operator=operator, appearance=appearance, attention=attention
             )
-            await app.run_async()
+            return await run_until_ended(app)
         finally:
             await journal.close()
-        return app.return_code or 0
 
     return asyncio.run(session())

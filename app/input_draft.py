@@ -11,8 +11,8 @@ from typing import Literal, cast
 
 from pydantic import JsonValue
 
-from ..engine.agents.messages import same_json
-from ..engine.text import visible
+from ..engine.same_json import same_json
+from ..engine.text import json_spelt, visible, visible_json
 from .cells import steady
 from .charset import ascii_only
 
@@ -131,14 +131,7 @@ def safe_json(value: JsonValue, indent: int | None = None) -> str:
     """A value as JSON, with escapes for what a terminal would obey or hide."""
     if ascii_only():
         return json.dumps(value, indent=indent)
-    text = steady(json.dumps(value, ensure_ascii=False, indent=indent), _json_escape)
-    if visible(text, keep_newlines=True) == text:
-        return text
-    return "".join(c if visible(c, keep_newlines=True) == c else _json_escape(c) for c in text)
-
-
-def _json_escape(text: str) -> str:
-    return json.dumps(text)[1:-1]
+    return visible_json(steady(json.dumps(value, ensure_ascii=False, indent=indent), json_spelt))
 
 
 def read_json(text: str) -> JsonValue:

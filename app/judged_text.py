@@ -24,10 +24,11 @@ from ..engine.backtest import (
 from ..engine.gate.types import Outcome
 from ..engine.history.parts import RuleRecord
 from ..engine.history.redaction import Redaction
-from .backtest_text import count, now_words, then_words
+from .backtest_text import now_words, then_words
 from .moments import clock, day_and_time
 from .symbols import SHADOW, Look
 from .text import clip, pad, place, shown, spread, wrap_all
+from .words import count
 
 MUTED = "$foreground 60%"
 HYPOTHETICAL = "hypothetical"
@@ -221,7 +222,7 @@ def report_lines(report: SessionReport, width: int, zone: tzinfo | None) -> list
     lines = [line.truncate(width, ellipsis=True) for line in lines]
     if report.hypothetical_after is not None:
         rest = counts.judged.hypothetical
-        those = "1 call" if rest == 1 else f"{rest:,} calls"
+        those = count(rest, "call")
         text = f"{those} after {report.unit} {report.hypothetical_after}: hypothetical"
         lines += [Content.styled(f"  ~ {row}", MUTED) for row in wrap_all([text], width - 4)]
     return lines

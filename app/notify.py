@@ -25,6 +25,7 @@ from ..engine.history.events import ApprovalRequested, JournalEvent
 from ..engine.history.parts import RuleRecord
 from ..engine.history.state import ApprovalState
 from ..engine.hub import Hub
+from ..engine.lasting import lasting
 from ..engine.text import visible
 from .ages import age
 from .notify_send import SendError, host_of, post, run_command
@@ -161,7 +162,7 @@ def as_bytes(payload: Payload) -> bytes:
 
 def _summary(request: ApprovalState, now: datetime) -> str:
     minutes = max(0, round((now - request.since).total_seconds() / 60))
-    waited = f"for {minutes} min" if minutes else "for less than a minute"
+    waited = f"for {lasting(60 * minutes)}" if minutes else "for less than a minute"
     risk = f", risk {request.risk}" if request.risk else ""
     who = linkless(request.agent or request.session)
     return f"{linkless(request.tool)} of {who} has waited {waited} for a person{risk}"

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..engine.history.errors import FoldError
+from ..engine.history.errors import FoldError, JournalError
 from ..engine.history.events import JournalEvent
 from ..engine.history.fold import apply, new_state
 from ..engine.history.masked import MaskedEvents
@@ -49,13 +49,21 @@ async def open_recorded(source: HistorySource, session_id: str, at: int | None =
 def begun(recorded: Sequence[JournalEvent], at: int) -> Playable:
     """A session's events made ready up to number `at`."""
     try:
-        replay = Replay(recorded, at=at)
-    except FoldError:
-        return playable(recorded)
+        with bulk_load():
+            replay = Replay(recorded, at=at)
+    except (FoldError, JournalError):
+        return shortened(recorded)
     if not recorded:
         return Playable(None, NOTHING)
     plain = recorded.unmasked if isinstance(recorded, MaskedEvents) else recorded
-    return Playable(replay, None, marks_of(plain), complete=False)
+    return Playable(replay, None, _marks(plain, replay.bearing), complete=replay.whole)
+
+
+def _marks(plain: Sequence[JournalEvent], bearing: Sequence[int] | None) -> dict[int, Mark]:
+    """The marks of a session, from those of its events that may bear one where they are known."""
+    if bearing is None:
+        return marks_of(plain)
+    return {bearing[n - 1]: mark for n, mark in marks_of([plain[n - 1] for n in bearing]).items()}
 
 
 def playable(recorded: Sequence[JournalEvent]) -> Playable:
@@ -63,18 +71,23 @@ def playable(recorded: Sequence[JournalEvent]) -> Playable:
     if not recorded:
         return Playable(None, NOTHING)
     try:
-        replay, trouble = Replay(recorded), None
-    except FoldError:
-        replay, trouble = _possible(recorded)
-    return Playable(replay, trouble, {} if replay is None else marks_of(replay.events))
+        replay = Replay(recorded)
+    except (FoldError, JournalError):
+        return shortened(recorded)
+    return Playable(replay, None, marks_of(replay.events))
 
 
-def _possible(recorded: Sequence[JournalEvent]) -> tuple[Replay | None, str]:
+def shortened(recorded: Sequence[JournalEvent]) -> Playable:
+    """The events before the first that cannot follow, or be read, and what is wrong with that one."""
     state = new_state(recorded[0].session)
-    for number, event in enumerate(recorded):
+    for number in range(len(recorded)):
         try:
-            apply(state, event)
-        except FoldError as error:
-            rest = f"Shown are the {number} events before it." if number else "Nothing can be shown."
-            return (Replay(recorded[:number]) if number else None), f"Cannot replay {error}. {rest}"
+            apply(state, recorded[number])
+        except (FoldError, JournalError) as error:
+            what = f"Cannot replay {error}." if isinstance(error, FoldError) else str(error)
+            if not number:
+                return Playable(None, f"{what} Nothing can be shown.")
+            before = Replay(recorded[:number])
+            trouble = f"{what} Shown are the {number} events before it."
+            return Playable(before, trouble, marks_of(before.events))
     raise AssertionError("events that cannot be replayed can be folded")

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..engine.history.ends import end_of
 from ..engine.history.events import (
     ApprovalDecided,
-    ApprovalExpired,
     ApprovalExtended,
     ApprovalGiven,
     ApprovalRequested,
-    ApprovalWithdrawn,
     JournalEvent,
 )
 from ..engine.history.state import ApprovalState
@@ -22,10 +21,12 @@ from ..engine.hub import HubEvent
 class News:
     """`ended` says how the request ended, `again` is the id of the one that is asked in its place.
 
+    `meanwhile` says who decided it while a decision from here is under way, be it that one or another.
     `changed` says that it stays open and is not what it was, `queue` that others have come.
     """
 
     ended: str | None = None
+    meanwhile: str | None = None
     again: str | None = None
     changed: bool = False
     queue: bool = False
@@ -42,15 +43,13 @@ def news_of(events: Sequence[HubEvent], request: ApprovalState, *, over: bool, d
     for event in events:
         if not isinstance(event, JournalEvent):
             continue
+        end = end_of(event.body)
+        if end is not None and end[0] == request.id:
+            if deciding and isinstance(event.body, ApprovalDecided):
+                news.meanwhile = end[1]
+            else:
+                news.ended = end[1]
         match event.body:
-            case ApprovalDecided(approval_id=i, approved=yes, by=by, reason=reason) if i == request.id:
-                if not deciding:
-                    why = f": {reason}" if reason else ""
-                    news.ended = f"Already {'approved' if yes else 'denied'} by {by}{why}"
-            case ApprovalExpired(approval_id=i, reason=reason) if i == request.id:
-                news.ended = f"Too late: {reason}"
-            case ApprovalWithdrawn(approval_id=i, reason=reason) if i == request.id:
-                news.ended = f"Withdrawn: {reason}"
             case ApprovalGiven(approval_id=i) | ApprovalExtended(approval_id=i) if i == request.id:
                 news.changed = True
             case ApprovalRequested(approval_id=i, call_id=call):

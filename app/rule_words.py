@@ -11,7 +11,7 @@ from ..engine.condition import written
 from ..engine.lasting import lasting
 from ..engine.rule import ApprovalRule, BlockRule, LimitRule, Rule, SequenceRule
 from ..rules.statements import SESSION
-from .text import count
+from .words import count
 
 
 def does(rule: Rule) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 The screen and the command show the same one. Columns leave in a fixed order when there is no room; a
 session's id is what `interlock replay` needs, so it is the last to be shortened. Where some sessions are
-branches or subagents' there is a column that says of which, by the end of that one's id if need be.
+branches or subagents', or of agents elsewhere, a column says so, by the end of the other's id if need be.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from rich.cells import cell_len, set_cell_size
 
 from ..engine.history.state import SessionSummary
 from .charset import visible
-from .moments import day_and_time, length, short_day_and_time
+from .moments import day_and_time, short_day_and_time
 from .symbols import SESSION, SHADOW, Look
+from .text import age, seconds_between
 
 GAP = 2
 _LONGEST = {"session": 32, "from": 40, "agent": 18, "model": 24}
@@ -55,10 +56,12 @@ def look(session: SessionSummary) -> Look:
 
 
 def origin(session: SessionSummary, *, short: bool = False) -> str:
-    """`branch of deploy-bot-0c41aa`, `child of …`, or nothing for a session of its own.
+    """`branch of deploy-bot-0c41aa`, `child of …`, `elsewhere`, or nothing for a session of its own.
 
     `short` gives only the end of the other's id: `branch of …-0c41aa`.
     """
+    if session.kind == "outside":
+        return "elsewhere"
     if not session.parent:
         return ""
     parent = visible(session.parent)
@@ -121,7 +124,7 @@ def _all_columns(zone: tzinfo | None) -> list[Column]:
         Column("model", "model", lambda s: visible(s.model)),
         Column("mode", "mode", lambda s: s.mode),
         Column("started", "started", lambda s: day_and_time(s.opened, zone)),
-        Column("length", "length", lambda s: length(s.updated - s.opened), right=True),
+        Column("length", "length", lambda s: age(seconds_between(s.opened, s.updated)), right=True),
         Column("calls", "calls", lambda s: str(s.calls), right=True),
         Column("blocked", "blocked", lambda s: str(s.blocked), right=True),
         Column("waiting", "waiting", lambda s: str(s.waiting), right=True),

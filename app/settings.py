@@ -52,7 +52,12 @@ def apply_settings(
     environ: Mapping[str, str] | None = None,
     directory: Path | None = None,
 ) -> None:
-    """Fill the options of `args.command` that were not given. Raises `SettingsError`."""
+    """Fill the options of `args.command` that were not given. Raises `SettingsError`.
+
+    So do paths that nothing can be called, on the line as in a setting.
+    """
+    from .setting_paths import path_fault
+
     environ = os.environ if environ is None else environ
     command = _subparser(top, args.command)
     files = list(_files(directory or Path.cwd(), environ))
@@ -60,11 +65,18 @@ def apply_settings(
     for path, table in files:
         _reject_unknown(path, table, known, set(_subparsers(top)))
     for action in _chosen_options(command, args):
-        if getattr(args, action.dest, None) is not None:
-            continue
-        found = next(filter(None, (_find(n, args.command, environ, files) for n in _names(action))), None)
-        if found is not None:
-            setattr(args, action.dest, _convert(action, found))
+        found, value = None, getattr(args, action.dest, None)
+        if value is None:
+            each = (_find(n, args.command, environ, files) for n in _names(action))
+            found = next(filter(None, each), None)
+            if found is None:
+                continue
+            value = _convert(action, found)
+            setattr(args, action.dest, value)
+        fault = path_fault(action, value)
+        if fault is not None:
+            where = action.option_strings[-1] if found is None else found.where
+            raise SettingsError(f"{where}: {fault}")
 
 
 def key_settings(
@@ -200,13 +212,26 @@ def _files(directory: Path, environ: Mapping[str, str]) -> Iterator[tuple[Path, 
         except FileNotFoundError:
             continue
         except (OSError, UnicodeDecodeError) as error:
-            raise SettingsError(
-                f"{path}: cannot be read ({error}); fix its permissions or remove it"
-            ) from error
+            raise SettingsError(_unread(path, error, environ)) from error
         try:
             yield path, tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise SettingsError(f"{path}: {error}") from error
+
+
+def _unread(path: Path, error: OSError | UnicodeDecodeError, environ: Mapping[str, str]) -> str:
+    """Why a file of settings cannot be read, with the remedy."""
+    from .setting_paths import unusable
+
+    config = environ.get("INTERLOCK_CONFIG_DIR")
+    if config and path == users_file(environ):
+        fault = unusable(config)
+        if fault is None and isinstance(error, NotADirectoryError):
+            fault = f"expected a directory, found '{config}'; name the one that holds {FILE_NAME}"
+        if fault is not None:
+            return f"INTERLOCK_CONFIG_DIR: {fault}"
+    why = error.strerror if isinstance(error, OSError) else error
+    return f"{path}: cannot be read ({why}); fix its permissions or remove it"
 
 
 def _reject_unknown(

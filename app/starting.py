@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
 
+from ..engine.history.events import JournalEvent, LimitRaised, SessionResumed
+from ..engine.history.masked import MaskedEvents
 from ..engine.hub import Hub, Nets
 from .agent_build import Prepared, prepare
 from .agent_options import from_command_line
@@ -102,12 +105,14 @@ async def go_on(
     """Go on with a recorded session, or from its event number `at` in a new one; the session's id.
 
     The agent is made again from what the record says it was started from, but for `max_cost`, which is
-    then its limit. With a `task` it sets to work at once, after what was open when its host died; with
-    `must_go_on` a session with nothing open is refused. Raises `AgentSpecError`, `SessionNotFound`,
-    `ResumeError` and `JournalError`.
+    then its limit; one that an operator has raised since stays raised. With a `task` it sets to work at
+    once, after what was open when its host died; with `must_go_on` a session with nothing open is
+    refused. Raises `AgentSpecError`, `SessionNotFound`, `ResumeError` and `JournalError`.
     """
     found, started_from = await hub.started_from(session_id)
     spec = _recorded_spec(found, started_from)
+    if max_cost is None and spec.limits.max_cost is not None:
+        max_cost = await asyncio.to_thread(_raised, await hub.recorded(found), at)
     if max_cost is not None:
         spec = spec.model_copy(update={"limits": spec.limits.model_copy(update={"max_cost": max_cost})})
     prepared = await asyncio.to_thread(prepare, spec)
@@ -131,12 +136,29 @@ async def go_on(
     return live
 
 
+def _raised(events: Sequence[JournalEvent], at: int | None) -> float | None:
+    """The limit that a session's was raised to, by event `at`, since its process began."""
+    raised: float | None = None
+    for event in events.unmasked if isinstance(events, MaskedEvents) else events:
+        if at is not None and event.seq > at:
+            break
+        match event.body:
+            case LimitRaised(max_cost=max_cost):
+                raised = max_cost
+            case SessionResumed():
+                raised = None
+            case _:
+                pass
+    return raised
+
+
 def _recorded_spec(session_id: str, source: object) -> AgentSpec:
     if source is None:
         raise AgentSpecError(
             [
                 f"session '{session_id}' was not started by `interlock run` or the console's form, so "
-                "nothing says how to make its agent again; its program can use Hub.resume_session"
+                "nothing says how to make its agent again; its program can use Hub.resume_session, and "
+                "an agent that runs elsewhere comes back by itself"
             ]
         )
     try:

@@ -10,6 +10,7 @@ from textual.actions import ActionParseResult
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
+from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.screen import Screen
 
@@ -53,6 +54,20 @@ class TerminalApp(App[None]):
             self.register_theme(theme)
         self.theme = appearance.theme or SIGNAL_BOX.name
         self.set_keymap(dict(appearance.keys))
+
+    def get_driver_class(self) -> type[Driver]:
+        """Textual's choice; for a terminal one that notices when that is gone."""
+        chosen = super().get_driver_class()
+        if chosen.__module__ == "textual.drivers.linux_driver":
+            from .hangup import HangupDriver
+
+            return HangupDriver
+        return chosen
+
+    def end(self, code: int) -> None:
+        """End without asking, with an exit code: nobody is there to be asked, or somebody wants it so."""
+        if self.return_code is None:
+            self.exit(return_code=code)
 
     def _check_action_state(self, action: str, default_namespace: DOMNode) -> bool | None:
         """Greyed where it would change something and nothing is to be changed.

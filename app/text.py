@@ -118,10 +118,11 @@ def seconds_between(earlier: datetime | None, later: datetime) -> float:
 
 
 def age(seconds: float) -> str:
-    """How long something has waited: `0:42`, `12:07`, `1:02:03`."""
-    whole = int(seconds)
-    minutes, second = divmod(whole, 60)
+    """How long something has waited or lasted, as a clock runs: `0:42`, `12:07`, `1:02:03`, `3d 2:00`."""
+    minutes, second = divmod(max(0, int(seconds)), 60)
     hours, minute = divmod(minutes, 60)
+    if hours >= 24:
+        return f"{hours // 24}d {hours % 24}:{minute:02}"
     return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
 
 
@@ -151,11 +152,6 @@ def quoted(label: str) -> str:
 def place(rule: RuleRecord) -> str:
     """A rule's file and line as a list shows it, `deploy.rules:4`; the panels give the whole path."""
     return shown(f"{PurePath(rule.file).name}:{rule.line}")
-
-
-def count(number: int, noun: str) -> str:
-    """`1 session`, `2 sessions`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def amount(number: int) -> str:

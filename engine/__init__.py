@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         GlobTool,
         GrepTool,
         Hooks,
+        JsonlSessionStore,
         JustBashRuntime,
         LitellmModel,
         LocalRuntime,
@@ -71,7 +72,18 @@ if TYPE_CHECKING:
         resolve_tool,
         tool_approval_net,
     )
-    from .hub import ApprovalPolicy, BranchError, Hub, ResumeError
+    from .hub import (
+        ApprovalPolicy,
+        BranchError,
+        CallAnswer,
+        CallIdUsed,
+        CallRefused,
+        CallWithdrawn,
+        DrivenElsewhereError,
+        Hub,
+        OutsideAgent,
+        ResumeError,
+    )
     from .journal_store import JournalStore
     from .net import (
         GateState,
@@ -103,8 +115,13 @@ __all__ = [
     "BashTool",
     "BlockRule",
     "BranchError",
+    "CallAnswer",
+    "CallIdUsed",
+    "CallRefused",
+    "CallWithdrawn",
     "CostLimitError",
     "Deny",
+    "DrivenElsewhereError",
     "EditTool",
     "Explanation",
     "FakeRuntime",
@@ -121,6 +138,7 @@ __all__ = [
     "Hooks",
     "Hub",
     "JournalStore",
+    "JsonlSessionStore",
     "JustBashRuntime",
     "LimitRule",
     "LitellmModel",
@@ -129,6 +147,7 @@ __all__ = [
     "ModelRequest",
     "NetError",
     "NetExplanation",
+    "OutsideAgent",
     "Override",
     "ReadTool",
     "Rejection",

@@ -9,16 +9,18 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from .explained import ExplanationView
 from .gate.types import GrantTerms, Mode
-from .history.events import ApprovalDecided, ApprovalExpired, ApprovalWithdrawn, EventBody
+from .history.changes import dollars
+from .history.ends import end_of
+from .history.events import EventBody, LimitRaised
 from .history.journal import JournalError
 from .history.state import ApprovalState
 from .history.unmasked import StillMaskedError
 from .hosted import HostedSession
-from .live import LiveSessions, UnknownSessionError
+from .lasting import LONGEST
+from .live import LiveSessions
 from .questions import Reply
+from .refusals import UnknownSessionError
 
-LONGEST = 365 * 86_400.0
-"""Seconds that a request can be extended by."""
 ENDS_KEPT = 10_000
 """Requests whose end is remembered for those who answer too late."""
 
@@ -92,9 +94,9 @@ class Approving(ABC):
 
     def note_end(self, body: EventBody) -> None:
         """Remember how a request ended, for whoever answers it too late."""
-        how = _end_of(body)
-        if how is not None and isinstance(body, ApprovalDecided | ApprovalExpired | ApprovalWithdrawn):
-            self._ended[body.approval_id] = how
+        found = end_of(body)
+        if found is not None:
+            self._ended[found[0]] = found[1]
             while len(self._ended) > ENDS_KEPT:
                 del self._ended[next(iter(self._ended))]
 
@@ -127,7 +129,7 @@ class Approving(ABC):
 
     async def revoke_grant(self, session_id: str, key: str, *, by: str) -> Outcome:
         """End a grant: calls it would have let pass are asked about again."""
-        hosted, _ = self._live.get(session_id)
+        hosted = self._live.hosted(session_id)
         try:
             revoked = await hosted.revoke(key, by)
         except JournalError as error:
@@ -141,13 +143,13 @@ class Approving(ABC):
 
         Raises `UnknownSessionError`, and `LookupError` for a call the session has not made.
         """
-        hosted, _ = self._live.get(session_id)
+        hosted = self._live.hosted(session_id)
         return await asyncio.to_thread(hosted.explain, call_id)
 
     async def toggle_net(self, session_id: str, net: str, active: bool, *, by: str) -> Outcome:
         """Switch a net of a session on or off."""
         try:
-            result = await self._live.get(session_id)[0].toggle(net, active, by)
+            result = await self._live.hosted(session_id).toggle(net, active, by)
         except JournalError as error:
             return Outcome(ok=False, message=f"Not switched, the journal refused it: {error}")
         return Outcome(ok=result.ok, message=result.message)
@@ -155,21 +157,24 @@ class Approving(ABC):
     async def set_mode(self, session_id: str, mode: Mode, *, by: str) -> Outcome:
         """Enforce or shadow, from the session's next call on."""
         try:
-            await self._live.get(session_id)[0].set_mode(mode, by)
+            await self._live.hosted(session_id).set_mode(mode, by)
         except JournalError as error:
             return Outcome(ok=False, message=f"Not switched, the journal refused it: {error}")
         return Outcome(ok=True, message=f"{session_id} is now in {mode} mode")
 
+    async def raise_limit(self, session_id: str, max_cost: float, *, by: str) -> Outcome:
+        """Let a session cost more, in US dollars, from its next model call on.
 
-def _end_of(body: EventBody) -> str | None:
-    """How a request ended, for whoever answers it too late; `None` for any other event."""
-    match body:
-        case ApprovalDecided(approved=approved, by=by, reason=reason):
-            why = f": {reason}" if reason else ""
-            return f"Already {'approved' if approved else 'denied'} by {by}{why}"
-        case ApprovalExpired(reason=reason):
-            return f"Too late: {reason}"
-        case ApprovalWithdrawn(reason=reason):
-            return f"Withdrawn: {reason}"
-        case _:
-            return None
+        One that has stopped at its limit goes on with the next message. Raises `UnknownSessionError`,
+        also as `LiveSessions.get`.
+        """
+        hosted, session = self._live.get(session_id)
+        try:
+            session.check_raise(max_cost)
+            await hosted.record(LimitRaised(max_cost=max_cost, by=by))
+        except ValueError as error:
+            return Outcome(ok=False, message=str(error))
+        except JournalError as error:
+            return Outcome(ok=False, message=f"Not raised, the journal refused it: {error}")
+        session.raise_limit(max_cost)
+        return Outcome(ok=True, message=f"{session_id} may now cost {dollars(max_cost)}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import posixpath
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import isnan
@@ -20,6 +21,7 @@ Scalar: TypeAlias = str | int | float | bool | None
 Operator: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">=", "in", "contains", "matches", "under"]
 
 MISSING = object()
+_PLAIN_NAME = re.compile(r'[^\s.#()\[\]"=<>!,\ufeff]+')
 
 
 class Matcher(Protocol):
@@ -71,8 +73,8 @@ class Compare:
 
     @property
     def field_name(self) -> str:
-        """`input.env`, the form people are shown."""
-        return ".".join(("input", *self.path))
+        """`input.env`, the form people are shown; `input."a.b"` where a name is no plain word."""
+        return ".".join(("input", *map(_written_name, self.path)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +169,14 @@ def written(condition: Condition) -> str:
 def _part(part: Condition, loose: type[Or] | UnionType) -> str:
     """A part of a condition, in parentheses where it would fall apart without."""
     return f"({written(part)})" if isinstance(part, loose) else written(part)
+
+
+def _written_name(name: str) -> str:
+    """A field's name, in quotes where it needs them; what cannot be seen is written as an escape."""
+    if _PLAIN_NAME.fullmatch(name) and name.isprintable():
+        return name
+    quoted = json.dumps(name, ensure_ascii=False)
+    return "".join(sign if sign.isprintable() else json.dumps(sign)[1:-1] for sign in quoted)
 
 
 def _written_value(value: Scalar | tuple[Scalar, ...] | Matcher) -> str:

@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from .agents import (
     Agent,
+    CompactionFailed,
     CompactionStart,
     ErrorEvent,
     Event,
@@ -22,6 +23,7 @@ from .agents import (
     StatusEvent,
     StepEvent,
     TextDelta,
+    ToolInputDelta,
     ToolMessage,
     ToolProgress,
     TurnEnd,
@@ -44,6 +46,7 @@ from .gate.types import (
     ToolResult,
 )
 from .granting import Grants, grant_record
+from .handing_over import HandingOver
 from .history.events import (
     EventBody,
     GrantGiven,
@@ -71,11 +74,14 @@ from .told import Told
 
 Preview = Callable[[ToolCall], Awaitable[str | None]]
 """What a call's tool says it would change; a bounded wait, and never an error."""
-Publish = Callable[[JournalEvent | TextDelta | ToolProgress | ErrorEvent, str], None]
+Publish = Callable[[JournalEvent | TextDelta | ToolInputDelta | ToolProgress | ErrorEvent, str], None]
 
 
 class HostedSession:
     """A session under the hub: implements `CallGate` for the loop and `SessionStore` for its messages."""
+
+    keeps_record = True
+    """See `KeepsRecord`."""
 
     def __init__(
         self,
@@ -109,6 +115,7 @@ class HostedSession:
         self.journal = journal
         self.publish = publish
         self.children: dict[str, HostedSession] = {}
+        self._giving = HandingOver(self.id, journal, lambda e: publish(self._told.apply(e), self.id))
         self.sending = Sending(self)
         self.questions = Questions(self, policy, journal.clock)
         self._originals: dict[str, Mapping[str, object]] = {}
@@ -136,23 +143,13 @@ class HostedSession:
         be written; also when who awaits this was cancelled. Raises `JournalError` when they could not be
         written: then nothing changed.
         """
-        await asyncio.shield(self.hand_over(*bodies, then=then))
+        await self.hand_over(*bodies, then=then)
 
     def hand_over(
         self, *bodies: EventBody, then: Callable[[bool], None] | None = None
     ) -> asyncio.Future[None]:
         """Give events to the journal here and now; what is handed over later follows them."""
-        events, durable = self.journal.submit(self.id, *bodies)
-
-        def on_durable(done: asyncio.Future[None]) -> None:
-            written = not done.cancelled() and done.exception() is None
-            for event in events if written else ():
-                self.publish(self._told.apply(event), self.id)
-            if then is not None:
-                then(written)
-
-        durable.add_done_callback(on_durable)
-        return durable
+        return self._giving(*bodies, then=then)
 
     # The gate, as the loop sees it
 
@@ -324,7 +321,7 @@ class HostedSession:
     async def on_event(self, event: Event) -> None:
         """Record or pass on what the session's loop reports."""
         match event:
-            case TextDelta() | ToolProgress():
+            case TextDelta() | ToolInputDelta() | ToolProgress():
                 self.publish(event, self.id)
             case StepEvent():
                 await self.step_ended(event)
@@ -332,6 +329,9 @@ class HostedSession:
                 await self.sending.withdraw(stopped(event.reason), SessionStatus(status="idle"))
             case TurnStart() | CompactionStart() if self.state.phase != "running":
                 await self.sending.withdraw(stopped(), SessionStatus(status="running"))
+            case CompactionFailed():
+                failed = SessionStatus(status="idle", error=event.reason)
+                await self.sending.withdraw(stopped(), failed)
             case StatusEvent(status="idle") if self.state.phase == "running":
                 await self.sending.withdraw(stopped(), SessionStatus(status="idle"))
             case StatusEvent(status="idle"):

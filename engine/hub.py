@@ -13,8 +13,10 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from .agents import KEEP_LAST, Agent, AgentError, ErrorEvent, TextDelta, ToolProgress
+from .agents import KEEP_LAST, Agent, AgentError, ErrorEvent, TextDelta, ToolInputDelta, ToolProgress
 from .approving import Approving, Outcome
+from .driving import Driving
+from .ending import end_left_open
 from .gate.types import Mode
 from .hints import hinted, with_hints
 from .history.decision_source import DecisionSource
@@ -27,26 +29,46 @@ from .history.journal import Journal, JournalError
 from .history.masked import MaskedEvents
 from .history.redaction import Redaction
 from .history.state import SessionState, SessionSummary
-from .live import DIED, LiveSessions, Spawn, Terms, UnknownSessionError, end_left_open
+from .live import LiveSessions, Spawn
 from .net import SkillNet
+from .outside import OutsideAgent, OutsideSession
+from .outside_calls import CallAnswer
 from .questions import ApprovalPolicy
-from .resuming import BranchError, Nets, ResumeError
+from .refusals import (
+    CallIdUsed,
+    CallRefused,
+    CallWithdrawn,
+    DrivenElsewhereError,
+    ResultRefusedError,
+    UnknownCallError,
+    UnknownSessionError,
+)
+from .resuming import DIED, BranchError, Nets, ResumeError
 from .sending import stopped
 from .subscription import HubEvent, Streaming, Subscription
+from .terms import Terms
 from .told import Streams
 
 __all__ = [
     "DIED",
     "ApprovalPolicy",
     "BranchError",
+    "CallAnswer",
+    "CallIdUsed",
+    "CallRefused",
+    "CallWithdrawn",
+    "DrivenElsewhereError",
     "Hub",
     "HubEvent",
     "Nets",
     "Outcome",
+    "OutsideAgent",
+    "ResultRefusedError",
     "ResumeError",
     "Spawn",
     "Streaming",
     "Subscription",
+    "UnknownCallError",
     "UnknownSessionError",
 ]
 
@@ -55,7 +77,7 @@ def _as_task(coroutine: Coroutine[None, None, None], name: str) -> object:
     return asyncio.get_running_loop().create_task(coroutine, name=name)
 
 
-class Hub(Approving, DecisionSource):
+class Hub(Approving, Driving, DecisionSource):
     """See the module. `spawn` starts a session's run; a console puts it in a worker of its own."""
 
     def __init__(
@@ -215,7 +237,7 @@ class Hub(Approving, DecisionSource):
         """Say something to the agent: starts it when idle, interrupts or queues when it works.
 
         When this returns the record has it, so that it is not lost when the host dies. Raises
-        `UnknownSessionError`, and as `Sending.send` when it was not accepted.
+        `UnknownSessionError`, `DrivenElsewhereError`, and as `Sending.send` when it was not accepted.
         """
         hosted, _ = self._live.get(session_id)
         await hosted.sending.send(text, by=by, mode=mode)
@@ -231,7 +253,7 @@ class Hub(Approving, DecisionSource):
         """Have the agent's model sum up what was said before the last messages; see `Session.compact`.
 
         The record keeps everything, the nets stay where they are. Returns when it is done; `abort` stops
-        it. Raises `UnknownSessionError`, and `ValueError` for a negative number.
+        it. Raises `UnknownSessionError`, `DrivenElsewhereError`, and `ValueError` for a negative number.
         """
         session = self._live.get(session_id)[1]
         try:
@@ -249,9 +271,14 @@ class Hub(Approving, DecisionSource):
     async def abort(self, session_id: str, reason: str = "") -> None:
         """Stop what the agent is doing; the session stays open.
 
-        Messages that waited are handed back: they are withdrawn in the record when this returns. Raises
-        `UnknownSessionError`, and `JournalError` when that could not be recorded.
+        Messages that waited are handed back: they are withdrawn in the record when this returns. Of an
+        agent whose loop runs elsewhere the calls that wait for a person are blocked, and nothing else.
+        Raises `UnknownSessionError`, and `JournalError` when that could not be recorded.
         """
+        outside = self._live.hosted(session_id)
+        if isinstance(outside, OutsideSession):
+            await outside.calls.deny_all(stopped(reason))
+            return
         hosted, session = self._live.get(session_id)
         session.abort(reason)
         await hosted.sending.withdraw(stopped(reason))
@@ -266,7 +293,7 @@ class Hub(Approving, DecisionSource):
 
     async def session(self, session_id: str) -> SessionState:
         """The state of a live session."""
-        return self._live.get(session_id)[0].shown
+        return self._live.hosted(session_id).shown
 
     # History
 
@@ -280,7 +307,27 @@ class Hub(Approving, DecisionSource):
 
     def _recorded(self, session_id: str) -> Sequence[JournalEvent]:
         reader = self._journal.reader()
-        return MaskedEvents(reader.events(reader.session(session_id).id), self.redaction)
+        return MaskedEvents(reader.recorded(reader.session(session_id).id), self.redaction)
+
+    async def page(self, session_id: str, after: int, limit: int) -> tuple[str, list[JournalEvent]]:
+        """A recorded session's whole id, and its first `limit` events after its event number `after`."""
+
+        def read() -> tuple[str, list[JournalEvent]]:
+            reader = self._journal.reader()
+            found = reader.session(session_id).id
+            events = reader.events(found, after=after, limit=limit)
+            return found, [self.redaction.event(event) for event in events]
+
+        return await asyncio.to_thread(read)
+
+    async def since(self, cursor: int, limit: int) -> list[JournalEvent]:
+        """The first `limit` events of all sessions behind `cursor`, as they may be shown."""
+        found = await asyncio.to_thread(lambda: self._journal.reader().since(cursor, limit))
+        return [self.redaction.event(event) for event in found]
+
+    async def cursor(self) -> int:
+        """The cursor of the latest recorded event."""
+        return await asyncio.to_thread(lambda: self._journal.reader().last_cursor())
 
     async def started_from(self, session_id: str) -> tuple[str, dict[str, JsonValue] | None]:
         """A recorded session's whole id, and what it was started from. Raises `SessionNotFound`."""
@@ -289,19 +336,26 @@ class Hub(Approving, DecisionSource):
 
     # Events
 
-    def subscribe(self) -> Subscription:
+    def subscribe(self, limit: int | None = None) -> Subscription:
         """Everything that happens from now on. Close it when done."""
-        subscription = Subscription(self._subscriptions.remove)
+        subscription = Subscription(self._subscriptions.remove, limit)
         self._subscriptions.append(subscription)
         return subscription
 
     def _publish(
-        self, event: JournalEvent | TextDelta | ToolProgress | ErrorEvent, session_id: str
+        self,
+        event: JournalEvent | TextDelta | ToolInputDelta | ToolProgress | ErrorEvent,
+        session_id: str,
     ) -> None:
         match event:
             case TextDelta():
                 text = self._streams.take(session_id, None, event.delta)
                 shown: HubEvent = Streaming(session=session_id, kind="text", text=text)
+            case ToolInputDelta():
+                tool, size = self.redaction.text(event.name), len(event.delta)
+                shown = Streaming(
+                    session=session_id, kind="input", text="", tool=tool, place=event.index, size=size
+                )
             case ToolProgress():
                 text = self._streams.take(session_id, event.call_id, event.text)
                 shown = Streaming(session=session_id, kind="output", text=text, call_id=event.call_id)

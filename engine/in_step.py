@@ -29,6 +29,8 @@ class InStep:
         self._ahead = False
         # Decisions the gate has not heard of yet that they could not be recorded.
         self._unheard: set[str] = set()
+        # What was handed over and is neither written nor lost yet.
+        self._under_way = 0
         self._all_heard = asyncio.Event()
 
     def record(
@@ -40,22 +42,23 @@ class InStep:
         """
 
         def then(written: bool) -> None:
-            if written:
-                return
-            self._ahead = True
-            if decided is not None:
-                self._unheard.add(decided)
-                self._all_heard.clear()
+            self._under_way -= 1
+            if not written:
+                self._lost(decided)
+            elif self._ahead:
+                self._look()
 
         try:
             if self._ahead:
                 raise JournalError("what came before it could not be recorded")
-            return self._hand_over(*bodies(), then=then)
+            handed_over = self._hand_over(*bodies(), then=then)
         except Exception as error:
-            then(False)
+            self._lost(decided)
             failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             failed.set_exception(error)
             return failed
+        self._under_way += 1
+        return handed_over
 
     async def recorded(self, *bodies: EventBody) -> None:
         """The same for what is no decision; returns once it is durable.
@@ -63,7 +66,7 @@ class InStep:
         Raises `JournalError`; the gate has then been set back.
         """
         try:
-            await asyncio.shield(self.record(lambda: bodies))
+            await self.record(lambda: bodies)
         except JournalError:
             await self.catch_up()
             raise
@@ -71,15 +74,28 @@ class InStep:
     def heard(self, call_id: str) -> None:
         """The gate has given out its decision on a call, and knows if it could not be recorded."""
         self._unheard.discard(call_id)
-        if not self._unheard:
+        self._look()
+
+    def _lost(self, decided: str | None) -> None:
+        self._ahead = True
+        if decided is not None:
+            self._unheard.add(decided)
+        self._look()
+
+    def _look(self) -> None:
+        """Wake who waits for the gate to be set back, or have them wait."""
+        if self._unheard or self._under_way:
+            self._all_heard.clear()
+        else:
             self._all_heard.set()
 
     async def catch_up(self) -> None:
         """Have the gate where the journal is; nothing comes between this and what is done next.
 
-        A gate that hears of a failure only afterwards would refuse everything from then on.
+        A gate that hears of a failure only afterwards would refuse everything from then on; and what is
+        under way may yet be written, or fail for what it followed.
         """
-        while self._ahead and self._unheard:
+        while self._ahead and (self._unheard or self._under_way):
             await self._all_heard.wait()
         if self._ahead:
             self._set_back()

@@ -232,7 +232,7 @@ class _Family:
                         yield body.model_copy(update=named)
 
 
-_NO_NETS = {"fired": (), "dropped": (), "undone": ()}
+_NO_NETS: dict[str, object] = {"fired": (), "dropped": (), "undone": (), "arrived": {}}
 _OfCall = (
     CallDecided | CallResult | ApprovalRequested | ApprovalDecided | ApprovalExpired | ApprovalWithdrawn
 )

@@ -11,42 +11,33 @@ from collections.abc import (
     Coroutine,
     Generator,
     Iterator,
-    Mapping,
     Sequence,
 )
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import TypeAlias, cast
+from typing import Generic, TypeAlias, TypeVar, cast
 from uuid import uuid4
-
-from pydantic import JsonValue
 
 from .agents import Agent, Session, preview_of
 from .branching import check_branch_point, copied
 from .children import HostedChild, HostedChildren
-from .gate.types import Mode
+from .condition import Surroundings
+from .ending import CLOSED, ENDED, check_loop
 from .granting import Grants, same_rules
-from .history.errors import FoldError
 from .history.events import EventBody, JournalEvent, SessionResumed, SessionStatus
-from .history.fold import fold
 from .history.journal import Journal, JournalError
 from .history.redaction import Redaction
 from .history.state import SessionState
 from .hosted import HostedSession, Preview, Publish
 from .left import Left, look
-from .net import SkillNet, ToolCall
+from .net import ToolCall
+from .outside import OutsideSession
 from .questions import ApprovalPolicy
 from .records import json_input
-from .resuming import (
-    DIED,
-    Nets,
-    ResumeError,
-    Standing,
-    folded,
-    standing,
-    withdrawals,
-)
+from .refusals import DrivenElsewhereError, UnknownSessionError
+from .resuming import ResumeError, Standing, folded, withdrawals
 from .surroundings import surroundings_of
+from .terms import Terms
 
 Spawn: TypeAlias = Callable[[Coroutine[None, None, None], str], object]
 
@@ -55,30 +46,19 @@ log = logging.getLogger(__name__)
 CHILDREN_LISTED = 8
 """Subagents that have finished and are still listed, for each session."""
 
-ENDED = ("done", "failed")
-CLOSED = "the session was closed"
 NO_NETS = Standing({}, (), (), (), ())
 
-
-class UnknownSessionError(LookupError):
-    """No live session has this id."""
+H = TypeVar("H", bound=HostedSession)
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """What a session is hosted on.
+class Revived(Generic[H]):
+    """A recorded session on its way back: its record and its fold, and where its gate stands."""
 
-    `None` for `active` and `mode` is what the record says, if there is one. `nets` says whether a record
-    may go on under other nets than its own.
-    """
-
-    registry: Mapping[str, SkillNet]
-    active: Sequence[str] | None = None
-    mode: Mode | None = None
-    by: str | None = None
-    explain_blocks: bool = False
-    source: dict[str, JsonValue] | None = None
-    nets: Nets = "recorded"
+    hosted: H
+    events: Sequence[JournalEvent]
+    state: SessionState
+    fit: Standing
 
 
 class LiveSessions:
@@ -103,25 +83,58 @@ class LiveSessions:
     def __iter__(self) -> Iterator[HostedSession]:
         return iter(list(self._hosted.values()))
 
-    def get(self, session_id: str) -> tuple[HostedSession, Session]:
-        """A live session. Raises `UnknownSessionError`."""
+    def hosted(self, session_id: str) -> HostedSession:
+        """A live session, wherever its loop is. Raises `UnknownSessionError`."""
         hosted = self._hosted.get(session_id)
-        if hosted is None or hosted.session is None:
+        if hosted is None or (hosted.session is None and not isinstance(hosted, OutsideSession)):
             raise UnknownSessionError(f"No live session '{session_id}'")
+        return hosted
+
+    def get(self, session_id: str) -> tuple[HostedSession, Session]:
+        """A live session whose loop is here. Raises `UnknownSessionError`, `DrivenElsewhereError`."""
+        hosted = self.hosted(session_id)
+        if hosted.session is None:
+            raise DrivenElsewhereError(session_id)
         return hosted, hosted.session
 
     async def open(self, agent: Agent, terms: Terms, session_id: str | None) -> str:
         """Begin a session; its id."""
-        session_id = session_id or _new_id(agent)
-        with self._change(session_id, _taken(session_id)):
-            hosted = self._prepare(session_id, agent, terms)
+        around = surroundings_of(agent.runtime)
+        session_id = session_id or new_id(agent.name)
+        with self.beginning(session_id, terms, around, HostedSession) as hosted:
             opened = hosted.opened(agent, terms.by, terms.source)
             return await self._start(hosted, agent, opened)
+
+    @contextmanager
+    def beginning(
+        self, session_id: str, terms: Terms, around: Surroundings, kind: type[H]
+    ) -> Generator[H, None, None]:
+        """A new session, for whoever records how it begins."""
+        with self._change(session_id, _taken(session_id)):
+            yield self._prepare(session_id, terms, around, kind)
 
     async def resume(
         self, session_id: str, agent: Agent, terms: Terms, *, must_go_on: bool = False
     ) -> str:
         """Go on with a recorded session; its id."""
+        around = surroundings_of(agent.runtime)
+        async with self.reviving(session_id, terms, around, HostedSession) as back:
+            hosted, fit, reader = back.hosted, back.fit, self._journal.reader()
+            left = await asyncio.to_thread(look, reader, back.events, back.state, agent, fit.markings)
+            if must_go_on and not left.works:
+                raise ResumeError(
+                    f"Session '{hosted.id}' has nothing open to go on with: no question, no message "
+                    "that waits, no subagent at work. Give it a task."
+                )
+            hosted.wait_for(left.going_on)
+            resumed = _goes_on(hosted.resumed(agent, terms.by, terms.source, fit), left)
+            return await self._start(hosted, agent, resumed, *left.closing, left=left)
+
+    @asynccontextmanager
+    async def reviving(
+        self, session_id: str, terms: Terms, around: Surroundings, kind: type[H]
+    ) -> AsyncGenerator[Revived[H], None]:
+        """A recorded session, its gate where the record says, for whoever records how it goes on."""
         session_id = await asyncio.to_thread(lambda: self._journal.reader().session(session_id).id)
         live = ResumeError(
             f"Session '{session_id}' is live here. Send to it, or close it before resuming it."
@@ -129,9 +142,9 @@ class LiveSessions:
         with self._change(session_id, live):
             events = await self._events(session_id)
             state = await asyncio.to_thread(folded, events)
-            _check_own_nets(state)
-            fit = _fit(state, terms)
-            hosted = self._prepare(session_id, agent, terms, fit, recorded=state)
+            check_loop(state, outside=issubclass(kind, OutsideSession))
+            fit = terms.fit(state)
+            hosted = self._prepare(session_id, terms, around, kind, fit, recorded=state)
             grants = Grants.of(state.grants, same_rules(state, terms.registry, fit.markings))
             hosted.manager.restore(
                 since=fit.since | grants.since,
@@ -140,16 +153,11 @@ class LiveSessions:
                 revoked=grants.over,
             )
             hosted.go_on_from(state)
-            reader = self._journal.reader()
-            left = await asyncio.to_thread(look, reader, events, state, agent, fit.markings)
-            if must_go_on and not left.works:
-                raise ResumeError(
-                    f"Session '{session_id}' has nothing open to go on with: no question, no message "
-                    "that waits, no subagent at work. Give it a task."
-                )
-            hosted.wait_for(left.going_on)
-            resumed = _goes_on(hosted.resumed(agent, terms.by, terms.source, fit), left)
-            return await self._start(hosted, agent, resumed, *left.closing, left=left)
+            yield Revived(hosted, events, state, fit)
+
+    def add(self, hosted: HostedSession) -> None:
+        """From here on a session is listed: whoever has heard of it by now finds it."""
+        self._hosted[hosted.id] = hosted
 
     async def branch(
         self, session_id: str, at: int, agent: Agent, terms: Terms, branch_id: str | None
@@ -160,11 +168,12 @@ class LiveSessions:
         check_branch_point(events, at)
         events = events[:at]
         state = await asyncio.to_thread(folded, events)
-        _check_own_nets(state)
-        fit = _fit(state, terms)
-        branch_id = branch_id or _new_id(agent)
+        check_loop(state, outside=False)
+        fit = terms.fit(state)
+        branch_id = branch_id or new_id(agent.name)
         with self._change(branch_id, _taken(branch_id)):
-            hosted = self._prepare(branch_id, agent, terms, fit, recorded=state)
+            around = surroundings_of(agent.runtime)
+            hosted = self._prepare(branch_id, terms, around, HostedSession, fit, recorded=state)
             origin = {
                 "kind": "branch",
                 "parent": parent,
@@ -176,12 +185,12 @@ class LiveSessions:
 
     async def close(self, session_id: str, by: str) -> None:
         """Stop a session's agent, withdraw its questions and record who ended it."""
-        hosted, session = self.get(session_id)
+        hosted = self.hosted(session_id)
         if session_id in self._changing:
             raise UnknownSessionError(f"Session '{session_id}' is being closed")
         self._changing.add(session_id)
         try:
-            await session.aclose()
+            await _stop(hosted)
             # What was being sent or withdrawn meanwhile has then been so, or was refused.
             await hosted.questions.withdrawals.pause()
             questions = withdrawals(hosted.state, CLOSED)
@@ -199,8 +208,7 @@ class LiveSessions:
         """Stop every agent and end every session; what could not be recorded."""
         problems: list[JournalError] = []
         for hosted in self:
-            if hosted.session is not None:
-                await hosted.session.aclose()
+            await _stop(hosted)
             if hosted.state.status not in ENDED:
                 try:
                     await hosted.questions.withdrawals.pause()
@@ -229,21 +237,27 @@ class LiveSessions:
             except Exception:
                 log.exception("The runtime of session '%s' could not be closed", hosted.id)
 
+    async def recorded(self, session_id: str) -> tuple[str, list[JournalEvent]]:
+        """A recorded session's whole id, and its events. Raises `SessionNotFound`."""
+        found = await asyncio.to_thread(lambda: self._journal.reader().session(session_id).id)
+        return found, await self._events(found)
+
     async def _events(self, session_id: str) -> list[JournalEvent]:
         return await asyncio.to_thread(lambda: list(self._journal.reader().events(session_id)))
 
     def _prepare(
         self,
         session_id: str,
-        agent: Agent,
         terms: Terms,
+        around: Surroundings,
+        kind: type[H],
         fit: Standing | None = None,
         *,
         recorded: SessionState | None = None,
-    ) -> HostedSession:
+    ) -> H:
         """A session on `terms`, its gate where `fit` says."""
         mode = terms.mode or ("enforce" if recorded is None else recorded.mode)
-        hosted = HostedSession(
+        hosted = kind(
             session_id,
             self._journal,
             self._publish,
@@ -253,7 +267,7 @@ class LiveSessions:
             explain_blocks=terms.explain_blocks,
             redaction=self._redaction,
             policy=self._policy,
-            surroundings=surroundings_of(agent.runtime),
+            surroundings=around,
         )
         if fit is not None:
             hosted.manager.restore(markings=fit.markings)
@@ -265,8 +279,7 @@ class LiveSessions:
         """Record how a session begins or goes on, then make it live; what was `left` of it goes on."""
         session_id = hosted.id
         await hosted.record(*beginning)
-        # From here on it is listed: whoever has heard of it by now finds it.
-        self._hosted[session_id] = hosted
+        self.add(hosted)
         try:
             session = await agent.create_session(
                 session_id,
@@ -285,8 +298,12 @@ class LiveSessions:
                 _take_up(hosted, session, left)
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
-            await hosted.record(SessionStatus(status="failed", error=problem))
-            del self._hosted[session_id]
+            try:
+                await hosted.record(SessionStatus(status="failed", error=problem))
+            except JournalError:
+                log.exception("That session '%s' could not be begun is not in its record", session_id)
+            finally:
+                self._hosted.pop(session_id, None)
             raise
         return session_id
 
@@ -321,9 +338,15 @@ class LiveSessions:
                 yield session
         finally:
             if child.state.status not in ENDED:
-                await child.record()
-                done = SessionStatus(status="done")
-                await child.sending.withdraw(CLOSED, *withdrawals(child.state), done)
+                try:
+                    await child.record()
+                    done = SessionStatus(status="done")
+                    await child.sending.withdraw(CLOSED, *withdrawals(child.state), done)
+                except JournalError:
+                    # Nothing runs in it any more, whatever its record says.
+                    self._hosted.pop(child.id, None)
+                    parent.children.pop(child.id, None)
+                    raise
             self._forget_children(parent, keep=CHILDREN_LISTED)
 
     def _forget_children(self, parent: HostedSession, *, keep: int) -> None:
@@ -368,34 +391,18 @@ def _previews(agent: Agent) -> Preview:
     return preview
 
 
-def _check_own_nets(state: SessionState) -> None:
-    """A subagent's session has no nets of its own: alone it would be under none."""
-    if state.kind == "child":
-        raise ResumeError(
-            f"Session '{state.id}' is a subagent's, judged by the nets of session '{state.parent}'. "
-            "Resume that one."
-        )
-
-
-def _fit(state: SessionState, terms: Terms) -> Standing:
-    return standing(state, terms.registry, active=terms.active, nets=terms.nets)
+async def _stop(hosted: HostedSession) -> None:
+    """Let nothing of a session's be asked any more."""
+    if isinstance(hosted, OutsideSession):
+        await hosted.calls.close(CLOSED)
+    elif hosted.session is not None:
+        await hosted.session.aclose()
 
 
 def _taken(session_id: str) -> JournalError:
     return JournalError(f"Session '{session_id}' is live here; give the new one another id.")
 
 
-def _new_id(agent: Agent) -> str:
-    return f"{agent.name}-{uuid4().hex[:6]}"
-
-
-def end_left_open(journal: Journal) -> None:
-    """End the sessions of a process that died: their questions withdrawn, they themselves failed."""
-    for left in journal.reader().unfinished():
-        questions: list[EventBody] = []
-        if left.waiting:
-            try:
-                questions = withdrawals(fold(journal.reader().events(left.id)))
-            except FoldError:
-                questions = []  # a record that makes no sense is ended all the same
-        journal.write(left.id, *questions, SessionStatus(status="failed", error=DIED))
+def new_id(agent: str) -> str:
+    """An id for a session of this agent."""
+    return f"{agent}-{uuid4().hex[:6]}"

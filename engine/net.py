@@ -193,8 +193,7 @@ def define_skill_net(
     Lists do as well as tuples. Places that `initial_marking` leaves out hold no tokens. Raises `NetError`
     naming the net and the culprit: an unknown place in an arc or marking, a duplicate place or
     transition, tokens that are negative or no whole number, a manual or deferred transition without
-    tools, a timed one that
-    has tools or more than one input place, a condition on no name.
+    tools, a timed one that has tools or more than one input place, a condition on no name.
     """
     here = f"net '{name}':"
     places = _listed(f"{here} places", places)
@@ -325,11 +324,11 @@ def unfired(net: SkillNet, marking: Mapping[str, int], transition: Transition) -
     """The marking before `transition` fired, where nothing but tokens of its own arcs had moved.
 
     `None` where that cannot be told from `marking`: tokens that it made are spent, it empties places, or
-    what fires by itself looks at a place that it changes.
+    what fires by itself at once looks at a place it changes. For times see `timed.arrivals_before`.
     """
     taken, made = Counter(transition.inputs), Counter(transition.outputs)
     changed = {place for place in taken | made if taken[place] != made[place]}
-    looks = any(not changed.isdisjoint(t.inputs) for t in (*net.structural, *net.timed))
+    looks = any(not changed.isdisjoint(t.inputs) for t in net.structural)
     before = {**dict.fromkeys(net.places, 0), **marking}
     if transition.transfers or looks or any(before[place] < made[place] for place in made):
         return None

@@ -93,6 +93,11 @@ class _Open:
     left: bool = False
     timer: asyncio.TimerHandle | None = None
 
+    @property
+    def over(self) -> bool:
+        """It has its answer, or something that ends it is being recorded."""
+        return self.ending or self.answered.done()
+
 
 class Questions:
     """See the module. `clock` is what requests expire by, the journal's."""
@@ -177,8 +182,8 @@ class Questions:
         if waits is None:
             return None
         async with waits.turn:
-            shown = self._host.state.approvals.get(approval_id)
-            if waits.ending or waits.answered.done() or shown is None:
+            shown = self._shown(approval_id, waits)
+            if shown is None:
                 return None
             if self._digest(waits.request) != waits.digest:
                 await self._void(approval_id, waits, CHANGED)
@@ -216,8 +221,8 @@ class Questions:
         if waits is None:
             return None
         async with waits.turn:
-            shown = self._host.state.approvals.get(approval_id)
-            if waits.ending or waits.answered.done() or shown is None:
+            shown = self._shown(approval_id, waits)
+            if shown is None:
                 return None
             if shown.expires is not None and self._clock() >= shown.expires:
                 return Reply(False, "The time for this request is over")
@@ -236,13 +241,15 @@ class Questions:
         """
         for approval_id, waits in list(self._open.items()):
             async with waits.turn:
-                if waits.ending or waits.answered.done():
-                    continue
-                if self._digest(waits.request) != waits.digest:
+                if not waits.over and self._digest(waits.request) != waits.digest:
                     try:
                         await self._void(approval_id, waits, CHANGED)
                     except JournalError:
                         log.exception("Request '%s' is void, and the journal refused it", approval_id)
+
+    def _shown(self, approval_id: str, waits: _Open) -> ApprovalState | None:
+        """A request as it stands, for who has its turn; `None` when nothing counts for it any more."""
+        return None if waits.over else self._host.state.approvals.get(approval_id)
 
     # How requests end
 
@@ -322,8 +329,8 @@ class Questions:
 
     async def _expire(self, approval_id: str, waits: _Open) -> None:
         async with waits.turn:
-            shown = self._host.state.approvals.get(approval_id)
-            if waits.ending or waits.answered.done() or shown is None or shown.expires is None:
+            shown = self._shown(approval_id, waits)
+            if shown is None or shown.expires is None:
                 return
             if self._clock() < shown.expires:
                 # The machine slept, or its clock was set back.

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from pydantic import JsonValue, TypeAdapter
 
 from .condition import written
-from .gate.grants import same_json
 from .gate.types import GateDecision, ResultRecord, Step, ToolResult
 from .history.events import CallDecided, CallResult
 from .history.parts import NetRecord, RuleRecord, StepRecord, TransitionRecord
 from .net import Input, SkillNet
 from .rule import Rule
+from .same_json import same_json
 
 NO_STEPS = ResultRecord()
 _json_object = TypeAdapter(dict[str, JsonValue])
@@ -81,6 +81,7 @@ def result_record(
         anomaly=outcome.anomaly,
         undone=step_records(outcome.undone),
         clock=outcome.clock,
+        arrived={key: dict(times) for key, times in outcome.arrived.items()},
     )
 
 

@@ -27,7 +27,7 @@ from .history.events import (
     MessageAdded,
 )
 from .history.fold import FoldError, fold
-from .history.parts import CallEnd, NetRecord
+from .history.parts import CallEnd, NetRecord, StepRecord
 from .history.state import CallState, SessionState
 from .net import SkillNet
 from .records import net_record
@@ -230,7 +230,10 @@ def closings(
             told.append(_answer(call.call_id, call.name, state.calls.get(call.call_id), text))
     return [
         *withdrawals(state),
-        *(_unknown(state, call_id, tool) for call_id, tool in unknown.items()),
+        *(
+            unknown_result(call_id, tool, [p.step for p in state.pending if p.call_id == call_id])
+            for call_id, tool in unknown.items()
+        ),
         *no.values(),
         *told,
     ]
@@ -269,6 +272,7 @@ def _rejections(step: Iterable[EventBody]) -> dict[str, CallDecided]:
         match body:
             case ApprovalRequested():
                 asked[body.approval_id] = body
+                found.pop(body.call_id, None)
             case ApprovalDecided(approved=False, reason=reason) | ApprovalExpired(reason=reason) if (
                 body.approval_id in asked
             ):
@@ -322,13 +326,14 @@ def status_of(state: SessionState, call_id: str) -> str:
     return "proposed" if call is None else call.status
 
 
-def _unknown(state: SessionState, call_id: str, tool: str) -> CallResult:
+def unknown_result(call_id: str, tool: str, dropped: Iterable[StepRecord]) -> CallResult:
+    """The result of a call that nobody knows the outcome of."""
     return CallResult(
         call_id=call_id,
         tool=tool,
         output=UNKNOWN_OUTCOME,
         is_error=True,
-        dropped=tuple(p.step for p in state.pending if p.call_id == call_id),
+        dropped=tuple(dropped),
         unknown=True,
     )
 

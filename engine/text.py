@@ -2,13 +2,19 @@
 
 Agents, models, tools, rules files and wires write text that a person reads before deciding. A control
 character could move the cursor, a bidi mark could swap what stands left and right, an invisible letter
-could hide what a command does.
+could hide what a command does. Hundreds of combining marks on one letter paint over the lines above and
+below, or hide a text in one cell; a mark at the start of a text stands on what is ours beside it.
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
+from collections.abc import Callable
+from functools import lru_cache
 
+MOST_MARKS = 4
+"""Characters without a cell of their own that stay on one letter; languages get along with these."""
 _HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 
 # Letters and marks by their category, yet nothing to see: fillers, joiners, variation selectors, blanks.
@@ -23,6 +29,11 @@ _HIDDEN_RANGES = (
     (0xFFA0, 0xFFA0),
     (0xE0100, 0xE01EF),
 )
+# Vowels and final consonants of old Hangul are letters, drawn into the cell of the consonant before them.
+_HANGUL_PARTS = ((0x1161, 0x11FF), (0xD7B0, 0xD7FB))
+_FIRST_MARK = 0x300
+_CIRCLE = "◌"
+"""Shows a mark by itself."""
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -37,29 +48,83 @@ def _escape(character: str) -> str:
     code = ord(character)
     if character in _SHORT:
         return _SHORT[character]
-    if code <= 0xFF:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+    return f"\\x{code:02x}" if code <= 0xFF else spelt(character)
+
+
+def spelt(text: str) -> str:
+    r"""Every character as a long escape: `\u0301`, `\U000e0041`."""
+    return "".join(f"\\u{ord(c):04x}" if ord(c) <= 0xFFFF else f"\\U{ord(c):08x}" for c in text)
+
+
+def json_spelt(text: str) -> str:
+    r"""Every character as an escape that JSON has: `\u0080`, and two of them beyond `\uffff`."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
 class _Visible(dict[int, str]):
-    """A table for `str.translate` that learns characters as they come."""
+    """A table for `str.translate` that learns characters as they come, and how hidden ones are shown."""
+
+    def __init__(self, escape: Callable[[str], str], kept: str = "") -> None:
+        super().__init__({ord(character): character for character in kept})
+        self._escape = escape
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
-        shown = _escape(character) if _is_hidden(character) else character
+        shown = self._escape(character) if _is_hidden(character) else character
         self[code] = shown
         return shown
 
 
-_one_line = _Visible()
-_with_newlines = _Visible({ord("\n"): "\n", ord("\t"): "\t"})
+_one_line = _Visible(_escape)
+_with_newlines = _Visible(_escape, "\n\t")
+_as_json = _Visible(json_spelt, "\n")
 
 
 def visible(text: str, *, keep_newlines: bool = False) -> str:
     r"""`text` with control, format, bidi, private-use, unassigned and invisible characters as escapes.
 
-    An escape looks as in Python source: `\x1b`, `\u202e`. `keep_newlines` leaves newlines and tabs, the
-    layout of a text of several lines, as they are; a carriage return is always shown.
+    An escape looks as in Python source: `\x1b`, `\u202e`. So are marks that are too many on one letter or
+    have none to stand on; see `few_marks`. `keep_newlines` leaves newlines and tabs, the layout of a text
+    of several lines, as they are; a carriage return is always shown.
     """
-    return text.translate(_with_newlines if keep_newlines else _one_line)
+    return few_marks(text).translate(_with_newlines if keep_newlines else _one_line)
+
+
+def visible_json(text: str) -> str:
+    r"""What `visible` makes of JSON, with the escapes that JSON has: it stays JSON, of the same value.
+
+    Newlines stay, since they stand between its parts; in a string of it they are escaped anyway.
+    """
+    return few_marks(text, json_spelt).translate(_as_json)
+
+
+def few_marks(text: str, escape: Callable[[str], str] = spelt) -> str:
+    """`text` with escapes for the marks that are too many on one letter or have none to stand on."""
+    if text.isascii():
+        return text
+    marks = "".join(c for c in set(text) if ord(c) >= _FIRST_MARK and _is_mark(c))
+    if not marks:
+        return text
+
+    def kept(run: re.Match[str]) -> str:
+        most = MOST_MARKS if _carries(text[run.start() - 1 : run.start()]) else 0
+        return run[0][:most] + escape(run[0][most:])
+
+    return re.sub(f"[{re.escape(marks)}]+", kept, text)
+
+
+@lru_cache(maxsize=4096)
+def _is_mark(character: str) -> bool:
+    """Whether it goes into the cell of the character before it. What is hidden does not."""
+    joins = unicodedata.category(character)[0] == "M" or any(
+        first <= ord(character) <= last for first, last in _HANGUL_PARTS
+    )
+    return joins and not _is_hidden(character)
+
+
+def _carries(character: str) -> bool:
+    """Whether marks belong on it: on letters, digits and the circle that shows them by themselves."""
+    if not character or _is_hidden(character):
+        return False
+    return unicodedata.category(character)[0] in "LMN" or character == _CIRCLE

@@ -43,6 +43,52 @@ def arrivals(
     return moved
 
 
+def moved_times(net: SkillNet, before: Since, after: Since) -> Since | None:
+    """The times of the tokens that a call's transitions took from places, or brought there.
+
+    `None` where a place lost some and got others.
+    """
+    times: Since = {}
+    for place in timed_places(net):
+        was, now = before.get(place, ()), after.get(place, ())
+        taken, came = max(len(was) - len(now), 0), max(len(now) - len(was), 0)
+        if was[taken:] != now[: len(now) - came]:
+            return None
+        if taken or came:
+            times[place] = was[:taken] or now[len(was) :]
+    return times
+
+
+def arrivals_before(
+    net: SkillNet,
+    since: Mapping[str, tuple[float, ...]],
+    before: Mapping[str, int],
+    after: Mapping[str, int],
+    times: Mapping[str, tuple[float, ...]],
+) -> Since | None:
+    """When the tokens came, once what moved the net from `before` to `after` is taken back.
+
+    `times` are those of the tokens that go with it, or return: see `moved_times`. `None` where tokens
+    that should go are there no more.
+    """
+    back: Since = {**since}
+    for place in timed_places(net):
+        change = after.get(place, 0) - before.get(place, 0)
+        moved = times.get(place, ())
+        if len(moved) != abs(change):
+            return None
+        if change < 0:
+            back[place] = tuple(sorted((*since.get(place, ()), *moved)))
+        elif change > 0:
+            left = list(since.get(place, ()))
+            if any(left.count(time) < moved.count(time) for time in moved):
+                return None
+            for time in moved:
+                left.remove(time)
+            back[place] = tuple(left)
+    return back
+
+
 def _joined(came: Sequence[float], now: float, count: int) -> tuple[float, ...]:
     """The times with those of `count` more tokens, the oldest first."""
     joined = (*came, *(now,) * count)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from lark import Token
 
 from .fault import Fault, closest, either, start
+from .field_faults import in_single_quotes, misnamed
 from .lines import code, write
 from .patterns import PatternError, no_pattern
 from .problems import cut, quote
@@ -116,6 +117,10 @@ def _unclosed(line: str, word: Token) -> Fault:
 
 
 def _no_operator(line: str, field: Token, word: Token, *, negated: bool) -> Fault:
+    if not negated:
+        misnaming = misnamed(line, field) or in_single_quotes(line, field)
+        if misnaming is not None:
+            return misnaming
     known = _WORDS if negated else OPERATORS
     after = "'not'" if negated else quote(field)
     if word.type in {_END, "AND", "OR", "RPAR", "COMMA", "RSQB"}:
@@ -247,6 +252,9 @@ def _no_field(line: str, words: Sequence[Token], word: Token) -> Fault:
         return Fault.at(
             word, f"expected a comparison{after}, got {quote(word)}", _swap(line, word, "not ")
         )
+    misnaming = misnamed(line, word)
+    if misnaming is not None:
+        return misnaming
     lower = word.lower()
     if lower in {"not", "and", "or"}:
         return Fault.at(

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import json
+import re
 from math import isinf
 from typing import TypeAlias, cast
 
@@ -30,6 +31,7 @@ from .patterns import Pattern, PatternError, compile_regex, no_pattern
 
 GRAMMAR = "condition.lark"
 MAX_DEPTH = 40
+_NAME = re.compile(r'\.("(?:[^"\\]|\\.)*"|[^.]+)')
 
 Value: TypeAlias = Scalar | tuple[Scalar, ...] | Pattern
 _Tree: TypeAlias = Tree[Token]
@@ -113,9 +115,19 @@ class _Reader:
         elif name == "under" and (meant == "" or "\0" in str(meant)):
             self.wrong.append(empty_folder(last))
         start, end = field.start_pos or 0, (last.start_pos or 0) + len(last)
-        path = tuple(str(field).split(".")[1:])
+        path = self._path(field)
         compare = Compare(path, name, meant, start, end)
         return Not(compare) if negated else compare
+
+    def _path(self, field: Token) -> tuple[str, ...]:
+        names: list[str] = []
+        for found in _NAME.finditer(field, len("input")):
+            name = found[1]
+            if name.startswith('"'):
+                begin = (field.start_pos or 0) + found.start(1)
+                name = self._text(Token("TEXT", name, start_pos=begin))
+            names.append(name)
+        return tuple(names)
 
     def _value(self, part: Token | _Tree) -> tuple[Value, Token]:
         """A value, and the last word of it."""

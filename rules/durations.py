@@ -5,53 +5,63 @@ from __future__ import annotations
 import re
 from typing import Final
 
-MOST_DAYS: Final = 365
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_LONGEST = MOST_DAYS * _SECONDS["d"]
-_UNITS = {
+from ..engine.lasting import LONGEST, UNITS, as_typed, parse_time
+
+MOST: Final = as_typed(LONGEST)
+LIMITS: Final = f"at least 1s and at most {MOST}"
+_NAMES = {
     "s": ("s", "sec", "secs", "second", "seconds"),
     "m": ("m", "min", "mins", "minute", "minutes"),
     "h": ("h", "hr", "hrs", "hour", "hours"),
     "d": ("d", "day", "days"),
+    "w": ("w", "week", "weeks"),
 }
-_MEANT = {name: unit for unit, names in _UNITS.items() for name in names}
+_MEANT = {name: unit for unit, names in _NAMES.items() for name in names}
+_NEXT = {"w": "d", "d": "h", "h": "m", "m": "s"}
+_JOINED = re.compile(r"([0-9]{1,8})([a-z]*)")
+ONE_UNIT: Final = "a time is one number and one unit"
 
 
 def seconds(word: str) -> int | None:
     """The seconds of a whole number with its unit; `None` when they are none or more than a year's."""
-    # A number of very many digits is refused before it is read.
-    digits = word[:-1].lstrip("0")
-    if not digits or len(digits) > len(str(_LONGEST)):
+    length = parse_time(word)
+    return length if length is not None and 0 < length <= LONGEST else None
+
+
+def joined(word: str) -> int | None:
+    """The seconds of several numbers and units in one word, `1h30m` or `1h30`, else `None`."""
+    found = _JOINED.findall(word.lower())
+    if len(found) < 2 or "".join(number + unit for number, unit in found) != word.lower():
         return None
-    length = int(digits) * _SECONDS[word[-1]]
-    return length if length <= _LONGEST else None
+    length, before = 0, ""
+    for number, name in found:
+        unit = _MEANT.get(name) if name else _NEXT.get(before)
+        if unit is None:
+            return None
+        length += int(number) * UNITS[unit]
+        before = unit
+    return length
 
 
 def meant(word: str, unit: str = "m") -> str | None:
     """The time that `word` is nearly: `15` and `15min` are `15m`, `1.5h` is `90m`, `hour` is `1h`.
 
-    A number without a unit is taken to have `unit`; `None` when it is no time at all.
+    `1h30m`, several in one, is `90m`. A number without a unit is taken to have `unit`; `None` when it is
+    no time at all.
     """
+    length = joined(word)
+    if length is not None:
+        time = as_typed(length)
+        return None if seconds(time) is None else time
     found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)?-?([a-z]*)", word.lower())
     if found is None or not word:
         return None
     number, name = found[1] or "1", found[2]
-    if name in {"w", "week", "weeks"}:
-        length = float(number) * 7 * _SECONDS["d"]
-    elif name or found[1]:
-        known = _MEANT.get(name, "" if name else unit)
-        if not known:
-            return None
-        length = float(number) * _SECONDS[known]
-        if "." not in number:
-            return _fitting(f"{int(number)}{known}")
-    else:
+    known = _MEANT.get(name) if name else unit
+    if known is None or not (name or found[1]):
         return None
-    for name, each in reversed(_SECONDS.items()):
-        if length >= each and length % each == 0:
-            return _fitting(f"{int(length / each)}{name}")
-    return None
-
-
-def _fitting(word: str) -> str | None:
-    return None if seconds(word) is None else word
+    if "." in number or known == "w":
+        time = as_typed(float(number) * UNITS[known])
+    else:
+        time = f"{int(number)}{known}"
+    return None if seconds(time) is None else time

@@ -80,21 +80,25 @@ class CallNamer:
         return bool(self._fields or self._dotted)
 
     def __call__(self, call: ToolCall) -> tuple[str, ...]:
-        return self.inspect(call).names
+        return self._inspected(call, unnamed=False).names
 
     def inspect(self, call: ToolCall) -> Inspection:
         """The names of a call, and what else its maps found."""
+        return self._inspected(call, unnamed=True)
+
+    def _inspected(self, call: ToolCall, *, unnamed: bool) -> Inspection:
+        # What has no name is found by meeting the maps once more, which no gate needs for its names.
         tool = call.tool_name
         met: dict[int, Effect] = {}
         unclear: str | None = None
-        unnamed: list[str] = []
+        without: list[str] = []
         for field in self._fields.get(tool, ()):
             value = call.input.get(field.name)
             if isinstance(value, str):
                 reading = read(value) if field.shell else None
                 for at, text in field.meet(value, reading):
                     met.setdefault(field.order[at], _effect(field.maps[at], text))
-                unnamed += () if reading is None else field.unmet(reading)
+                without += field.unmet(reading) if unnamed and reading is not None else ()
                 if reading and reading.uninspectable and unclear is None:
                     unclear = f"{field.name}: {reading.uninspectable}"
             elif field.shell and value is not None and unclear is None:
@@ -108,7 +112,7 @@ class CallNamer:
             names.append(f"{tool}.{action}")
         names.append(tool)
         found = tuple(dict.fromkeys(names))
-        return Inspection(found, tuple(effects.values()), unclear, tuple(unnamed))
+        return Inspection(found, tuple(effects.values()), unclear, tuple(without))
 
 
 def _carriers(maps: Iterable[Map], named: Iterable[str]) -> Mapping[str, tuple[str, ...]]:

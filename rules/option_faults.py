@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 from lark import Token
 
-from .durations import MOST_DAYS, meant
+from .durations import LIMITS, MOST, ONE_UNIT, joined, meant
 from .fault import Fault, closest, either, start
 from .grammar import Grammar, Reading, Unexpected
 from .lines import code, write
 from .problems import quote
 from .statements import HUMAN, MAX_PEOPLE
 
-TIME = f"a time such as 90s, 15m, 1h or 2d, at most {MOST_DAYS}d"
+TIME = f"a time such as 90s, 15m, 1h or 2d, at most {MOST}"
 PEOPLE = f"a number of people from 1 to {MAX_PEOPLE}"
 
 _KEYWORDS = ("by", "within", "risk", "no", "when")
@@ -130,6 +130,8 @@ def misplaced(line: str, word: Token, accepted: Sequence[str], fixed: Sequence[s
     if "DURATION" in accepted and "SESSION" not in accepted:
         instead, otherwise = meant(str(word)), f"write {TIME}"
         message = f"expected {TIME}, got {quote(word)}"
+        if joined(word) is not None:
+            message = f"{ONE_UNIT}, got {quote(word)}"
         if word.isascii() and word.isdigit():
             message = f"the time {quote(word)} has no unit: expected s, m, h or d"
             unit = re.match(r"\s+([a-z]+)\b", line[start(word) + len(word) :])
@@ -155,7 +157,7 @@ def misplaced(line: str, word: Token, accepted: Sequence[str], fixed: Sequence[s
 
 def no_time(word: Token) -> Fault:
     """A time that is nothing, or more than a year."""
-    message = f"a time is at least 1s and at most {MOST_DAYS}d, got {quote(word)}"
+    message = f"a time is {LIMITS}, got {quote(word)}"
     return Fault.at(word, message, f"write {TIME}")
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .durations import meant
+from lark import Token
+
+from .durations import ONE_UNIT, joined, meant
 from .fault import Fault, closest, either, start
 from .grammar import Grammar, Reading, Unexpected
 from .option_faults import TIME
@@ -55,6 +57,9 @@ def scenario_faults(reading: Reading, grammar: Grammar) -> list[Fault]:
                 f"expected a text between two double quotes at position {position}, got {quote(word)}"
             )
             return [Fault.at(word, message, r'end it with ", and write \" for a quote inside it')]
+        if _opens(reading, position, word):
+            message = f"{quote(word[0])} is not closed: a list or an object is written as in JSON"
+            return [Fault.at(word, message, "a text that begins with a bracket stands in double quotes")]
     if reading.statement is None:
         return [_unknown(unexpected, grammar) for unexpected in reading.unexpected]
     usage = f"write: {USAGE[reading.statement.data]}"
@@ -62,6 +67,13 @@ def scenario_faults(reading: Reading, grammar: Grammar) -> list[Fault]:
     if reading.misfit is not None and not wrong:
         wrong.append(reading.misfit)
     return [_misplaced(unexpected, usage, reading, grammar) for unexpected in wrong]
+
+
+def _opens(reading: Reading, position: int, word: Token) -> bool:
+    """Whether a word begins a list or an object, where a value stands in a call, and does not end it."""
+    if reading.statement is None or reading.statement.data != "call" or word.type != "WORD":
+        return False
+    return position > 3 and position % 2 == 0 and word.startswith(("[", "{"))
 
 
 def _unknown(unexpected: Unexpected, grammar: Grammar) -> Fault:
@@ -80,7 +92,8 @@ def _misplaced(unexpected: Unexpected, usage: str, reading: Reading, grammar: Gr
         last = reading.words[-1]
         return Fault(start(last) + len(last), 1, f"{expected}, got the end of the line", usage)
     if "DURATION" in accepted and (time := meant(str(word))) is not None:
-        return Fault.at(word, f"{expected}, got {quote(word)}", f"write: wait {time}")
+        what = expected if joined(word) is None else ONE_UNIT
+        return Fault.at(word, f"{what}, got {quote(word)}", f"write: wait {time}")
     fixed = [keyword for terminal in accepted if (keyword := grammar.fixed(terminal))]
     close = closest(word, fixed)
     return Fault.at(
@@ -90,7 +103,8 @@ def _misplaced(unexpected: Unexpected, usage: str, reading: Reading, grammar: Gr
 
 def _kinds(accepted: Sequence[str], grammar: Grammar) -> str:
     """What may stand at a place: `a word or the end of the line`."""
-    kinds = [f"'{fixed}'" if (fixed := grammar.fixed(t)) else _KINDS[t] for t in accepted]
+    # A text or a word is what people look for; who writes JSON knows that it may stand there.
+    kinds = [f"'{fixed}'" if (fixed := grammar.fixed(t)) else _KINDS[t] for t in accepted if t != "JSON"]
     *others, last = kinds
     if len(others) > 1:
         return f"{', '.join(others)}, or {last}"

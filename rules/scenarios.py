@@ -10,25 +10,24 @@ Here is what a file says; whoever has a gate can run it. Errors are those of rul
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias
 
 from lark import Token, Tree
 
 from ..engine.net import Input
-from .compiler import read_text
+from .call_input import read_input, read_text
+from .compiler import read_text as read_file
 from .durations import seconds
 from .fault import Fault, start
 from .grammar import Reading, grammar
 from .option_faults import no_time
-from .problems import Problem, RuleError, quote
+from .problems import Problem, RuleError
 from .scenario_faults import scenario_faults
 
 GRAMMAR = "scenario.lark"
-_LITERALS: Mapping[str, object] = {"true": True, "false": False, "null": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,10 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """`call TOOL FIELD VALUE … [fails]`: the agent calls; if the call runs it succeeds, or `fails`."""
+    """`call TOOL FIELD VALUE … [fails]`: the agent calls; if the call runs it succeeds, or `fails`.
+
+    `options.tags ["a"]` is a field within an object, and a value as in JSON.
+    """
 
     tool: str
     input: Input
@@ -138,7 +140,7 @@ class ScenarioFile:
 def load_scenarios(path: str | os.PathLike[str]) -> ScenarioFile:
     """Read a file of scenarios. Raises `RuleError` as `load_rules` and `parse_scenarios` do."""
     name = os.fspath(path)
-    text = read_text(name)
+    text = read_file(name)
     if isinstance(text, Problem):
         raise RuleError([text])
     return parse_scenarios(text, file=name)
@@ -221,9 +223,9 @@ class _Reader:
             case "use":
                 if self._scenarios:
                     self._complain(spot, "'use' stands above the first scenario", "move the line there")
-                self._uses += [Use(_text(word, wrong), spot) for word in words]
+                self._uses += [Use(read_text(word, wrong), spot) for word in words]
             case "scenario":
-                name = _text(words[0], wrong)
+                name = read_text(words[0], wrong)
                 if wrong:
                     self._scenarios.append(_Open("", spot, broken=True))
                 else:
@@ -274,11 +276,11 @@ class _Reader:
 def _step(statement: str, words: Sequence[Token], spot: Spot, wrong: list[Fault]) -> Step:
     """One step of a scenario. What the grammar cannot know to be wrong is added to `wrong`."""
     texts = [word for word in words if word.type == "STRING"]
-    reason = _text(texts[0], wrong) if texts and statement in {"expect", "deny"} else None
+    reason = read_text(texts[0], wrong) if texts and statement in {"expect", "deny"} else None
     match statement, words:
         case "call", [tool, *rest]:
             fails = bool(rest) and rest[-1].type == "FAILS"
-            fields = _input(rest[:-1] if fails else rest, wrong)
+            fields = read_input(rest[:-1] if fails else rest, wrong)
             return Call(str(tool), fields, fails, spot)
         case "expect", [Token(type="ALLOW")]:
             return Expect("allow", None, spot)
@@ -291,7 +293,7 @@ def _step(statement: str, words: Sequence[Token], spot: Spot, wrong: list[Fault]
         case "deny", _:
             return Answer(False, reason, spot)
         case "switch", [net, state]:
-            return Switch(_text(net, wrong), state.type == "ON", spot)
+            return Switch(read_text(net, wrong), state.type == "ON", spot)
         case "mode", [mode]:
             return SetMode("shadow" if mode.type == "SHADOW" else "enforce", spot)
         case "wait", [time]:
@@ -301,39 +303,3 @@ def _step(statement: str, words: Sequence[Token], spot: Spot, wrong: list[Fault]
             return Wait(length or 0, spot)
         case other:
             raise AssertionError(f"{GRAMMAR} has a statement that nothing here makes: {other}")
-
-
-def _input(words: Iterable[Token], wrong: list[Fault]) -> dict[str, object]:
-    """A call's input from field, value, field, value …"""
-    pairs = list(words)
-    values: dict[str, object] = {}
-    for name, value in zip(pairs[::2], pairs[1::2], strict=True):
-        if str(name) in values:
-            wrong.append(Fault.at(name, f"the field {quote(name)} is given twice", "remove one of them"))
-        values[str(name)] = _value(value, wrong)
-    return values
-
-
-def _value(word: Token, wrong: list[Fault]) -> object:
-    """A number, `true`, `false` or `null` as in JSON; any other word is a text, quoted or not."""
-    if word.type == "STRING":
-        return _text(word, wrong)
-    if word in _LITERALS:
-        return _LITERALS[word]
-    try:
-        number = cast("object", json.loads(word, parse_constant=str))
-    except (ValueError, RecursionError):
-        return str(word)
-    return number if isinstance(number, int | float) else str(word)
-
-
-def _text(word: Token, wrong: list[Fault]) -> str:
-    """What a word or a text in quotes says."""
-    if word.type != "STRING":
-        return str(word)
-    try:
-        return cast("str", json.loads(word, strict=False))
-    except json.JSONDecodeError as error:
-        remedy = r"a text in quotes has JSON's escapes; a backslash itself is written \\"
-        wrong.append(Fault(start(word) + error.pos, 1, f"not a JSON string: {error.msg}", remedy))
-        return ""

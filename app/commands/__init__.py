@@ -109,6 +109,18 @@ def dispatch(args: argparse.Namespace) -> int:
             from .resume import resume
 
             return resume(args, database(args), operator(args))
+        case "serve":
+            from .serve import serve
+
+            return serve(args, database(args), operator(args), redaction(args))
+        case "token":
+            from .token import token
+
+            return token(args)
+        case "protocol":
+            from .protocol import protocol
+
+            return protocol(schema=bool(args.schema), out=sys.stdout)
         case "notify":
             from .notify import notify
 

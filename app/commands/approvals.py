@@ -14,10 +14,10 @@ from ...engine.history.errors import JournalError
 from ...engine.history.fatigue import Fatigue, RuleFatigue, Tally, fatigue
 from ...engine.history.queries import open_reader
 from ...engine.history.redaction import Redaction
+from ...engine.history.since import moment
 from ...engine.text import visible
 from ..fatigue_job import suggested
 from ..fatigue_text import WARNING, heading, row, rule_notes, rule_text, saved_lines, total_line
-from ..since import moment
 from ..text import shown, wrap
 from . import BAD_INPUT
 

@@ -26,11 +26,12 @@ from ...engine.backtest import (
 from ...engine.history.errors import FoldError, JournalError, SessionNotFound
 from ...engine.history.queries import HistoryReader, open_reader
 from ...engine.history.redaction import Redaction
+from ...engine.history.since import moment
 from ...engine.net import NetError
 from ...engine.text import visible
 from ...rules import RuleError, RuleSet, load_rules
-from ..backtest_text import count, session_lines, total_lines
-from ..since import moment
+from ..backtest_text import session_lines, total_lines
+from ..words import count
 from . import BAD_INPUT
 
 INTERRUPTED = 130

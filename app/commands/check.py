@@ -19,13 +19,13 @@ from ..check_text import (
     OUTSIDE,
     STATES_SHOWN,
     TOGETHER,
-    counted,
     place_text,
     steers,
     tool_lines,
     transition_text,
 )
 from ..known_tools import ToolsError, known_tools
+from ..words import count
 from . import BAD_INPUT
 
 FAULTY = 1
@@ -59,7 +59,7 @@ def run(
         return BAD_INPUT
     except RuleError as error:
         print(error, file=err)
-        print(f"\n{counted(len(error.problems), 'error')}; nothing was compiled.", file=err)
+        print(f"\n{count(len(error.problems), 'error')}; nothing was compiled.", file=err)
         return BAD_INPUT
     findings = examine(rules, known)
     if json:
@@ -72,9 +72,9 @@ def run(
 
 def _summary(rules: RuleSet, findings: Findings) -> Iterator[str]:
     files = ", ".join(visible(file) for file in rules.sources)
-    errors = f", {counted(len(findings.errors), 'error')}" if findings.errors else ""
-    warnings = f", {counted(len(findings.warnings), 'warning')}" if findings.warnings else ""
-    yield f"{files}: {counted(len(rules), 'net')}{errors}{warnings}"
+    errors = f", {count(len(findings.errors), 'error')}" if findings.errors else ""
+    warnings = f", {count(len(findings.warnings), 'warning')}" if findings.warnings else ""
+    yield f"{files}: {count(len(rules), 'net')}{errors}{warnings}"
     if not rules.nets:
         yield "No rule restricts anything: every call is allowed."
 
@@ -101,13 +101,13 @@ def _title(key: str, net: SkillNet) -> Iterator[str]:
     yield f"  {visible(code(source.text).strip())}"
 
 
-def _states(net: SkillNet, count: int) -> Iterator[str]:
+def _states(net: SkillNet, number: int) -> Iterator[str]:
     reached = reachable(net, keep=STATES_SHOWN)
-    yield from _row("reachable", counted(count, "state"))
+    yield from _row("reachable", count(number, "state"))
     for marking in reached.states:
         yield from _row("", format_marking(marking))
-    if count > len(reached.states):
-        yield from _row("", f"… {count - len(reached.states):,} more")
+    if number > len(reached.states):
+        yield from _row("", f"… {number - len(reached.states):,} more")
 
 
 def _tools(findings: Findings) -> Iterator[str]:

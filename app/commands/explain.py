@@ -24,7 +24,7 @@ from ...engine.gate import (
 from ...engine.net import NetError, ToolCall
 from ...engine.text import visible
 from ...rules import Problem, RuleError, load_rules
-from ...rules.durations import MOST_DAYS, seconds
+from ...rules.durations import LIMITS, seconds
 from ...rules.problems import quote
 from ...rules.scenarios import Call, parse_call
 from ..explain_text import explained
@@ -99,7 +99,7 @@ def _step(text: str) -> Call | int:
         return parse_call(text, source="--after")
     length = seconds(found[1])
     if length is None:
-        message = f"a time is at least 1s and at most {MOST_DAYS}d, got {quote(found[1])}"
+        message = f"a time is {LIMITS}, got {quote(found[1])}"
         at = found.start(1)
         raise RuleError([Problem("--after", 1, at + 1, len(found[1]), text, message)])
     return length

@@ -22,8 +22,9 @@ from ...engine.history.rebuild import rebuild
 from ...engine.history.signing import fingerprint, public_key, trusted_key
 from ...engine.history.times import from_ms, to_ms
 from ...engine.history.verify import ChainCheck, check_file, verify_journal, verify_session
-from ...engine.text import visible
+from ...engine.text import visible, visible_json
 from ..ages import age
+from ..words import count
 from . import BAD_INPUT, operator
 from . import redaction as masks
 
@@ -126,7 +127,7 @@ def _lines(found: _Findings) -> Iterator[str]:
         imported = ", imported" if check.imported else ""
         masked = f", {check.masked} masked" if check.masked else ""
         head = check.head.hex()[:16] if check.head else "none"
-        yield f"✓ {name}  {_count(check.events, 'event')}{imported}{masked}, hash {head}"
+        yield f"✓ {name}  {count(check.events, 'event')}{imported}{masked}, hash {head}"
     for stub in found.stubs:
         what = stub.stub
         if not stub.good:
@@ -135,7 +136,7 @@ def _lines(found: _Findings) -> Iterator[str]:
         known = found.knows(stub)
         here = ", signed here" if stub.key == found.own else ""
         yield (
-            f"{'-' if known else '?'} {visible(what.session)}  {_count(what.events, 'event')}, "
+            f"{'-' if known else '?'} {visible(what.session)}  {count(what.events, 'event')}, "
             f"pruned {_day(what.at)} by {visible(what.by)}{here}"
         )
         if not here:
@@ -146,15 +147,15 @@ def _lines(found: _Findings) -> Iterator[str]:
         yield "    same, trust the key's public half: interlock history verify --trust FILE"
     if found.missing > 0:
         were = "is" if found.missing == 1 else "are"
-        yield f"✗ {_count(found.missing, 'event')} of sessions that are not in the file {were} missing"
+        yield f"✗ {count(found.missing, 'event')} of sessions that are not in the file {were} missing"
     elif found.missing < 0:
-        yield f"✗ the file holds {_count(-found.missing, 'event')} more than it ever numbered"
+        yield f"✗ the file holds {count(-found.missing, 'event')} more than it ever numbered"
     broken = sum(check.fault is not None for check in found.checks)
     total = sum(check.events for check in found.checks)
     verdict = f"{broken} broken" if broken else "the file is not whole" if found.broken else "all whole"
     if found.unknown:
-        verdict += f", {_count(found.unknown, 'stub')} by unknown keys"
-    yield f"{_count(len(found.checks), 'session')}, {_count(total, 'event')}: {verdict}."
+        verdict += f", {count(found.unknown, 'stub')} by unknown keys"
+    yield f"{count(len(found.checks), 'session')}, {count(total, 'event')}: {verdict}."
 
 
 def _as_json(found: _Findings) -> dict[str, object]:
@@ -216,18 +217,31 @@ def _export(args: argparse.Namespace, database: Path, out: TextIO, err: TextIO) 
             shown = events if args.unmasked else map(redaction.event, events)
             lines = iter([json.dumps(message_log(shown), indent=2, ensure_ascii=False)])
     if args.out is None:
-        _print(lines, out)
+        _print(lines, out, err, exact=args.format != "csv")
         return 0
     _save(lines, args.out.expanduser(), database)
     print(f"Exported {visible(session.id)} to {visible(str(args.out))}", file=err)
     return 0
 
 
-def _print(lines: Iterator[str], out: TextIO) -> None:
-    """Lines as they are, in UTF-8, for a file or a pipe; without anything a terminal would obey."""
+def _print(lines: Iterator[str], out: TextIO, err: TextIO, *, exact: bool) -> None:
+    r"""Lines as they are, in UTF-8, for a file or a pipe; without anything a terminal would obey.
+
+    There they have JSON's escapes, `\u0080`: JSON is `exact` with them. A table has none of its own; that
+    it is not what a file would hold is told.
+    """
     if out.isatty():
+        changed = False
         for line in lines:
-            print(visible(line, keep_newlines=True), file=out)
+            shown = visible_json(line)
+            changed |= shown != line
+            print(shown, file=out)
+        if changed and not exact:
+            print(
+                "interlock history export: characters that the terminal would obey or hide are shown as "
+                "escapes, which a table cannot tell from text; use -o FILE or a pipe for the exact table",
+                file=err,
+            )
         return
     if isinstance(out, io.TextIOWrapper):
         out.reconfigure(encoding="utf-8", newline="\n")
@@ -244,7 +258,8 @@ def _save(lines: Iterator[str], path: Path, database: Path) -> None:
     try:
         handle = os.open(target, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.writelines(f"{line}\n" for line in lines)
+            in_terminal = file.isatty()
+            file.writelines(f"{visible_json(line) if in_terminal else line}\n" for line in lines)
         if target is beside:
             beside.replace(path)
     except BrokenPipeError:
@@ -261,8 +276,8 @@ def _import(args: argparse.Namespace, database: Path, out: TextIO) -> int:
     export = read_export(args.file)
     import_session(export, database)
     masked = f", {export.check.masked} masked" if export.check.masked else ""
-    count = _count(export.check.events, "event")
-    print(f"Imported {visible(export.session)}: {count}{masked}, its chain whole.", file=out)
+    events = count(export.check.events, "event")
+    print(f"Imported {visible(export.session)}: {events}{masked}, its chain whole.", file=out)
     return 0
 
 
@@ -284,12 +299,12 @@ def _prune(args: argparse.Namespace, database: Path, out: TextIO) -> int:
     events = sum(stub.events for stub in done.pruned)
     would = "Would prune" if args.dry_run else "Pruned"
     for stub in done.pruned:
-        what = f"{_count(stub.events, 'event')}, last on {_day(stub.updated)}"
+        what = f"{count(stub.events, 'event')}, last on {_day(stub.updated)}"
         print(f"  {visible(stub.session)}  {what}", file=out)
     for check in done.kept:
         why = check.fault.message if check.fault else "it has no events"
         print(f"✗ {visible(check.session)}  kept as evidence:\n    {visible(why)}", file=out)
-    print(f"{would} {_count(len(done.pruned), 'session')}, {_count(events, 'event')}.", file=out)
+    print(f"{would} {count(len(done.pruned), 'session')}, {count(events, 'event')}.", file=out)
     if done.lingers:
         print("  Somebody reads the journal: what was removed is overwritten when they stop", file=out)
         print("  and a console or another prune opens it again.", file=out)
@@ -318,7 +333,7 @@ def _rebuild(database: Path, out: TextIO) -> int:
     if done.decisions:
         print("  the list of decisions was not what the events make", file=out)
     were = f"{len(done.mended)} mended" if done.mended else "all were right"
-    print(f"Rebuilt the lines of {_count(done.sessions, 'session')}: {were}.", file=out)
+    print(f"Rebuilt the lines of {count(done.sessions, 'session')}: {were}.", file=out)
     return 0
 
 
@@ -329,7 +344,3 @@ def _key(args: argparse.Namespace) -> Path:
 
     config = os.environ.get("INTERLOCK_CONFIG_DIR")
     return (Path(config) if config else user_config_path("interlock")) / KEY_NAME
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from datetime import tzinfo
 from pathlib import Path
@@ -44,11 +45,10 @@ def replay(
         found = reader.session(session).id
         redaction = redaction or Redaction()
         with bulk_load():
-            recorded = MaskedEvents(reader.events(found), redaction)
-        if plain:
-            print_replay(recorded, out, zone)
-        else:
-            show_replay(database, recorded, zone, redaction, appearance)
+            recorded = MaskedEvents(reader.recorded(found), redaction)
+        if not plain:
+            return show_replay(database, recorded, zone, redaction, appearance)
+        print_replay(recorded, out, zone)
     except (JournalError, SessionNotFound, FoldError) as error:
         print(f"interlock replay: {visible(str(error), keep_newlines=True)}", file=err)
         return BAD_INPUT
@@ -61,14 +61,16 @@ def show_replay(
     zone: tzinfo | None = None,
     redaction: Redaction | None = None,
     appearance: Appearance | None = None,
-) -> None:
-    """Open the replay screen in this terminal and return when it is closed."""
+) -> int:
+    """Open the replay screen in this terminal until it is closed. Returns the exit code."""
+    from ..hangup import run_until_ended
     from ..history_console import HistoryConsole
     from ..history_source import RecordedFile
     from ..playable import begun
 
     source = RecordedFile(database, redaction)
-    HistoryConsole(source, recorded=begun(recorded, 1), zone=zone, appearance=appearance).run()
+    app = HistoryConsole(source, recorded=begun(recorded, 1), zone=zone, appearance=appearance)
+    return asyncio.run(run_until_ended(app))
 
 
 def print_replay(recorded: Sequence[JournalEvent], out: TextIO, zone: tzinfo | None = None) -> None:

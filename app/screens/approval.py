@@ -7,8 +7,8 @@ decides nothing, and keys sleep until the request has been on screen long enough
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import ClassVar
 
 from pydantic import JsonValue
@@ -16,29 +16,29 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.content import Content
-from textual.message import Message
 
 from ...engine.gate.types import GrantTerms
 from ...engine.history.state import ApprovalState, SessionState
 from ...engine.hub import Hub, Outcome
 from ...engine.questions import ApprovalPolicy
-from ..decision import Decision, ask_for_time, send
+from ..decision import Decision
 from ..drafts import Drafts
 from ..grant_terms import not_at_all
 from ..keymap import clickable, hints
 from ..messages import HubMoved
+from ..more_time import with_more
 from ..request_news import news_of
-from ..text import seconds_between
+from ..widgets.queue_lines import in_order
 from ..widgets.reason_line import ReasonLine
 from ..widgets.request_frame import Asked, RequestFrame
 from ..widgets.request_list import RequestList
 from ..widgets.request_title import request_title
 from ..widgets.so_far import Viewer
+from .approval_answers import Answered, Extended, decide, extend
 from .approval_keys import APPROVAL_KEYS
 from .detail import Detail
 from .wakeful import QUIET, FollowsRequest, Wakeful
 
-MORE_TIME = 15 * 60.0
 DECIDING = frozenset({"approve", "edit", "grant", "deny", "stop", "extend"})
 
 
@@ -47,20 +47,6 @@ class ApprovalScreen(Wakeful[Outcome | None]):
 
     CSS_PATH = "approval.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*APPROVAL_KEYS]
-
-    @dataclass
-    class Answered(Message):
-        """The hub's answer to the decision taken here."""
-
-        request: str
-        outcome: Outcome
-
-    @dataclass
-    class Extended(Message):
-        """The hub's answer to a wish for more time."""
-
-        request: str
-        outcome: Outcome
 
     def __init__(
         self,
@@ -106,6 +92,7 @@ class ApprovalScreen(Wakeful[Outcome | None]):
         self._flash_until = 0.0
         self.deciding = False
         self._over = False
+        self._meanwhile: str | None = None
         self._titled: tuple[Content, Content] | None = None
         self._too_late = False
         self._others = 0
@@ -133,6 +120,7 @@ class ApprovalScreen(Wakeful[Outcome | None]):
         if not self.is_mounted:
             return
         now = self._clock()
+        self._frame.refit()
         expires = self.request.expires
         if expires is not None and now >= expires and not self._over and not self.deciding:
             self._too_late = True
@@ -154,7 +142,9 @@ class ApprovalScreen(Wakeful[Outcome | None]):
             ways = (clickable(what, "submit"), hints(self, ("approval.close", "goes back")))
             return Content.assemble(" ", ways[0], " · ", ways[1], " ").stylize("bold $text-warning")
         if self._over:
-            return Content("nothing to decide any more · ") + hints(self, ("approval.close", "closes"))
+            others = [("approval.next", "goes on")] if self._others else []
+            ways = hints(self, *others, ("approval.close", "closes"))
+            return Content("nothing to decide any more · ") + ways
         if self.deciding:
             return Content("deciding…")
         if sleep is not None:
@@ -171,6 +161,7 @@ class ApprovalScreen(Wakeful[Outcome | None]):
     async def follow(self, moved: HubMoved) -> None:
         """Somebody else may decide, or nobody may need to any more; others may come to wait."""
         news = news_of(moved.events, self.request, over=self._over, deciding=self.deciding)
+        self._meanwhile = news.meanwhile or self._meanwhile
         if news.ended is not None:
             self._too_late = False
             self._end(news.ended)
@@ -178,13 +169,8 @@ class ApprovalScreen(Wakeful[Outcome | None]):
             await self._look_again(news.again)
 
     async def _look_again(self, again: str | None) -> None:
-        """Show the request as it is now, or the one that is asked in its place."""
-        try:
-            waiting = {request.id: request for request in await self._hub.approvals()}
-            known = {state.id: state for state in await self._hub.sessions()}
-        except Exception as error:
-            self.say(f"The hub does not answer: {error}")
-            return
+        """Show the request as it is now, or the one that is asked in its place, and count the others."""
+        waiting, known = await self._queue()
         before, now = self.request, waiting.get(again or self.request.id)
         if now is not None and now != before:
             self.request = now
@@ -194,11 +180,22 @@ class ApprovalScreen(Wakeful[Outcome | None]):
             self._renew(before, now)
         self._others = sum(each != self.request.id for each in waiting)
         self.tick()
+        self.refresh_bindings()
+
+    async def _queue(self) -> tuple[dict[str, ApprovalState], dict[str, SessionState]]:
+        """What waits, the most pressing first, and all sessions; nothing if they cannot be had."""
+        try:
+            waiting = {request.id: request for request in in_order(await self._hub.approvals())}
+            return waiting, {state.id: state for state in await self._hub.sessions()}
+        except Exception as error:
+            self.say(f"The hub does not answer: {error}")
+            return {}, {}
 
     def _renew(self, before: ApprovalState, now: ApprovalState) -> None:
         """Something new is under the operator's eyes: keys sleep, and what it is is said."""
         if now.id != before.id:
             self._over = self.deciding = False
+            self._meanwhile = None
             self._hide_reason()
             before_that = f"{self._frame.said}. " if self._frame.said else ""
             self.say(f"{before_that}This is asked now", bad=False)
@@ -221,6 +218,7 @@ class ApprovalScreen(Wakeful[Outcome | None]):
         self._tell_above(text)
         self.tick()
         self.refresh_bindings()
+        self.call_later(self._look_again, None)
 
     def _tell_above(self, text: str) -> None:
         """Tell the panels about this request that lie over the dialog."""
@@ -238,6 +236,8 @@ class ApprovalScreen(Wakeful[Outcome | None]):
             return False
         if action in DECIDING:
             return not self._over and not self.deciding
+        if action == "next":
+            return self._over and self._others > 0
         if action == "fold":
             return self._frame.foldable or self._frame.expanded
         return True
@@ -319,16 +319,9 @@ class ApprovalScreen(Wakeful[Outcome | None]):
 
     def action_extend(self) -> None:
         """Give the request more time before it is denied by itself."""
-        expires = self.request.expires
-        if expires is None or not self.awake():
-            return
-        request, seconds = self.request, seconds_between(self._clock(), expires) + MORE_TIME
-
-        async def ask() -> None:
-            outcome = await ask_for_time(self._hub, request, seconds, self._operator)
-            self.post_message(self.Extended(request.id, outcome))
-
-        self.app.run_worker(ask(), group="decisions", exit_on_error=False)
+        seconds = with_more(self.request, self._clock())
+        if seconds is not None and self.awake():
+            extend(self, self._hub, self.request, seconds, self._operator)
 
     @on(Extended)
     def show_extended(self, message: Extended) -> None:
@@ -341,18 +334,14 @@ class ApprovalScreen(Wakeful[Outcome | None]):
         self.deciding = True
         self.tick()
         self.refresh_bindings()
-        request = self.request
-
-        async def decide() -> None:
-            outcome = await send(self._hub, request, decision, self._operator)
-            self.post_message(self.Answered(request.id, outcome))
-
-        # The app's worker, not this screen's: closing the screen must not cut a decision in half.
-        self.app.run_worker(decide(), group="decisions", exit_on_error=False)
+        decide(self, self._hub, self.request, decision, self._operator)
 
     @on(Answered)
     def show_answer(self, message: Answered) -> None:
-        """Close when it took effect; otherwise say why not, and stay."""
+        """Close when it took effect; otherwise say why not, and stay.
+
+        What somebody else has ended is over here too, whether or not the hub has said so by an event.
+        """
         if message.request != self.request.id:
             return
         if message.outcome.ok:
@@ -362,6 +351,9 @@ class ApprovalScreen(Wakeful[Outcome | None]):
             self.dismiss(message.outcome)
             return
         self.deciding = False
+        if not message.outcome.ok and not self._over and not message.still_open:
+            self._end(self._meanwhile or message.outcome.message)
+            return
         self.say(message.outcome.message, bad=not message.outcome.ok)
         self._over = message.outcome.ok or self._over
         self.tick()
@@ -369,14 +361,17 @@ class ApprovalScreen(Wakeful[Outcome | None]):
 
     def action_explain(self) -> None:
         """Every net's verdict on this call, on top of the dialog."""
-        request = self.request
-        self.app.push_screen(
-            Detail(
-                f"Explain: {request.tool}",
-                [],
-                explain=lambda: self._hub.explain(request.session, request.call_id),
-            )
-        )
+        explain = partial(self._hub.explain, self.request.session, self.request.call_id)
+        self.app.push_screen(Detail(f"Explain: {self.request.tool}", [], explain=explain))
+
+    async def action_next(self) -> None:
+        """Take the most pressing of the requests that still wait."""
+        waiting, known = await self._queue()
+        following = next((each for each in waiting.values() if each.id != self.request.id), None)
+        if following is not None and self._over:
+            self.present(following, known.get(following.session), known.get(following.via or ""))
+            self.fall_asleep()
+            await self._look_again(None)
 
     def action_fold(self) -> None:
         """Show every line of the input, or fold it again."""

@@ -49,6 +49,13 @@ APPROVAL_KEYS = (
     ),
     FOLD_KEY,
     Binding(
+        "n",
+        "next",
+        "next request",
+        id="approval.next",
+        tooltip="Go on to another request, once there is nothing to decide about this one",
+    ),
+    Binding(
         "escape", "close", "decide later", id="approval.close", tooltip="Close; it stays in the queue"
     ),
 )

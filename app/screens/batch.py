@@ -6,9 +6,8 @@ goes, or is answered by somebody else is struck out and left alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import ClassVar
 
 from textual import events, on
@@ -19,25 +18,24 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input, Static
 
-from ...engine.history.events import (
-    ApprovalDecided,
-    ApprovalExpired,
-    ApprovalWithdrawn,
-    EventBody,
-    JournalEvent,
-)
+from ...engine.history.ends import end_of
+from ...engine.history.events import JournalEvent
 from ...engine.history.state import ApprovalState, SessionState
-from ...engine.hub import Hub, Outcome
+from ...engine.hub import Outcome
 from ..batch import Row, summary, too_much
+from ..decision import Decision, send
+from ..desk import Desk
 from ..flow import changes_queue
 from ..keymap import hints, key_of
 from ..messages import HubMoved
-from ..text import count, shown
+from ..text import shown
 from ..widgets.bars import KeyBar
 from ..widgets.batch_lines import batch_lines
-from ..widgets.blocks import GUTTER, Block, BlockList
+from ..widgets.blocks import Block, BlockList
+from ..widgets.cursor_list import GUTTER
 from ..widgets.typed import TypedLine
-from .wakeful import QUIET, Wakeful
+from ..words import count
+from .wakeful import Wakeful
 
 PIECE = 100
 FRAME = 2 + 2 + GUTTER + 1
@@ -79,19 +77,14 @@ class BatchScreen(Wakeful[None]):
 
     def __init__(
         self,
-        hub: Hub,
+        desk: Desk,
         requests: Sequence[ApprovalState],
         sessions: Mapping[str, SessionState],
-        *,
-        operator: str,
-        clock: Callable[[], datetime],
-        monotonic: Callable[[], float],
-        quiet: float = QUIET,
     ) -> None:
-        super().__init__(monotonic, quiet)
-        self._hub = hub
-        self._operator = operator
-        self._clock = clock
+        super().__init__(desk.monotonic, desk.quiet)
+        self._hub = desk.hub
+        self._operator = desk.operator
+        self._clock = desk.clock
         self._sessions = dict(sessions)
         self.rows = [Row(request) for request in requests]
         self.request = requests[0]
@@ -196,8 +189,9 @@ class BatchScreen(Wakeful[None]):
             return
         ends: dict[str, str] = {}
         for event in moved.events:
-            if isinstance(event, JournalEvent):
-                ends.update(_end(event.body))
+            end = end_of(event.body) if isinstance(event, JournalEvent) else None
+            if end is not None:
+                ends[end[0]] = _in_a_row(end[1])
         try:
             waiting = {request.id: request for request in await self._hub.approvals()}
         except Exception as error:
@@ -292,16 +286,7 @@ class BatchScreen(Wakeful[None]):
 
     async def _send(self, requests: Sequence[ApprovalState], approved: bool, reason: str | None) -> None:
         for request in requests:
-            try:
-                outcome = await self._hub.decide(
-                    request.id,
-                    approved=approved,
-                    by=self._operator,
-                    reason=reason,
-                    digest=request.digest,
-                )
-            except Exception as error:
-                outcome = Outcome(ok=False, message=f"Not decided: {error}")
+            outcome = await send(self._hub, request, Decision(approved, reason), self._operator)
             if outcome.ok and (request.people < 2 or not approved):
                 word = "approved" if approved else "denied"
                 outcome = Outcome(ok=True, message=word)
@@ -335,23 +320,12 @@ class BatchScreen(Wakeful[None]):
         self.set_focus(self._body)
 
 
-def _end(body: EventBody) -> dict[str, str]:
-    """How a request ended, by its id; nothing for any other event."""
-    match body:
-        case ApprovalDecided():
-            why = f": {body.reason}" if body.reason else ""
-            word = "approved" if body.approved else "denied"
-            return {body.approval_id: f"already {word} by {body.by}{why}"}
-        case ApprovalExpired():
-            return {body.approval_id: f"too late: {body.reason}"}
-        case ApprovalWithdrawn():
-            return {body.approval_id: f"withdrawn: {body.reason}"}
-        case _:
-            return {}
-
-
 def _result(outcome: Outcome) -> str:
     """The hub's sentence as it stands among others."""
     if not outcome.ok and ("look again" in outcome.message or "has changed" in outcome.message):
         return "changed: look again"
-    return outcome.message[:1].lower() + outcome.message[1:]
+    return _in_a_row(outcome.message)
+
+
+def _in_a_row(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]

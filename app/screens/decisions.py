@@ -39,7 +39,8 @@ from ..keymap import key_of
 from ..messages import HubMoved, ReplayChosen
 from ..text import shown, utc_now
 from ..widgets.bars import KeyBar
-from ..widgets.blocks import GUTTER, BlockList
+from ..widgets.blocks import BlockList
+from ..widgets.cursor_list import GUTTER
 from ..widgets.decision_groups import GroupList
 from ..widgets.decision_table import DecisionTable
 from .decision_detail import show_decision
@@ -51,6 +52,9 @@ from .shadow import ShadowPanel
 TYPING_PAUSE = 0.15
 NEWER_PAUSE = 0.3
 """Seconds: after a key in the filter, and between looks for newer decisions."""
+
+SCROLLBAR = 1
+"""Cells that the table leaves at its right edge, scrolled or not."""
 
 GROUPS: tuple[GroupBy | None, ...] = (None, "rule", "tool")
 
@@ -223,9 +227,8 @@ class DecisionsScreen(Screen[None], inherit_bindings=False):
         note.display = bool(text)
 
     def _groups(self) -> None:
-        width = max(20, self._table.scrollable_content_region.width - GUTTER)
-        if self._by is not None:
-            width = max(20, self.size.width - 4 - GUTTER)
+        # Not asked of the table: while it is hidden, and until the refresh after, it has no width.
+        width = max(20, self.size.width - (SCROLLBAR if self._by is None else 4) - GUTTER)
         above = f"by {self._by}: calls, ■ stopped, ◐ asked, over time" if self._by else ""
         self.query_one("#heading", Static).update(Content(above or heading(width)))
         course = self.query_one("#course", Static)

@@ -14,15 +14,15 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from ...engine.history.events import JournalEvent
+from ...engine.lasting import parse_time
 from ..charset import visible
 from ..keymap import hints
 from ..moments import clock
 from .panel import Panel
 
-_NUMBER = re.compile(r"#?(\d+)")
-_LATER = re.compile(r"\+(\d+)\s*([smh]?)")
+_NUMBER = re.compile(r"#?0*([0-9]{1,12})")
+_LATER = re.compile(r"\+([0-9]+)\s*([smhdw]?)", re.IGNORECASE | re.ASCII)
 _TIME = re.compile(r"(?:(\d{4})-(\d{1,2})-(\d{1,2})[ T])?(\d{1,2}):(\d{2})(?::(\d{2}))?")
-_UNITS = {"": "seconds", "s": "seconds", "m": "minutes", "h": "hours"}
 
 
 class MomentError(ValueError):
@@ -43,7 +43,7 @@ def find_moment(text: str, recorded: Sequence[JournalEvent], zone: tzinfo | None
             raise MomentError(f"There is no event {number[1]}; this session has 1 to {total}.")
         return int(number[1])
     if later := _LATER.fullmatch(text):
-        moment = recorded[0].at + _span(int(later[1]), _UNITS[later[2]])
+        moment = _after(recorded[0].at, f"{later[1]}{later[2] or 's'}")
     elif time := _TIME.fullmatch(text):
         moment = _moment(time, recorded, zone)
     else:
@@ -54,11 +54,13 @@ def find_moment(text: str, recorded: Sequence[JournalEvent], zone: tzinfo | None
     return min(at + 1, total)
 
 
-def _span(amount: int, unit: str) -> timedelta:
+def _after(begin: datetime, typed: str) -> datetime:
+    seconds = parse_time(typed)
+    later = timedelta.max if seconds is None else timedelta(seconds=seconds)
     try:
-        return timedelta(**{unit: amount})
+        return begin + later
     except OverflowError as error:
-        raise MomentError(f"+{amount} {unit} is longer than any session; give fewer.") from error
+        raise MomentError(f"+{typed} is longer than any session; give less.") from error
 
 
 def _moment(time: re.Match[str], recorded: Sequence[JournalEvent], zone: tzinfo | None) -> datetime:

@@ -13,7 +13,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
-from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Input, Static
 
@@ -22,13 +21,16 @@ from ...engine.history.state import SessionSummary
 from ..charset import visible
 from ..history_source import HistorySource
 from ..keymap import key_of
-from ..messages import BacktestChosen, ContinueChosen, HubMoved
-from ..moments import day_and_time, length
+from ..messages import ContinueChosen, HubMoved
+from ..moments import day_and_time
 from ..playable import Playable, open_recorded
 from ..session_table import Column, columns, heading, look, origin, row
+from ..text import age, seconds_between
 from ..widgets.bars import KeyBar
-from ..widgets.blocks import GUTTER, Block, BlockList
+from ..widgets.blocks import Block, BlockList
+from ..widgets.cursor_list import GUTTER
 from .keys import COPY_KEY, FOCUS_KEYS
+from .recorded import RecordedScreen
 from .replay import ReplayScreen
 
 SECONDS_BETWEEN_READS = 1.0
@@ -42,11 +44,8 @@ def matches(session: SessionSummary, words: str) -> bool:
     return all(word in text for word in words.casefold().split())
 
 
-class HistoryScreen(Screen[None], inherit_bindings=False):
-    """Recorded sessions of `source`. `zone` is the operator's; `None` is the machine's.
-
-    With `goes_on` they can be continued, as something hosts them; with a `journal` judged by other rules.
-    """
+class HistoryScreen(RecordedScreen, inherit_bindings=False):
+    """Recorded sessions of `source`; see `RecordedScreen` for the rest."""
 
     CSS_PATH = "history.tcss"
     VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-low"), (14, "-high")]
@@ -120,11 +119,8 @@ class HistoryScreen(Screen[None], inherit_bindings=False):
         goes_on: bool = False,
         journal: DecisionSource | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(zone=zone, goes_on=goes_on, journal=journal)
         self._source = source
-        self._goes_on = goes_on
-        self._journal = journal
-        self._zone = zone
         self._all: list[SessionSummary] | None = None
         self._shown: list[SessionSummary] = []
         self._due: Timer | None = None
@@ -264,20 +260,6 @@ class HistoryScreen(Screen[None], inherit_bindings=False):
     def open_selected(self, message: BlockList.Opened) -> None:
         self.open_session(message.key)
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Sessions go on only where something can host them, and are judged where their journal is."""
-        match action:
-            case "continue":
-                return self._goes_on
-            case "backtest":
-                return self._journal is not None
-            case _:
-                return True
-
-    def action_backtest(self) -> None:
-        """Judge recorded calls by other rules."""
-        self.post_message(BacktestChosen.of(self._session()))
-
     def action_continue(self) -> None:
         """Go on with the selected session."""
         chosen = self._session()
@@ -339,14 +321,18 @@ def _cell_style(name: str, session: SessionSummary) -> str:
 
 
 def _detail(session: SessionSummary, zone: tzinfo | None) -> Content:
+    lasted = age(seconds_between(session.opened, session.updated))
+    on = f" on {visible(session.model)}" if session.model else ""
     parts: list[tuple[str, str]] = [
         (visible(session.id), "bold"),
-        (f"  {visible(session.agent)} on {visible(session.model)}, {session.mode} mode\n", ""),
+        (f"  {visible(session.agent)}{on}, {session.mode} mode\n", ""),
         (f"started {day_and_time(session.opened, zone)}", "$text-muted"),
-        (f", {length(session.updated - session.opened)} long, {session.events} events, ", "$text-muted"),
+        (f", {lasted} long, {session.events} events, ", "$text-muted"),
         (f"{session.calls} calls, {session.blocked} blocked, {session.waiting} waiting", "$text-muted"),
     ]
-    if session.parent:
+    if session.kind == "outside":
+        parts.append(("\nits loop ran elsewhere", "$text-muted"))
+    elif session.parent:
         at = "" if session.parent_seq is None else f" at event {session.parent_seq}"
         parts.append((f"\n{origin(session)}{at}", "$text-muted"))
     if session.error:

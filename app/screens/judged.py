@@ -26,10 +26,12 @@ from ...engine.history.queries import open_reader
 from ...engine.history.state import SessionState
 from ..judged_text import NOW, judged_facts, judged_height, judged_lines, masked
 from ..keymap import key_of
-from ..text import count, shown, wrap_all
+from ..text import shown, wrap_all
 from ..what_if import WhatIf
 from ..widgets.bars import KeyBar
-from ..widgets.blocks import GUTTER, Block, BlockList
+from ..widgets.blocks import Block, BlockList
+from ..widgets.cursor_list import GUTTER
+from ..words import count
 from .keys import COPY_KEY, FOCUS_KEYS
 
 TELLS_PER_SECOND = 4

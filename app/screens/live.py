@@ -6,9 +6,6 @@ when events say that it moved, and painted at most five times a second. A new re
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from datetime import datetime
 from typing import ClassVar
 
 from textual import on
@@ -20,7 +17,8 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from ...engine.history.state import SessionState, TranscriptEntry
-from ...engine.hub import Hub, Outcome
+from ...engine.hub import DrivenElsewhereError, Outcome
+from ..desk import Desk
 from ..flow import Flow, changes_queue
 from ..messages import HubMoved, ReplayChosen, RequestChosen
 from ..text import clip, shown
@@ -36,9 +34,14 @@ from .live_titles import counted, transcript_titles
 from .net_picture import grant_picture, net_picture
 from .queue_screen import QueueScreen
 from .switch_nets import SwitchNets
-from .wakeful import QUIET
 
 PAINTS_PER_SECOND = 5
+
+STOP_HERE = "A running tool is ended, a waiting request withdrawn. The session stays open."
+STOP_ELSEWHERE = (
+    "Its loop runs elsewhere: what waits for a person is denied, what runs there goes on. "
+    "The session stays open."
+)
 
 
 class LiveScreen(QueueScreen, inherit_bindings=False):
@@ -47,19 +50,8 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
     HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-narrow"), (100, "-wide")]
     BINDINGS: ClassVar[list[BindingType]] = [*LIVE_KEYS]
 
-    def __init__(
-        self,
-        hub: Hub,
-        *,
-        operator: str,
-        database: str,
-        clock: Callable[[], datetime],
-        monotonic: Callable[[], float] = time.monotonic,
-        quiet: float = QUIET,
-        selected: str | None = None,
-    ) -> None:
-        super().__init__(hub, operator=operator, clock=clock, monotonic=monotonic, quiet=quiet)
-        self._database = database
+    def __init__(self, desk: Desk, *, selected: str | None = None) -> None:
+        super().__init__(desk)
         self._selected = selected
         self._flows: dict[str, Flow] = {}
         self._dirty = True
@@ -67,7 +59,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         self._returns_to: str = "transcript"
 
     def compose(self) -> ComposeResult:
-        yield TitleBar("live", operator=self._operator, database=self._database)
+        yield TitleBar("live", operator=self._operator, database=self._hub.database.name)
         yield Static("", id="problem")
         yield PaneTabs(PANES)
         with Vertical(id="panes"):
@@ -302,7 +294,16 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         if state is None:
             self.notify("No session to speak to.")
             return
+        if self._elsewhere(state):
+            return
         self.query_one(SayLine).open(state.id, state.agent or state.id)
+
+    def _elsewhere(self, state: SessionState) -> bool:
+        """Whether a session cannot be told anything from here; says so."""
+        if state.kind != "outside":
+            return False
+        self.notify(str(DrivenElsewhereError(state.id)), title="Not from here", markup=False)
+        return True
 
     @on(SayLine.Said)
     def say(self, event: SayLine.Said) -> None:
@@ -344,7 +345,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         self._ask(
             "Stop the agent",
             f"Stop what {state.agent or state.id} is doing?",
-            ["A running tool is ended, a waiting request withdrawn. The session stays open."],
+            [STOP_ELSEWHERE if state.kind == "outside" else STOP_HERE],
             lambda: self._abort(state.id),
         )
 
@@ -356,6 +357,8 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         state = self.state
         if state is None:
             self.notify("No session to compact.")
+            return
+        if self._elsewhere(state):
             return
         self._do(self._hub.compact(state.id, by=self._operator))
 

@@ -11,12 +11,17 @@ from ..text import amount, clip, shown
 
 
 def transcript_titles(state: SessionState, name: str) -> tuple[Content, Content]:
-    """Above, the session with its state and mode; below, its model with what was used."""
+    """Above, the session with its state and mode; below, its model with what was used, or that its loop
+    runs elsewhere.
+    """
     look = session_look(state)
     above = Content.assemble(
         (clip(name, 40), "bold"), "  ", (f"{look.symbol} {look.word}", look.style), f"  {state.mode}"
     )
-    return above, Content(f"{clip(shown(state.model), 30)}{_tokens(state)}")
+    model = clip(shown(state.model), 30)
+    if state.kind == "outside":
+        return above, Content(f"{model} · runs elsewhere" if model else "runs elsewhere")
+    return above, Content(f"{model}{_tokens(state)}")
 
 
 def counted(word: str, number: int) -> str:

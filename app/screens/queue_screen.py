@@ -12,42 +12,33 @@ from datetime import datetime
 from textual.screen import Screen
 
 from ...engine.history.state import ApprovalState, GrantState, SessionState
-from ...engine.hub import Hub, Outcome
+from ...engine.hub import Outcome
 from ..aging import in_force
+from ..decision import ask_for_time
+from ..desk import Desk
 from ..messages import ActionDone, RequestChosen
+from ..more_time import with_more
 from ..text import shown
 from ..widgets.grant_lines import bounds, passes
 from ..widgets.markings import NetList
 from ..widgets.queue_lines import in_order
 from ..widgets.queues import WaitingList
 from .confirm import Confirm
+from .wakeful import ASLEEP
 
-EXTENSION = 900.0
-"""Seconds that a request gets at once."""
 MOST = 50
 """Requests that are decided together at most."""
-ASLEEP = 0.4
-"""Seconds that a key does nothing with a request that has come under the cursor by itself."""
 
 
 class QueueScreen(Screen[None], inherit_bindings=False):
-    """A screen with a queue and a list of nets; see `Wakeful` for `monotonic` and `quiet`."""
+    """A screen with a queue and a list of nets."""
 
-    def __init__(
-        self,
-        hub: Hub,
-        *,
-        operator: str,
-        clock: Callable[[], datetime],
-        monotonic: Callable[[], float],
-        quiet: float,
-    ) -> None:
+    def __init__(self, desk: Desk) -> None:
         super().__init__()
-        self._quiet = quiet
-        self._hub = hub
-        self._operator = operator
-        self._clock = clock
-        self._monotonic = monotonic
+        self._desk = desk
+        self._hub = desk.hub
+        self._operator = desk.operator
+        self._clock = desk.clock
         self._sessions: dict[str, SessionState] = {}
         self._approvals: list[ApprovalState] = []
         self._marked: set[str] = set()
@@ -78,14 +69,14 @@ class QueueScreen(Screen[None], inherit_bindings=False):
         self._marked &= {a.id for a in self._approvals}
         waiting.show_waiting(self._approvals, names, now, self._marked)
         if waiting.current != before:
-            self._arrived = self._monotonic()
+            self._arrived = self._desk.monotonic()
         offered = [self.offered(action) for action in ("mark", "together", "revoke")]
         if offered != self._offered:
             self._offered = offered
             self.refresh_bindings()
 
     def _awake(self) -> bool:
-        if self._monotonic() - self._arrived >= ASLEEP:
+        if self._desk.monotonic() - self._arrived >= ASLEEP:
             return True
         self.notify("Another request has just come under the cursor.", severity="warning")
         return False
@@ -134,17 +125,7 @@ class QueueScreen(Screen[None], inherit_bindings=False):
             self.post_message(RequestChosen(chosen[0].id))
             return
         if chosen:
-            self.app.push_screen(
-                BatchScreen(
-                    self._hub,
-                    chosen,
-                    self._sessions,
-                    operator=self._operator,
-                    clock=self._clock,
-                    monotonic=self._monotonic,
-                    quiet=self._quiet,
-                )
-            )
+            self.app.push_screen(BatchScreen(self._desk, chosen, self._sessions))
 
     # More time
 
@@ -153,14 +134,11 @@ class QueueScreen(Screen[None], inherit_bindings=False):
         request = self.selected_request
         if request is None or not self._awake():
             return
-        if request.expires is None:
+        seconds = with_more(request, self._clock())
+        if seconds is None:
             self.notify("This request waits for ever: it needs no more time.")
             return
-        self._do(self._extend(request, request.expires))
-
-    async def _extend(self, request: ApprovalState, expires: datetime) -> Outcome:
-        left = max(0.0, (expires - self._clock()).total_seconds())
-        return await self._hub.extend(request.id, seconds=left + EXTENSION, by=self._operator)
+        self._do(ask_for_time(self._hub, request, seconds, self._operator))
 
     # Grants
 

@@ -15,21 +15,20 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.message import Message
 from textual.reactive import reactive
-from textual.screen import Screen
 from textual.widgets import Static
 from textual.worker import get_current_worker
 
 from ...engine.history.changes import headline
 from ...engine.history.decision_source import DecisionSource
-from ...engine.history.errors import FoldError
+from ...engine.history.errors import FoldError, JournalError
 from ...engine.history.events import JournalEvent
 from ...engine.history.replay import Replay
 from ...engine.history.state import SessionState
 from ..call_story import told
 from ..collector import bulk_load
-from ..messages import BacktestChosen, ContinueChosen
+from ..messages import ContinueChosen
 from ..moments import clock, day
-from ..playable import Playable, playable
+from ..playable import Playable, playable, shortened
 from ..text import shown
 from ..what_if import WhatIf
 from ..widgets.bars import KeyBar, PaneTabs
@@ -44,6 +43,7 @@ from .detail import entry_detail
 from .event_detail import event_detail
 from .goto import GoToScreen
 from .net_picture import grant_picture, net_picture
+from .recorded import RecordedScreen
 from .replay_keys import PANES, REPLAY_KEYS
 
 TITLES = {
@@ -56,7 +56,7 @@ TITLES = {
 WIDE = 100
 
 
-class ReplayScreen(Screen[None], inherit_bindings=False):
+class ReplayScreen(RecordedScreen, inherit_bindings=False):
     """The events of one recorded session, from the first to the last; `zone` is the operator's.
 
     With `goes_on` a new session can begin at any event of it, with its `journal` other sessions
@@ -89,12 +89,9 @@ class ReplayScreen(Screen[None], inherit_bindings=False):
         journal: DecisionSource | None = None,
         at: int | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(zone=zone, goes_on=goes_on, journal=journal)
         ready = recorded if isinstance(recorded, Playable) else playable(recorded)
-        self._goes_on = goes_on
-        self._journal = journal
         self._first = at or 1
-        self._zone = zone
         self._take(ready)
 
     def _take(self, ready: Playable) -> None:
@@ -145,8 +142,14 @@ class ReplayScreen(Screen[None], inherit_bindings=False):
             if self._replay is not None:
                 with bulk_load():
                     self._replay.fill(lambda: worker.is_cancelled)
-        except FoldError:
-            self.post_message(self.Shortened(playable(self._recorded)))
+        except (FoldError, JournalError):
+            self._look_for_trouble()
+
+    @work(thread=True, group="trouble", exclusive=True, exit_on_error=False)
+    def _look_for_trouble(self) -> None:
+        """Find the event that cannot follow or be read; from then on those before it are shown."""
+        with bulk_load():
+            self.post_message(self.Shortened(shortened(self._recorded)))
 
     @on(Shortened)
     def shorten(self, message: Shortened) -> None:
@@ -185,15 +188,16 @@ class ReplayScreen(Screen[None], inherit_bindings=False):
             return
         try:
             replay.goto(position)
-        except FoldError:
-            self.shorten(self.Shortened(playable(self._recorded)))
+            event, story = self._recorded[position - 1], told(self._recorded, position)
+        except (FoldError, JournalError):
+            self._look_for_trouble()
             return
-        before, after, event = replay.before, replay.state, self._recorded[position - 1]
+        before, after = replay.before, replay.state
         self._show_heading(replay)
         self.query_one(Scrubber).position = position
-        self.query_one(MomentTranscript).show_moment(after, event)
+        self.query_one(MomentTranscript).show_moment(after, event, replay.earlier)
         details = self.query_one(EventDetails)
-        details.show_event(event, replay.changes, told(self._recorded, position))
+        details.show_event(event, replay.changes, story)
         nets = self.query_one(MomentNets)
         nets.show_moment(before, after)
         if not self.has_class("-pictured"):
@@ -326,9 +330,10 @@ class ReplayScreen(Screen[None], inherit_bindings=False):
 
     @on(BlockList.Opened, "#transcript")
     def open_entry(self, message: BlockList.Opened) -> None:
-        if self.state is not None and message.key.isdecimal():
-            entry = self.state.transcript[int(message.key)]
-            self.app.push_screen(entry_detail(entry, self.state.agent))
+        replay = self._replay
+        if replay is not None and message.key.isdecimal():
+            entry = replay.state.transcript[int(message.key) - replay.earlier]
+            self.app.push_screen(entry_detail(entry, replay.state.agent))
 
     @on(BlockList.Opened, "#nets")
     def open_net(self, message: BlockList.Opened) -> None:
@@ -362,20 +367,6 @@ class ReplayScreen(Screen[None], inherit_bindings=False):
 
         judged = JudgedScreen(self._recorded, at, state, what, journal=self._journal, zone=self._zone)
         self.app.push_screen(judged, self._go)
-
-    def action_backtest(self) -> None:
-        """Judge recorded calls by other rules, this session's first."""
-        self.post_message(BacktestChosen.of(self.state))
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Sessions go on only where something can host them, and are judged where their journal is."""
-        match action:
-            case "continue":
-                return self._goes_on
-            case "backtest":
-                return self._journal is not None
-            case _:
-                return True
 
     def action_continue(self) -> None:
         """Begin a new session where this one was at the event that is shown."""

@@ -11,10 +11,11 @@ from ...engine.net import format_marking, initial_state
 from ...engine.records import net_record
 from ...engine.verify import reachable
 from ..charset import ours
-from ..check_text import STATES_SHOWN, counted, place_text, transition_text
+from ..check_text import STATES_SHOWN, place_text, transition_text
 from ..rules_view import Finding, RuleNet
 from ..text import shown, wrap_all
 from ..widgets.blocks import Block
+from ..words import count
 from .detail import Detail, fact, section
 from .net_picture import net_picture
 
@@ -49,7 +50,7 @@ def _net_blocks(of: RuleNet) -> list[Block]:
     reached = [format_marking(marking) for marking in reachable(net, keep=STATES_SHOWN).states]
     more = of.states - len(reached)
     rest = [ours(f"… {more:,} more")] if more else []
-    facts += _labelled("reachable", [counted(of.states, "state"), *reached, *rest])
+    facts += _labelled("reachable", [count(of.states, "state"), *reached, *rest])
     return [fact(label, text, "") for label, text in facts]
 
 

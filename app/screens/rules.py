@@ -26,11 +26,12 @@ from ..keymap import key_of
 from ..messages import BacktestChosen
 from ..rules_files import Chosen, files_of, name_of, offered, stamps, usual
 from ..rules_view import RuleNet, RulesView, check, read
-from ..text import count, shown, shown_lines
+from ..text import shown, shown_lines
 from ..widgets.bars import KeyBar
 from ..widgets.blocks import Block, BlockList
 from ..widgets.rule_list import RuleList, RulesFileList, rule_blocks
 from ..widgets.rule_list import key_of as block_of
+from ..words import count
 from .rule_detail import rule_detail, rule_picture
 from .rules_keys import RULES_KEYS
 

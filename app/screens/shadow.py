@@ -15,6 +15,7 @@ from ..decision_text import MUTED, shadow_words
 from ..keymap import hints
 from ..text import pad, shown
 from ..widgets.blocks import Block, BlockList
+from ..words import count
 from .panel import Panel
 
 
@@ -61,7 +62,7 @@ def _block(session: ShadowSession) -> Block:
     ]
 
     def lines(width: int) -> list[Content]:
-        calls = "1 call" if session.calls == 1 else f"{session.calls:,} calls"
+        calls = count(session.calls, "call")
         made = [
             Content(""),
             Content.assemble(

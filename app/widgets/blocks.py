@@ -11,22 +11,18 @@ from bisect import bisect_right
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import ClassVar, overload
+from typing import overload
 
-from rich.segment import Segment
 from textual import events
-from textual.binding import Binding, BindingType
 from textual.cache import LRUCache
 from textual.content import Content
 from textual.geometry import Region, Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
-from textual.style import Style
+
+from .cursor_list import GUTTER, CursorList
 
 Lines = Callable[[int], Sequence[Content]]
-
-GUTTER = 2
 
 
 class StyledRows(Sequence[Content]):
@@ -49,10 +45,6 @@ class StyledRows(Sequence[Content]):
         return self._style(index, self._rows[index])
 
 
-def _parsed(style: str | Style) -> Style:
-    return style if isinstance(style, Style) else Style.parse(style)
-
-
 @dataclass(frozen=True, slots=True)
 class Block:
     """Lines that belong together. The same `stamp` under the same `key` promises the same lines.
@@ -68,41 +60,8 @@ class Block:
     height: Callable[[int], int] | None = None
 
 
-class BlockList(ScrollView, can_focus=True, inherit_bindings=False):
-    """Blocks below each other, with a cursor that keys and mouse move.
-
-    A bar in the gutter marks the block under the cursor, so that it does not depend on colour. With
-    `follow` the end stays in view as long as nobody scrolled away from it.
-    """
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"blocks--cursor", "blocks--cursor-focused"}
-
-    DEFAULT_CSS = """
-    BlockList {
-        overflow-x: hidden;
-        overflow-y: auto;
-        scrollbar-gutter: stable;
-        scrollbar-size-vertical: 1;
-        & > .blocks--cursor { background: $boost; }
-        & > .blocks--cursor-focused { background: $primary 12%; }
-    }
-    """
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "cursor(-1)", "Up", show=False, id="list.up", tooltip="Move to the entry above"),
-        Binding(
-            "down,j", "cursor(1)", "Down", show=False, id="list.down", tooltip="Move to the entry below"
-        ),
-        Binding("pageup", "page(-1)", "Page up", show=False, id="list.page-up", tooltip="A page back"),
-        Binding("pagedown", "page(1)", "Page down", show=False, id="list.page-down", tooltip="A page on"),
-        Binding(
-            "home,g", "edge(0)", "First", show=False, id="list.first", tooltip="Go to the first entry"
-        ),
-        Binding("end,G", "edge(-1)", "Last", show=False, id="list.last", tooltip="Go to the last entry"),
-        Binding(
-            "enter", "open", "open", id="list.open", tooltip="Show the entry under the cursor in full"
-        ),
-    ]
+class BlockList(CursorList):
+    """Blocks below each other; with `follow` the end stays in view as long as nobody scrolled away."""
 
     @dataclass
     class Moved(Message):
@@ -295,13 +254,8 @@ class BlockList(ScrollView, can_focus=True, inherit_bindings=False):
             if offset >= len(lines):
                 return None
             line, width = lines[offset], self.scrollable_content_region.width
-            if line or offset:
-                extra = self._cursor_style() if marked else None
-                mark = "▌" if marked and self.has_focus else " "
-                strip = self._paint(line, width, extra, mark)
-            else:
-                strip = self._paint(line, width)
-            painted[offset] = strip
+            here = marked and (bool(line) or offset > 0)
+            strip = painted[offset] = self._paint(line, width, marked=here)
         return strip
 
     def _lines_of(self, block: Block) -> Sequence[Content]:
@@ -310,23 +264,6 @@ class BlockList(ScrollView, can_focus=True, inherit_bindings=False):
         if lines is None:
             lines = self._lines[key] = block.lines(self._width or 20)
         return lines
-
-    def _cursor_style(self) -> Style:
-        part = "blocks--cursor-focused" if self.has_focus else "blocks--cursor"
-        return Style(background=self.get_visual_style(part, partial=True).background)
-
-    def _paint(self, line: Content, width: int, extra: Style | None = None, mark: str = " ") -> Strip:
-        base = self.visual_style + extra if extra is not None else self.visual_style
-        accent = base + Style.parse("$primary") if mark != " " else base
-        segments = [Segment(mark + " " * (GUTTER - 1), accent.rich_style)]
-        segments += [
-            Segment(text, style.rich_style)
-            for text, style in line.render(base, end="", parse_style=_parsed)
-        ]
-        return Strip(segments).adjust_cell_length(width, base.rich_style)
-
-    def _blank(self, width: int) -> Strip:
-        return Strip.blank(width, self.visual_style.rich_style)
 
     # What keys and mouse do
 
@@ -390,21 +327,8 @@ class BlockList(ScrollView, can_focus=True, inherit_bindings=False):
         self.refresh()
         self.post_message(self.Moved(self, self._blocks[index].key))
 
-    def _index_at(self, y: int) -> int | None:
-        index = bisect_right(self._ends, self.scroll_offset.y + y)
-        return index if index < len(self._blocks) and self._blocks[index].selectable else None
-
-    def _on_click(self, event: events.Click) -> None:
-        offset = event.get_content_offset(self)
-        index = self._index_at(offset.y) if offset is not None and self._has_cursor else None
-        if index is None:
-            return
-        self._go(index)
-        if event.chain == 2:
-            self.action_open()
-
-    def on_focus(self) -> None:
-        self.refresh()
-
-    def on_blur(self) -> None:
-        self.refresh()
+    def _index_at(self, line: int) -> int | None:
+        index = bisect_right(self._ends, line)
+        if not self._has_cursor or index >= len(self._blocks):
+            return None
+        return index if self._blocks[index].selectable else None

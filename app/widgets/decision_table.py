@@ -12,23 +12,20 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import ClassVar
 
-from rich.segment import Segment
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.cache import LRUCache
 from textual.content import Content
 from textual.geometry import Region, Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
-from textual.style import Style
 
 from ...engine.history.decisions import Decision, Mark, Part
-from .blocks import GUTTER, BlockList
+from .cursor_list import GUTTER, CursorList
 
 TABLE_KEYS: tuple[BindingType, ...] = tuple(
     replace(key, key="home") if isinstance(key, Binding) and key.id == "list.first" else key
-    for key in BlockList.BINDINGS
+    for key in CursorList.BINDINGS
 )
 """The keys of every list but `g`, which groups here."""
 
@@ -38,24 +35,11 @@ KEPT_STRIPS = 600
 Line = Callable[[Decision, int], Content]
 
 
-class DecisionTable(ScrollView, can_focus=True, inherit_bindings=False):
-    """Decisions, newest first, with a cursor that keys and mouse move.
+class DecisionTable(CursorList, inherit_bindings=False):
+    """Decisions, newest first.
 
     The cursor stays on its decision when newer ones come, and so does what is on screen; only with the
     cursor on the newest one and that in view do newer ones take its place.
-    """
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"table--cursor", "table--cursor-focused"}
-
-    DEFAULT_CSS = """
-    DecisionTable {
-        overflow-x: hidden;
-        overflow-y: auto;
-        scrollbar-gutter: stable;
-        scrollbar-size-vertical: 1;
-        & > .table--cursor { background: $boost; }
-        & > .table--cursor-focused { background: $primary 12%; }
-    }
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [*TABLE_KEYS]
@@ -229,33 +213,16 @@ class DecisionTable(ScrollView, can_focus=True, inherit_bindings=False):
         width = self.scrollable_content_region.width
         row = self.scroll_offset.y + y
         if row >= self.total:
-            return Strip.blank(width, self.visual_style.rich_style)
+            return self._blank(width)
         decision = self.decision(row)
         marked = row == self._cursor
         key = (decision and (decision.cursor, decision.result), width, marked, marked and self.has_focus)
         strip = self._strips.get(key)
         if strip is None:
-            strip = self._paint(decision, width, marked=marked)
-            self._strips[key] = strip
+            room = max(4, width - GUTTER)
+            line = Content.styled("…", "dim") if decision is None else self._line(decision, room)
+            strip = self._strips[key] = self._paint(line, width, marked=marked)
         return strip
-
-    def _paint(self, decision: Decision | None, width: int, *, marked: bool) -> Strip:
-        base = self.visual_style
-        mark = "▌" if marked and self.has_focus else " "
-        if marked:
-            part = "table--cursor-focused" if self.has_focus else "table--cursor"
-            base += Style(background=self.get_visual_style(part, partial=True).background)
-        room = max(4, width - GUTTER)
-        line = Content.styled("…", "dim") if decision is None else self._line(decision, room)
-        accent = base + Style.parse("$primary") if marked else base
-        segments = [Segment(mark + " " * (GUTTER - 1), accent.rich_style)]
-        segments += [
-            Segment(text, style.rich_style)
-            for text, style in line.render(
-                base, end="", parse_style=lambda s: s if isinstance(s, Style) else Style.parse(s)
-            )
-        ]
-        return Strip(segments).adjust_cell_length(width, base.rich_style)
 
     # What keys and mouse do
 
@@ -289,19 +256,8 @@ class DecisionTable(ScrollView, can_focus=True, inherit_bindings=False):
         if self.total:
             self.scroll_to_region(Region(0, self._cursor, 1, 1), animate=False, force=True)
 
-    def _on_click(self, event: events.Click) -> None:
-        offset = event.get_content_offset(self)
-        if offset is None or self.scroll_offset.y + offset.y >= self.total:
-            return
-        self._go(self.scroll_offset.y + offset.y)
-        if event.chain == 2:
-            self.action_open()
-
-    def on_focus(self) -> None:
-        self.refresh()
-
-    def on_blur(self) -> None:
-        self.refresh()
+    def _index_at(self, line: int) -> int | None:
+        return line if line < self.total else None
 
 
 def _key(part: Part) -> tuple[Mark, Mark | None]:

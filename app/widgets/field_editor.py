@@ -14,7 +14,8 @@ from textual.widgets import Input, Static, TextArea
 
 from ...engine.history.redaction import MASK
 from ..input_draft import Field, FieldError
-from ..text import clip, count, shown
+from ..text import clip, shown
+from ..words import count
 from .choice import Choice
 from .typed import TypedLine, TypedText
 

@@ -18,6 +18,7 @@ from ...engine.lasting import lasting
 from ..aging import aged_net, next_back
 from ..text import clip, pad, shown, width_of
 from .blocks import Block, BlockList
+from .given import given_names
 from .grant_lines import grant_blocks
 
 NARROW = 72
@@ -170,13 +171,13 @@ def words(net: NetState, now: datetime | None = None, asking: Sequence[ApprovalS
         parts.append(Content.styled(prospect.text, weight + "$foreground"))
     if len(all_prospects) > MAX_PROSPECTS:
         parts.append(Content.styled(f"  … {len(all_prospects) - MAX_PROSPECTS} more", "$foreground 60%"))
-    parts += [Content.assemble("  approvals ", approvals_given(a)) for a in asking if a.people > 1]
+    parts += [Content.assemble("  approvals ", approvals_given(a, now)) for a in asking if a.people > 1]
     return Content.assemble(*parts)
 
 
-def approvals_given(approval: ApprovalState) -> Content:
-    """`●○ ada`: the people who have approved, as tokens and by name."""
-    names = shown(", ".join(approval.given))
+def approvals_given(approval: ApprovalState, now: datetime | None = None) -> Content:
+    """`●○ ada 2 min ago ✓`: who has approved, as tokens and by name, with `now` also when."""
+    names = ", ".join(map(shown, approval.given) if now is None else given_names(approval, now))
     return Content.assemble(dots_of(approval), (f" {names}" if names else "", "$foreground 60%"))
 
 

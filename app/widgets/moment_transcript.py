@@ -5,33 +5,37 @@ from __future__ import annotations
 from textual.content import Content
 
 from ...engine.history.events import JournalEvent
+from ...engine.history.outline import WINDOW
 from ...engine.history.state import SessionState
 from ..flow import Flow
 from .blocks import Block
 from .transcript import Transcript, entry_block, tail_blocks
 
-LONGEST = 200
+LONGEST = WINDOW
 """Entries before a moment that are shown, so that a jump does not depend on the session's length."""
 
 
 class MomentTranscript(Transcript):
     """Everything said and done up to an event; the entry that the event belongs to has the cursor."""
 
-    def show_moment(self, state: SessionState, event: JournalEvent) -> None:
-        """Show the transcript of `state`, the session when `event` had happened."""
+    def show_moment(self, state: SessionState, event: JournalEvent, earlier: int = 0) -> None:
+        """Show the transcript of `state`, the session when `event` had happened.
+
+        It lacks `earlier` entries at its beginning. Blocks have the numbers of their entries as keys.
+        """
         still = Flow()
         first = max(0, len(state.transcript) - LONGEST)
-        blocks = [_left_out(first)] if first else []
+        blocks = [_left_out(earlier + first)] if earlier + first else []
         blocks += [
             entry_block(str(at), entry, state.agent, still, event.at, state.labels)
-            for at, entry in enumerate(state.transcript[first:], first)
+            for at, entry in enumerate(state.transcript[first:], earlier + first)
         ]
         tail = tail_blocks(state, still, event.at)
         self.show([*blocks, *tail])
         if tail:
             self.select(tail[-1].key)
         elif blocks:
-            self.select(str(entry_of(state, event)))
+            self.select(str(earlier + entry_of(state, event)))
         # A list that has just become longer than its pane can only scroll once it has been laid out.
         self.call_after_refresh(self._reveal)
 

@@ -11,6 +11,7 @@ from ...engine.history.state import ApprovalState
 from ..symbols import RISK
 from ..text import age, glance, seconds_between, shown, spread
 from .blocks import Block
+from .given import given_names
 from .markings import dots_of
 
 MUTED = "$foreground 60%"
@@ -68,7 +69,10 @@ def waiting_block(approval: ApprovalState, name: str, now: datetime, marked: Col
     waited = age(seconds_between(approval.since, now))
     who = f"{shown(approval.via)} of {name}" if approval.via else name
     mark = approval.id in marked
-    pieces = risk_and_time(approval, now)
+    pieces = [
+        *risk_and_time(approval, now),
+        *(Content.styled(each, MUTED) for each in given_names(approval, now)),
+    ]
 
     def lines(width: int) -> list[Content]:
         sign = ("[x] ", "bold $text-accent") if mark else ("◐ ", "$text-warning")

@@ -15,7 +15,8 @@ from textual.content import Content
 from ...engine.history.state import ApprovalState, NetState, SessionState
 from ..effects import commands_of, effects_of
 from ..symbols import RISK
-from ..text import clip, count, place, quoted, shown, shown_lines, wrap_all
+from ..text import clip, place, quoted, shown, shown_lines, wrap_all
+from ..words import count
 from .blocks import StyledRows
 from .inputs import cap_for, folded, lay_out
 from .markings import places_line, prospects

@@ -13,9 +13,10 @@ from textual.widgets import Static
 
 from ...engine.history.state import ApprovalState, SessionState
 from ..keymap import key_of
-from ..text import shown, wrap_all
+from ..text import seconds_between, shown, wrap_all
 from .bars import KeyBar
-from .blocks import GUTTER, Block
+from .blocks import Block
+from .cursor_list import GUTTER
 from .reason_line import ReasonLine
 from .request import request_text
 from .request_list import RequestList
@@ -29,6 +30,8 @@ NOTICE = 3
 """Lines that a notice takes at most."""
 PIECE = 100
 """Lines of the text per block."""
+AGES = 30.0
+"""Seconds after which what says how long ago something was is said anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ class RequestFrame(Vertical):
         self.foldable = False
         self.said = ""
         self._asked: Asked | None = None
-        self._arranged: tuple[int, int, bool] | None = None
+        self._arranged: tuple[int, int, bool, int] | None = None
 
     def compose(self) -> ComposeResult:
         yield self._body
@@ -88,7 +91,7 @@ class RequestFrame(Vertical):
         self.refit()
 
     def refit(self) -> None:
-        """Size the frame to the text, fold what does not fit, and show it."""
+        """Size the frame to the text, fold what does not fit, and show it, with ages that are not old."""
         if self._asked is None:
             return
         wide, high = self.app.size
@@ -99,15 +102,17 @@ class RequestFrame(Vertical):
         self.set_class(small, "-small")
         notice = min(NOTICE, len(wrap_all([self.said], inner))) if self._notice.display else 0
         room = most - CHROME + small - notice - self.reason.height_for(width - 4)
-        arranged = (inner, room, self.expanded)
+        asked, now = self._asked, self._clock()
+        # All lines of a long input take too long to be made anew only because time passes.
+        old = 0 if self.expanded else int(seconds_between(asked.request.since, now) / AGES)
+        arranged = (inner, room, self.expanded, old)
         if arranged == self._arranged:
             return
         self._arranged = arranged
-        asked = self._asked
         text = request_text(
             asked.request,
             asked.session,
-            self._clock(),
+            now,
             inner,
             room,
             expanded=self.expanded,

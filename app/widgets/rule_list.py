@@ -15,7 +15,8 @@ from ..charset import ours
 from ..check_text import OUTSIDE, TOGETHER, steers, tool_lines
 from ..rules_files import Chosen, Origin, name_of
 from ..rules_view import Finding, Noted, RulesFile, RulesView
-from ..text import GLANCE, clip, count, shown, width_of, wrap
+from ..text import GLANCE, clip, shown, width_of, wrap
+from ..words import count
 from .blocks import Block, BlockList, StyledRows
 
 MUTED = "$foreground 60%"

@@ -14,7 +14,9 @@ from ...engine.history.state import ApprovalState, NetState, SessionState
 from ...engine.lasting import lasting
 from ...engine.net import NetError
 from ...engine.timed import aged, next_due
-from ..text import ago, count, seconds_between, shown, wrap_all
+from ..text import ago, seconds_between, shown, wrap_all
+from ..words import count
+from .given import given_names
 from .markings import enabled
 
 MUTED = "$foreground 60%"
@@ -39,7 +41,7 @@ def so_far(
     """The lines: people first, then what was done, then what is left."""
     people = [
         Content.styled(row, "bold $text-warning")
-        for row in wrap_all(list(_people(request, session, viewer)), width)
+        for row in wrap_all(list(_people(request, session, now, viewer)), width)
     ]
     if session is None:
         return people or [Content.styled("not known here", MUTED)]
@@ -71,21 +73,20 @@ def flow(parts: Sequence[Content], width: int, between: str = "   ") -> list[Con
     return lines
 
 
-def _people(request: ApprovalState, session: SessionState | None, viewer: Viewer | None) -> Iterator[str]:
-    """How far several people have come, and why it still waits for others than `viewer`."""
+def _people(
+    request: ApprovalState, session: SessionState | None, now: datetime, viewer: Viewer | None
+) -> Iterator[str]:
+    """How far several people have come, who and when, and why it still waits for others than `viewer`."""
     if request.people < 2:
         return
     missing = request.people - len(request.given)
     so_far = f"{len(request.given)} of {request.people}"
-    names = " and ".join(map(shown, request.given))
-    who = f"{so_far}: {names} approved; " if names else f"{so_far}: "
-    more = f"{NUMBERS[missing] if missing < len(NUMBERS) else missing} {'more ' if names else ''}"
-    yield (
-        who
-        + (more if names else more + ("person " if missing == 1 else "people "))
-        + "must approve"
-        + (_not_you(request, session, viewer))
-    )
+    if request.given:
+        rest = f"{', '.join(given_names(request, now))} — {missing} more needed"
+    else:
+        number = NUMBERS[missing] if missing < len(NUMBERS) else missing
+        rest = f"{number} people must approve"
+    yield f"{so_far}: {rest}{_not_you(request, session, viewer)}"
 
 
 def _not_you(request: ApprovalState, session: SessionState | None, viewer: Viewer | None) -> str:

@@ -105,6 +105,8 @@ def tail_blocks(state: SessionState, flow: Flow, now: datetime) -> list[Block]:
                 "writing", len(said), lambda width: _message(agent, said, ASSISTANT, width, column, "▍")
             )
         )
+    for number, (tool, size) in sorted(flow.calls.items()):
+        blocks.append(Block(f"writing {number}", (tool, size), partial(_call_written, tool, size)))
     error = state.error or (flow.failure if state.status == "failed" else None)
     if error:
         blocks.append(Block("error", error, lambda width: _failure(error, width)))
@@ -133,7 +135,7 @@ def _queued(queued: QueuedState, width: int, column: int) -> list[Content]:
 
 def _awaits_model(state: SessionState, flow: Flow) -> bool:
     """Whether the next thing that happens is up to the model."""
-    if state.status != "running" or flow.said:
+    if state.status != "running" or flow.said or flow.calls:
         return False
     return all(call.status in SETTLED for call in state.calls.values())
 
@@ -141,6 +143,13 @@ def _awaits_model(state: SessionState, flow: Flow) -> bool:
 def _thinking(model: str, waited: str, width: int) -> list[Content]:
     line = Content.styled(f"· waiting for {shown(model) or 'the model'}", MUTED)
     return [Content(""), spread(line, Content.styled(waited, MUTED), width)]
+
+
+def _call_written(tool: str, size: int, width: int) -> list[Content]:
+    """A call that the model has not finished: nothing has been asked about it yet."""
+    so_far = f"{size:,} characters so far" if size != 1 else "1 character so far"
+    line = Content.assemble(("· writing ", MUTED), (shown(tool) or "a call", "$foreground"), ("▍", MUTED))
+    return [Content(""), spread(line, Content.styled(so_far, MUTED), width)]
 
 
 def entry_block(

@@ -6,22 +6,28 @@ everywhere else, so that what is read is what is sent.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from textual import events
+from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
 from ...engine.text import visible
 from ..cells import steady
 
+# A widget among the bases would take the focus away from the one behind it.
+_Part = Widget if TYPE_CHECKING else object
 
-class TypedLine(Input):
-    """One line."""
 
-    DEFAULT_CSS = """
-    TypedLine, TypedLine:focus { height: 1; border: none; padding: 0; background: $panel; }
-    """
+class _Pasting(_Part):
+    """Takes pasting away from the widget it is put before."""
 
-    def _on_paste(self, event: events.Paste) -> None:
-        """Insert its first line."""
+    def _insert(self, text: str) -> None:
+        """Put `text`, made visible, where the cursor is."""
+        raise NotImplementedError
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Insert what the terminal pastes."""
         event.prevent_default()
         event.stop()
         self._insert(event.text)
@@ -30,13 +36,21 @@ class TypedLine(Input):
         """Insert what was copied in the console."""
         self._insert(self.app.clipboard)
 
+
+class TypedLine(_Pasting, Input):
+    """One line; of what is pasted the first."""
+
+    DEFAULT_CSS = """
+    TypedLine, TypedLine:focus { height: 1; border: none; padding: 0; background: $panel; }
+    """
+
     def _insert(self, text: str) -> None:
         lines = text.splitlines()
         if lines:
             self.replace(visible(steady(lines[0])), *sorted(self.selection))
 
 
-class TypedText(TextArea):
+class TypedText(_Pasting, TextArea):
     """Several lines."""
 
     DEFAULT_CSS = """
@@ -50,16 +64,6 @@ class TypedText(TextArea):
             text, soft_wrap=True, show_line_numbers=False, highlight_cursor_line=False, id=id
         )
         self.match_cursor_bracket = False
-
-    async def _on_paste(self, event: events.Paste) -> None:
-        """Insert all of it."""
-        event.prevent_default()
-        event.stop()
-        self._insert(event.text)
-
-    def action_paste(self) -> None:
-        """Insert what was copied in the console."""
-        self._insert(self.app.clipboard)
 
     def _insert(self, text: str) -> None:
         lines = text.replace("\r\n", "\n").replace("\r", "\n")

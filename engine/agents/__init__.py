@@ -13,6 +13,7 @@ from .errors import (
     CompactionError,
     CostLimitError,
     DuplicateToolError,
+    EntryNotFoundError,
     InvalidModelUrlError,
     ModelError,
     RuntimeAbortError,
@@ -21,12 +22,14 @@ from .errors import (
     SessionBusyError,
     SessionClosedError,
     SessionExistsError,
+    SessionIdError,
     SessionNotFoundError,
     ToolError,
     ToolInputError,
 )
 from .events import (
     CompactedEvent,
+    CompactionFailed,
     CompactionStart,
     ErrorEvent,
     Event,
@@ -42,6 +45,7 @@ from .events import (
     StopReason,
     TextDelta,
     ToolCallEvent,
+    ToolInputDelta,
     ToolProgress,
     ToolResultEvent,
     TurnEnd,
@@ -50,6 +54,8 @@ from .events import (
 )
 from .hooks import FinishedCall, Hooks, ModelCall
 from .inbox import FollowUp, Inbox, SendMode
+from .jsonl import StoredEntry
+from .jsonl_store import JsonlSessionStore
 from .listeners import EventStream
 from .litellm_model import LitellmModel
 from .loop import SKIPPED, LoopConfig, loop
@@ -65,6 +71,7 @@ from .model import (
     CallChunk,
     Chunk,
     Finish,
+    InputChunk,
     Model,
     ModelRequest,
     PricedModel,
@@ -85,7 +92,7 @@ from .runtime import (
 )
 from .scripted import ERR, C, Reply, ScriptedCall, ScriptedModel, T
 from .session import Session
-from .store import InMemorySessionStore, SessionStore
+from .store import BranchingStore, InMemorySessionStore, SessionStore
 from .subagents import Children, task_tool
 from .tool import ModelTool, Tool, ToolContext, ToolOutput, define_tool, tool
 from .tools import (
@@ -114,18 +121,21 @@ __all__ = [
     "Allow",
     "AssistantMessage",
     "BashTool",
+    "BranchingStore",
     "C",
     "CallChunk",
     "Children",
     "Chunk",
     "CompactedEvent",
     "CompactionError",
+    "CompactionFailed",
     "CompactionStart",
     "CostLimitError",
     "Decision",
     "Deny",
     "DuplicateToolError",
     "EditTool",
+    "EntryNotFoundError",
     "ErrorEvent",
     "Event",
     "EventName",
@@ -142,7 +152,9 @@ __all__ = [
     "Hooks",
     "InMemorySessionStore",
     "Inbox",
+    "InputChunk",
     "InvalidModelUrlError",
+    "JsonlSessionStore",
     "JustBashRuntime",
     "LitellmModel",
     "LocalRuntime",
@@ -175,6 +187,7 @@ __all__ = [
     "SessionBusyError",
     "SessionClosedError",
     "SessionExistsError",
+    "SessionIdError",
     "SessionNotFoundError",
     "SessionStore",
     "Status",
@@ -182,6 +195,7 @@ __all__ = [
     "StepEvent",
     "StepStart",
     "StopReason",
+    "StoredEntry",
     "SummaryMessage",
     "T",
     "TextChunk",
@@ -190,6 +204,7 @@ __all__ = [
     "ToolCallEvent",
     "ToolContext",
     "ToolError",
+    "ToolInputDelta",
     "ToolInputError",
     "ToolMessage",
     "ToolOutput",

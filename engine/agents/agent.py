@@ -19,7 +19,7 @@ from .runtime.local import LocalRuntime
 from .session import Session
 from .session_config import SessionConfig, Spawn
 from .spending import Spending, check_limit
-from .store import InMemorySessionStore, SessionStore
+from .store import BranchingStore, InMemorySessionStore, SessionStore
 from .subagents import Children, OwnChildren
 from .supervised import Above, SupervisedChildren
 from .tool import Tool, tool_table
@@ -34,6 +34,7 @@ class AgentSettings(TypedDict, total=False):
     store: SessionStore | None
     max_steps: int
     max_cost: float | None
+    compact_at: int | None
     send_mode: SendMode
     follow_up: FollowUp
     gate: object
@@ -46,10 +47,14 @@ class Agent:
 
     A model given by name is one of litellm's (`openai://gpt-4o`). `max_steps` counts model calls of a
     run. `max_cost` is what a session may cost in US dollars, from its first event on and with its
-    subagents: once it has, no model is called any more and the run fails with `CostLimitError`. `gate` is
-    asked about every call (see `as_call_gate` for what it may be). A manager's state is then shared by
-    the agent's sessions; what `create_gate` returns, or a function that makes a gate, gives each session
-    its own. `hooks` take part in every call, of tools and of the model.
+    subagents: once it has, no model is called any more and the run fails with `CostLimitError`. After a
+    turn whose last model call was sent `compact_at` tokens or more, the session is compacted by itself
+    (see `Session.compact`) before anything else is done; when that fails, an event says so and nothing
+    has changed.
+
+    `gate` is asked about every call (see `as_call_gate` for what it may be). A manager's state is then
+    shared by the agent's sessions; what `create_gate` returns, or a function that makes a gate, gives
+    each session its own. `hooks` take part in every call, of tools and of the model.
 
     Raises `DuplicateToolError` (A-61), `TypeError` for what is no tool, `ValueError` for other settings.
     """
@@ -64,6 +69,7 @@ class Agent:
         store: SessionStore | None = None,
         max_steps: int = 100,
         max_cost: float | None = None,
+        compact_at: int | None = None,
         send_mode: SendMode = "steer",
         follow_up: FollowUp = "one",
         gate: object = None,
@@ -73,6 +79,8 @@ class Agent:
         if max_steps < 1:
             raise ValueError(f"max_steps must be at least 1, got {max_steps}")
         check_limit(max_cost)
+        if compact_at is not None and compact_at < 1:
+            raise ValueError(f"compact_at is a number of tokens, at least 1, got {compact_at}")
         self.model = as_model(model)
         self.name = name
         self.system_prompt = system_prompt
@@ -81,6 +89,7 @@ class Agent:
         self.store = InMemorySessionStore() if store is None else store
         self.max_steps = max_steps
         self.max_cost = max_cost
+        self.compact_at = compact_at
         self.send_mode: SendMode = _mode(send_mode)
         self.follow_up: FollowUp = follow_up
         self._gate = gate
@@ -113,6 +122,7 @@ class Agent:
             "store": self.store,
             "max_steps": self.max_steps,
             "max_cost": self.max_cost,
+            "compact_at": self.compact_at,
             "send_mode": self.send_mode,
             "follow_up": self.follow_up,
             "gate": self.gate,
@@ -176,12 +186,17 @@ class Agent:
         spawn: Spawn | None = None,
         children: Children | None = None,
         spent: float | None = None,
+        leaf_id: str | None = None,
     ) -> Session:
         """A session that goes on from the store. Raises `SessionNotFoundError` (A-5, A-6).
 
+        With `leaf_id` it goes on after that entry, on a branch of its own; the store must be a
+        `BranchingStore`, else `TypeError` is raised, and `EntryNotFoundError` where it has no such entry.
         See `create_session` for `spent` and what else is raised.
         """
         kept = self.store if store is None else store
+        if leaf_id is not None:
+            kept = await _branch(kept, id, leaf_id)
         history = await kept.load(id)
         if not history and not await kept.exists(id):
             raise SessionNotFoundError(f"Session not found: {id}")
@@ -229,6 +244,8 @@ class Agent:
             hooks=hooks,
             system_prompt=self.system_prompt,
             max_steps=self.max_steps,
+            # A subagent has one turn: what it said before is never sent again.
+            compact_at=self.compact_at if self._above is None else None,
             send_mode=self.send_mode if send_mode is None else _mode(send_mode),
             follow_up=self.follow_up,
             spawn=spawn,
@@ -236,6 +253,12 @@ class Agent:
             spending=spending,
         )
         return Session(session_id, config, history)
+
+
+async def _branch(store: SessionStore, session_id: str, leaf_id: str) -> SessionStore:
+    if not isinstance(store, BranchingStore):
+        raise TypeError(f"leaf_id: {type(store).__name__} keeps no branches; a JsonlSessionStore does")
+    return await store.branch(session_id, leaf_id)
 
 
 def _mode(mode: SendMode) -> SendMode:

@@ -12,6 +12,7 @@ from .conversation import Conversation
 from .errors import CompactionError, ModelError, describe
 from .events import (
     CompactedEvent,
+    CompactionFailed,
     CompactionStart,
     Event,
     StatusEvent,
@@ -32,6 +33,10 @@ _UNUSABLE = {
 }
 
 
+BY_ITSELF = "interlock"
+"""Who wanted a compaction that nobody asked for."""
+
+
 def planned(conversation: Conversation, keep_last: int) -> Plan | None:
     """See `plan`. Raises `CompactionError` while a call is open: its result would follow the summary."""
     if unanswered := open_calls(conversation.messages):
@@ -48,7 +53,8 @@ class Compaction:
 
     Its request passes the `before_model_call` hooks and counts as any other model call does. Until the
     summary is stored nothing has changed. `failure` is always `None`: what goes wrong is told
-    by `outcome` to whom asked for the compaction, and the session goes on.
+    by `outcome` to whom asked for the compaction, or where nobody did by an event, and the session goes
+    on.
     """
 
     in_hand: tuple[str, ...] = ()
@@ -61,6 +67,8 @@ class Compaction:
         planned: Plan,
         instructions: str | None,
         by: str | None,
+        *,
+        unasked: bool = False,
     ) -> None:
         self.signal = AbortSignal()
         self.over = False
@@ -69,6 +77,7 @@ class Compaction:
         self._plan = planned
         self._instructions = instructions
         self._by = by
+        self._unasked = unasked
         self._summary: SummaryMessage | None = None
         self._error: BaseException | None = None
         self._undelivered: tuple[str, ...] = ()
@@ -77,14 +86,15 @@ class Compaction:
     def outcome(self) -> SummaryMessage:
         """The summary. Raises `CompactionError`, or what listeners raised after it was stored."""
         if self._summary is None:
-            stopped = f"it was stopped ({self.signal.reason})" if self.signal.reason else "it was stopped"
-            why = stopped if self._error is None else describe(self._error)
-            raise CompactionError(
-                f"Session '{self._conversation.id}' was not compacted: {why}"
-            ) from self._error
+            raise CompactionError(self._why_not()) from self._error
         if self._error is not None:
             raise self._error
         return self._summary
+
+    def _why_not(self) -> str:
+        stopped = f"it was stopped ({self.signal.reason})" if self.signal.reason else "it was stopped"
+        why = stopped if self._error is None else describe(self._error)
+        return f"Session '{self._conversation.id}' was not compacted: {why}"
 
     def interrupt(self) -> None:
         """Nothing is being decided; a steering message waits for the end."""
@@ -104,6 +114,7 @@ class Compaction:
             if (summary := await self._sum_up()) is not None:
                 await conversation.store.append(conversation.id, summary)
                 conversation.messages.append(summary)
+                conversation.prompted = 0
                 self._summary = summary
         except CancelledError:
             self.signal.abort("cancelled")
@@ -112,7 +123,11 @@ class Compaction:
         self.over = True
         if self._summary is not None:
             await self._tell(CompactedEvent(message=self._summary))
+        elif self._unasked and not self.signal.aborted:
+            await self._tell(CompactionFailed(reason=self._why_not()))
         await self.tell_rest()
+        if self._unasked and self._error is not None:
+            log.warning("Session '%s' compacting by itself", conversation.id, exc_info=self._error)
 
     async def tell_rest(self) -> None:
         """See `Conversation.tell_rest`."""

@@ -17,7 +17,7 @@ class Conversation:
     """What the runs of a session share. `messages` is what the store holds, in its order (A-77).
 
     `undelivered` is what people said that was neither stored nor waits any more, each text once. `told`
-    is the status that listeners heard last.
+    is the status that listeners heard last, `prompted` how many tokens the last model call was sent.
     """
 
     id: str
@@ -29,6 +29,7 @@ class Conversation:
     text: str = ""
     closed: bool = False
     told: Status = "idle"
+    prompted: int = 0
     undelivered: list[str] = field(default_factory=list[str])
 
     def hand_back_waiting(self) -> tuple[str, ...]:

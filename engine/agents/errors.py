@@ -19,6 +19,14 @@ class SessionNotFoundError(AgentError, LookupError):
     """The store holds no conversation under this id (A-5)."""
 
 
+class SessionIdError(AgentError, ValueError):
+    """A store keeps no session under such an id; the message says why."""
+
+
+class EntryNotFoundError(AgentError, LookupError):
+    """A stored session has no such entry to go on after."""
+
+
 class SessionClosedError(AgentError):
     """The session was closed; open a new one to go on."""
 

@@ -7,6 +7,7 @@ A run's events come in this order (A-20 … A-26, A-50):
     message                                     the user's
     step_start                                  then for each model call:
     reasoning_delta, text_delta                 as they stream
+    tool_input_delta                            the arguments of its calls, likewise
     message                                     the assistant's
     step
     tool_call                                   all calls of the step
@@ -16,7 +17,8 @@ A run's events come in this order (A-20 … A-26, A-50):
     status idle                                 unless another run follows at once
 
 Compacting has no turn: `status`, `compaction_start`, `step_start`, `step` once the model has replied,
-`compacted` if there is a summary, `status`.
+`compacted` if there is a summary, `status`. Where it was not asked for, `compaction_failed` if there is
+none and nobody stopped it.
 
 The reference has `text_delta`, `message`, `tool_call`, `tool_result`, `step`, `turn_end` and `error`; the
 others only add to these, and nothing of them is stored.
@@ -39,6 +41,7 @@ EventName: TypeAlias = Literal[
     "step_start",
     "reasoning_delta",
     "text_delta",
+    "tool_input_delta",
     "message",
     "tool_call",
     "tool_progress",
@@ -48,6 +51,7 @@ EventName: TypeAlias = Literal[
     "error",
     "compaction_start",
     "compacted",
+    "compaction_failed",
 ]
 
 
@@ -107,6 +111,19 @@ class TextDelta(Frozen):
     """A fragment of the model's text, as it streams."""
 
     type: Literal["text_delta"] = "text_delta"
+    delta: Text
+
+
+class ToolInputDelta(Frozen):
+    """A fragment of the arguments of a call that the model is writing. Passed on, never stored.
+
+    `index` is the call's place in the reply, from 0; it has no id yet, and nobody has been asked about
+    it. Fragments make no JSON before the last, and may hold half a secret.
+    """
+
+    type: Literal["tool_input_delta"] = "tool_input_delta"
+    index: int
+    name: Text
     delta: Text
 
 
@@ -218,6 +235,13 @@ class CompactionStart(Frozen):
     type: Literal["compaction_start"] = "compaction_start"
 
 
+class CompactionFailed(Frozen):
+    """The conversation was to be summed up by itself and was not; it is as it was, and goes on."""
+
+    type: Literal["compaction_failed"] = "compaction_failed"
+    reason: str
+
+
 class CompactedEvent(Frozen):
     """The conversation was summed up; the summary is already stored (A-11)."""
 
@@ -231,6 +255,7 @@ Event = Annotated[
     | StepStart
     | ReasoningDelta
     | TextDelta
+    | ToolInputDelta
     | MessageEvent
     | ToolCallEvent
     | ToolProgress
@@ -239,10 +264,18 @@ Event = Annotated[
     | TurnEnd
     | ErrorEvent
     | CompactionStart
+    | CompactionFailed
     | CompactedEvent,
     Field(discriminator="type"),
 ]
 
 LoopEvent: TypeAlias = (
-    ReasoningDelta | TextDelta | MessageEvent | StepEvent | ToolCallEvent | ToolProgress | ToolResultEvent
+    ReasoningDelta
+    | TextDelta
+    | ToolInputDelta
+    | MessageEvent
+    | StepEvent
+    | ToolCallEvent
+    | ToolProgress
+    | ToolResultEvent
 )

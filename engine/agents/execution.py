@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, TypeAlias
 from pydantic import JsonValue
 
 from ..gate.types import Step
+from ..same_json import same_json
 from .abort import AbortSignal, unless_aborted
 from .errors import OPERATION_ABORTED, ToolError, describe
 from .events import ToolProgress, ToolResultEvent
 from .hooks import FinishedCall
-from .messages import Message, ProposedCall, same_json
+from .messages import Message, ProposedCall
 from .runtime.base import Runtime
 from .tool import Tool, ToolContext, ToolOutput, as_output
 from .yielding import outcome
@@ -50,7 +51,7 @@ AfterCall: TypeAlias = Callable[[FinishedCall], Coroutine[object, object, ToolOu
 class Slot:
     """One call of a step on its way to a result; refused calls have `output` from the start.
 
-    `ran` is as for a `ToolMessage`.
+    `ran` are the arguments that ran, where they are not those that the model wrote.
     """
 
     call: ProposedCall
@@ -123,10 +124,10 @@ class StepExecution:
                 await asyncio.wait(tasks)
 
     async def _run(self, slot: Slot, call: ApprovedCall, tool: Tool) -> None:
-        if self.settle is None and not same_json(call.args, slot.call.args):
-            # A gate's decision says it; and a tool may change what it is given.
-            slot.ran = copy.deepcopy(call.args)
+        # A tool may change what it is given.
+        ran = None if same_json(call.args, slot.call.args) else copy.deepcopy(call.args)
         output, seconds = await self._execute(call, tool)
+        slot.ran = None if output is None else ran
         slot.output = output or ToolOutput(self.abort.call_text, is_error=True)
         note: str | None = None
         if self.settle is not None:

@@ -103,6 +103,14 @@ def as_call_gate(gate: object) -> CallGate:
     )
 
 
+@runtime_checkable
+class KeepsRecord(Protocol):
+    """A gate that says whether its decisions are recorded in the session's store; others' are not."""
+
+    @property
+    def keeps_record(self) -> bool: ...
+
+
 class Decider:
     """Decides one call after the other: the gate first, then the hooks, outermost agent's first, then the
     `tool_call` listeners.
@@ -117,6 +125,11 @@ class Decider:
         self._listeners = listeners
         # Those that may run, by id: their steps are nobody else's business.
         self._let_go: dict[str, ApprovedCall] = {}
+
+    @property
+    def keeps_record(self) -> bool:
+        """Whether the gate's decisions are recorded, with the arguments that they let run (A-45)."""
+        return isinstance(self._gate, KeepsRecord) and self._gate.keeps_record
 
     async def decide(
         self, event: ToolCallEvent, tool: Tool, why_interrupted: Callable[[], str]

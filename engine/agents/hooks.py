@@ -9,6 +9,12 @@ the gate decides first, then the outermost agent's hooks, then those of each age
 A denial is final, whoever gives it; other arguments are what the next one is asked about, and the gate
 again. Of a result each sees what the ones outside have left of it. A hook that raises ends the run that
 made the call.
+
+What a subagent's model is sent passes `before_model_call` of the agents above as well, from the inside
+out: the outermost has the last word about what leaves. Of their answers only the messages count there, as
+system prompt and tools are chosen for an agent, and what a subagent may call is for `before_tool_call` to
+say. `before_stop` is asked about its own agent's turns alone: it withholds nothing, and the end of a
+subagent's task is not the end of the parent's turn.
 """
 
 from __future__ import annotations
@@ -76,7 +82,8 @@ class Hooks:
     `before_model_call(ModelRequest)` may give a `ModelCall`, for this call only: session, store and
     record keep what was said. A tool that is left out cannot be called in the reply. The request for a
     summary, by which a session is compacted, comes here too; its `purpose` says so, and it offers no
-    tools, so that `tools` means nothing there.
+    tools, so that `tools` means nothing there. For a subagent's request, which its `session_id` tells,
+    only `messages` means something.
 
     `before_stop(text)` may give text to go on with, as if a person had queued it; `text` is the reply
     that would end the run. It is not asked when somebody has sent a message or the steps are used up.
@@ -146,19 +153,25 @@ class HookChain:
         return call.output
 
     async def before_model_call(self, request: ModelRequest) -> ModelRequest:
-        """The request to send; each hook sees what the one before made of it."""
-        for hook in [each.before_model_call for each in self._hooks]:
+        """The request to send; each hook sees what the one before made of it, this level's own first."""
+        asked = [
+            (each.before_model_call, level is self)
+            for level in reversed(self.levels)
+            for each in level.own
+        ]
+        for hook, own in asked:
             match await _ask(hook, lambda request=request: copy.deepcopy(request)):
                 case None:
                     pass
                 case ModelCall() as change:
+                    change = change if own else ModelCall(messages=change.messages)
                     request = _changed(request, change, _name_of(hook))
                 case other:
                     raise _wrong("before_model_call", "None or a ModelCall", other)
         return request
 
     async def before_stop(self, text: str) -> str | None:
-        """Text to go on with; the first that has some."""
+        """Text to go on with; the first of this level that has some."""
         for hook in [each.before_stop for each in self._hooks]:
             match await _ask(hook, lambda: text):
                 case None | "":

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TypeAlias, get_args
 
 from .decisions import Decision, Deny, as_decision
+from .errors import AgentError
 from .events import (
     Event,
     EventName,
@@ -17,6 +18,7 @@ from .events import (
     ReasoningDelta,
     TextDelta,
     ToolCallEvent,
+    ToolInputDelta,
     ToolProgress,
     ToolResultEvent,
     TurnEnd,
@@ -69,6 +71,8 @@ def _joined(last: Event, event: Event) -> list[Event]:
             return [TextDelta(delta=last.delta + event.delta)]
         case ReasoningDelta(), ReasoningDelta():
             return [ReasoningDelta(delta=last.delta + event.delta)]
+        case ToolInputDelta(), ToolInputDelta() if (last.index, last.name) == (event.index, event.name):
+            return [event.model_copy(update={"delta": last.delta + event.delta})]
         case ToolProgress(), ToolProgress() if last.call_id == event.call_id:
             return [ToolProgress(call_id=event.call_id, text=last.text + event.text)]
         case _:
@@ -79,7 +83,8 @@ class Listeners:
     """Calls listeners in the order they were registered, each awaited before the next (A-30).
 
     Everybody gets an event of their own where it could be changed: nothing a listener does to it reaches
-    the conversation (A-47).
+    the conversation (A-47). What they raise ends the run (A-32); `KeyboardInterrupt`, `SystemExit` and
+    the like do so first, and then go on: see `leave`.
     """
 
     def __init__(self) -> None:
@@ -87,6 +92,7 @@ class Listeners:
         self._by_event: dict[str, dict[Listener, None]] = {name: {} for name in get_args(EventName)}
         self._streams: weakref.WeakSet[EventStream] = weakref.WeakSet()
         self._closed = False
+        self._leaving: BaseException | None = None
 
     def add(self, event: EventName, fn: Listener) -> None:
         """Register; a second time for the same event changes nothing (A-29).
@@ -130,10 +136,10 @@ class Listeners:
         for stream in list(self._streams):
             stream.put(_own(event))
         for fn in list(self._observers):
-            await _call(fn, event)
+            await self._call(fn, event)
         if not isinstance(event, ToolCallEvent):
             for fn in list(self._by_event[event.type]):
-                await _call(fn, event)
+                await self._call(fn, event)
 
     async def decide(self, event: ToolCallEvent) -> Decision:
         """Ask the `tool_call` listeners; the first that answers decides (A-41).
@@ -141,7 +147,7 @@ class Listeners:
         An answer that is no decision denies (A-44). Raises what a listener raises.
         """
         for fn in list(self._by_event["tool_call"]):
-            answer = await _call(fn, event)
+            answer = await self._call(fn, event)
             if answer is None:
                 continue
             try:
@@ -150,10 +156,27 @@ class Listeners:
                 return Deny(reason=str(error))
         return None
 
+    async def _call(self, fn: Listener, event: Event) -> object:
+        """What `fn` answers. What it raises is an error like any other, so that the run ends in order."""
+        try:
+            result = fn(_own(event))
+            return await result if inspect.isawaitable(result) else result
+        except Exception:
+            raise
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise AgentError(f"A listener of {event.type} was cancelled from within") from error
+        except BaseException as error:
+            self._leaving = self._leaving or error
+            raise AgentError(f"A listener of {event.type} raised {error!r}") from error
 
-async def _call(fn: Listener, event: Event) -> object:
-    result = fn(_own(event))
-    return await result if inspect.isawaitable(result) else result
+    def leave(self) -> None:
+        """Raise what a listener has raised that is to go beyond the session, as `SystemExit` is."""
+        leaving, self._leaving = self._leaving, None
+        if leaving is not None:
+            raise leaving
 
 
 def _own(event: Event) -> Event:

@@ -23,7 +23,8 @@ class Listening:
         """Call `fn` with each event of this kind; without `fn`, a decorator. Async functions are awaited.
 
         A `tool_call` listener may return `Deny` or `Override`. A listener that raises ends the run with
-        that error (A-32). Raises `ValueError` for an unknown event.
+        that error (A-32); `KeyboardInterrupt` and `SystemExit` are raised in the event loop once the run
+        has ended. Raises `ValueError` for an unknown event.
         """
         if fn is not None:
             self._listeners.add(event, fn)

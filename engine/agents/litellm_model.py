@@ -23,10 +23,11 @@ WELL_KNOWN_KEYS: dict[str, tuple[str, ...]] = {
     "openai": ("OPENAI_API_KEY",),
     "anthropic": ("ANTHROPIC_API_KEY",),
     "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "cohere_chat": ("COHERE_API_KEY", "CO_API_KEY"),
     "ollama": (),
     "ollama_chat": (),
 }
-ALTERNATIVE_KEYS = frozenset({"GEMINI_API_KEY", "GOOGLE_API_KEY"})
+ALTERNATIVE_KEYS = frozenset({"GEMINI_API_KEY", "GOOGLE_API_KEY", "COHERE_API_KEY", "CO_API_KEY"})
 BASE_VARIABLES = ("OPENAI_BASE_URL", "OPENAI_API_BASE")
 PLACEHOLDER_KEY = "unused"
 _SETTINGS = {

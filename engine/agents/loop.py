@@ -24,6 +24,7 @@ from .events import (
     StepEvent,
     TextDelta,
     ToolCallEvent,
+    ToolInputDelta,
 )
 from .execution import AfterCall, ApprovedCall, Settle, Slot, StepExecution
 from .inbox import FollowUp, Inbox
@@ -31,6 +32,7 @@ from .messages import AssistantMessage, Message, ProposedCall, UserMessage
 from .model import (
     CallChunk,
     Finish,
+    InputChunk,
     Model,
     ModelRequest,
     ReasoningChunk,
@@ -145,6 +147,8 @@ async def loop(
                             yield ReasoningDelta(delta=chunk.text)
                         case TextChunk() | ReasoningChunk():
                             pass
+                        case InputChunk(index=index, name=name, text=written):
+                            yield ToolInputDelta(index=index, name=name, delta=written)
                         case CallChunk():
                             proposed.append(chunk.call)
                         case Finish():

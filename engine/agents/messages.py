@@ -61,7 +61,7 @@ class ToolMessage(Frozen):
     """How one call ended.
 
     `ran` is for the record, not for the model: the arguments that ran, where they are not those it wrote
-    and no gate keeps a record of them (A-45).
+    and the store has no record of the decision that let them run (A-45).
     """
 
     role: Literal["tool"] = "tool"
@@ -88,17 +88,6 @@ class SummaryMessage(Frozen):
 Message = Annotated[
     UserMessage | AssistantMessage | ToolMessage | SummaryMessage, Field(discriminator="role")
 ]
-
-
-def same_json(one: JsonValue, other: JsonValue) -> bool:
-    """Whether two values are the same in JSON, where `1`, `1.0` and `true` are three."""
-    match one, other:
-        case dict(), dict():
-            return one.keys() == other.keys() and all(same_json(v, other[k]) for k, v in one.items())
-        case list(), list():
-            return len(one) == len(other) and all(map(same_json, one, other))
-        case _:
-            return type(one) is type(other) and one == other
 
 
 def open_calls(messages: Sequence[Message]) -> list[ProposedCall]:

@@ -55,6 +55,19 @@ class ReasoningChunk:
 
 
 @dataclass(frozen=True, slots=True)
+class InputChunk:
+    """A fragment of a tool call's arguments as they are written; the whole call is a `CallChunk` later.
+
+    `index` counts the calls of the reply from 0. The first of a call may be empty: it begins then. Told,
+    and never part of the conversation.
+    """
+
+    index: int
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class CallChunk:
     """A complete tool call. An empty or used call id is replaced by the loop."""
 
@@ -73,7 +86,7 @@ class Finish:
     priced: bool = True
 
 
-Chunk: TypeAlias = TextChunk | ReasoningChunk | CallChunk | Finish
+Chunk: TypeAlias = TextChunk | ReasoningChunk | InputChunk | CallChunk | Finish
 
 
 @runtime_checkable

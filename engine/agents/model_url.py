@@ -12,6 +12,32 @@ from .errors import InvalidModelUrlError
 CLOUD = {"openai": "openai", "anthropic": "anthropic", "claude": "anthropic", "gemini": "gemini"}
 OLLAMA_PORT = 11434
 
+GENAI = {
+    "gpt": "openai",
+    "chatgpt": "openai",
+    "codex": "openai",
+    "o1": "openai",
+    "o3": "openai",
+    "o4": "openai",
+    "claude": "anthropic",
+    "gemini": "gemini",
+    "command": "cohere_chat",
+    "deepseek": "deepseek",
+    "grok": "xai",
+}
+"""Whose model it is, by how its name begins, in a `genai://` URL, which names no provider."""
+
+GENAI_NAMESPACES = {
+    "openai": "openai",
+    "anthropic": "anthropic",
+    "gemini": "gemini",
+    "cohere": "cohere_chat",
+    "deepseek": "deepseek",
+    "groq": "groq",
+    "xai": "xai",
+}
+"""The same where it does name one, as in `genai://groq::llama-3.3-70b`."""
+
 
 @dataclass(frozen=True, slots=True)
 class ModelTarget:
@@ -54,8 +80,10 @@ def parse_model_name(name: str) -> ModelTarget:
         target = _ollama(rest, options.get("wire"))
     elif scheme in CLOUD:
         target = _cloud(scheme, rest)
+    elif scheme == "genai":
+        target = _genai(rest)
     else:
-        known_schemes = ", ".join((*CLOUD, "ollama"))
+        known_schemes = ", ".join((*CLOUD, "ollama", "genai"))
         raise InvalidModelUrlError(f"unknown provider '{scheme}'; known: {known_schemes}")
     return ModelTarget(
         model=target.model,
@@ -71,6 +99,26 @@ def _cloud(scheme: str, rest: str) -> ModelTarget:
     if not model:
         raise InvalidModelUrlError(f"'{scheme}://': missing model")
     return ModelTarget(f"{CLOUD[scheme]}/{model}")
+
+
+def _genai(rest: str) -> ModelTarget:
+    """By the model's name. A name that nobody is known by is refused: a conversation goes to no guess."""
+    model = rest.removeprefix("/")
+    if not model:
+        raise InvalidModelUrlError("'genai://': missing model")
+    namespace, separator, name = model.partition("::")
+    if separator and name and namespace in GENAI_NAMESPACES:
+        return ModelTarget(f"{GENAI_NAMESPACES[namespace]}/{name}")
+    found = re.match(r"[a-z]+\d?", model)
+    begins = found[0] if found else ""
+    provider = GENAI.get(begins) or GENAI.get(begins.rstrip("0123456789"))
+    # A tag, and OpenAI's open models, are what one runs oneself.
+    if ":" in model or model.startswith("gpt-oss") or provider is None:
+        raise InvalidModelUrlError(
+            f"'genai://{model}': its name does not say whose model it is; known beginnings: "
+            f"{', '.join(GENAI)}. Write provider/model, or ollama://host:port/model"
+        )
+    return ModelTarget(f"{provider}/{model}")
 
 
 def _ollama(rest: str, wire: str | None) -> ModelTarget:

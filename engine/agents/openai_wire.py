@@ -11,7 +11,16 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from .compaction import as_user
 from .events import FinishReason, Usage
 from .messages import AssistantMessage, Message, SummaryMessage, ToolMessage, UserMessage
-from .model import CallChunk, Chunk, Finish, ModelRequest, ReasoningChunk, TextChunk, parse_call
+from .model import (
+    CallChunk,
+    Chunk,
+    Finish,
+    InputChunk,
+    ModelRequest,
+    ReasoningChunk,
+    TextChunk,
+    parse_call,
+)
 
 Wire: TypeAlias = dict[str, JsonValue]
 
@@ -114,6 +123,7 @@ class ReplyPart(_Wire):
 
 
 class _Building(BaseModel):
+    place: int
     call_id: str = ""
     name: str = ""
     arguments: str = ""
@@ -133,8 +143,8 @@ class ReplyReader:
         """Whether the provider said that the reply has ended."""
         return self._reason is not None
 
-    def read(self, part: ReplyPart) -> Iterator[TextChunk | ReasoningChunk]:
-        """Take a piece in; gives its reasoning and its text."""
+    def read(self, part: ReplyPart) -> Iterator[TextChunk | ReasoningChunk | InputChunk]:
+        """Take a piece in; gives its reasoning, its text, and what it adds to calls."""
         if part.usage is not None:
             details = part.usage.prompt_tokens_details
             self._usage = Usage(
@@ -151,7 +161,8 @@ class ReplyReader:
             if choice.delta.content:
                 yield TextChunk(choice.delta.content)
             for delta in choice.delta.tool_calls or []:
-                self._take(delta)
+                if (written := self._take(delta)) is not None:
+                    yield written
 
     def end(self, cost: float = 0.0, *, priced: bool = True) -> Iterator[Chunk]:
         """The calls, in the order they began, and the end. `cost` is in US dollars, if it is known."""
@@ -163,14 +174,17 @@ class ReplyReader:
         reason = "tool-calls" if self._calls and reason == "stop" else reason
         yield Finish(reason, usage, priced=priced)
 
-    def _take(self, delta: _CallDelta) -> None:
+    def _take(self, delta: _CallDelta) -> InputChunk | None:
         """Add to the call at the delta's index; another id at the same index begins another call."""
         index = delta.index if delta.index is not None else max(self._at, default=0)
         building = self._at.get(index)
         if building is None or (delta.id and building.call_id and delta.id != building.call_id):
-            building = self._at[index] = _Building()
+            building = self._at[index] = _Building(place=len(self._calls))
             self._calls.append(building)
         building.call_id = building.call_id or delta.id or ""
-        if delta.function is not None:
-            building.name = building.name or delta.function.name or ""
-            building.arguments += delta.function.arguments or ""
+        if delta.function is None:
+            return None
+        building.name = building.name or delta.function.name or ""
+        written = delta.function.arguments or ""
+        building.arguments += written
+        return InputChunk(building.place, building.name, written)

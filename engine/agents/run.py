@@ -11,7 +11,7 @@ from .abort import AbortSignal, unless_aborted
 from .continuing import Unfinished, finish
 from .conversation import Conversation
 from .decisions import Decision, Deny, Override
-from .errors import AgentError, describe
+from .errors import describe
 from .events import (
     ErrorEvent,
     Event,
@@ -231,6 +231,8 @@ class Run:
                     return
                 self._in_hand = None
             case ToolResultEvent():
+                if event.ran is not None and self._decider.keeps_record:
+                    event = event.model_copy(update={"ran": None})
                 self._results[event.call_id] = event.message
                 # After an append that failed, what is stored next must not overtake what is missing.
                 if self._behind or not await self._store(event.message):
@@ -240,6 +242,7 @@ class Run:
                     self._called = False
                 self._text, self._said, self._partial = self._said or "", None, ""
                 self._conversation.usage += event.usage
+                self._conversation.prompted = event.usage.input
             case _:
                 pass
         await self._emit(event)
@@ -258,13 +261,6 @@ class Run:
     async def _emit(self, event: Event) -> None:
         try:
             await self._conversation.listeners.emit(event)
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise
-            broken = AgentError(f"A listener of {event.type} was cancelled from within")
-            broken.__cause__ = error
-            self._fail(broken)
         except Exception as error:
             self._fail(error)
 

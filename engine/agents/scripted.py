@@ -7,7 +7,8 @@ function in place of the list looks at the conversation and chooses the reply.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+import json
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -16,7 +17,16 @@ from pydantic import JsonValue
 from .errors import ModelError
 from .events import FinishReason, Usage
 from .messages import Message, ProposedCall
-from .model import CallChunk, Chunk, Finish, ModelRequest, ReasoningChunk, TextChunk, parse_call
+from .model import (
+    CallChunk,
+    Chunk,
+    Finish,
+    InputChunk,
+    ModelRequest,
+    ReasoningChunk,
+    TextChunk,
+    parse_call,
+)
 
 SCRIPTED_USAGE = Usage(input=10, output=5)
 
@@ -82,16 +92,23 @@ def ERR(error: str | Exception) -> Reply:  # noqa: N802 - the notation of the sc
 class ScriptedModel:
     """A model without a provider. `requests` are the calls it got, oldest first.
 
-    `delay` is seconds before each delta. Raises `ModelError` when the script has run out.
+    `delay` is seconds before each delta. With `input_delta`, calls' arguments stream as well, that many
+    characters at a time. Raises `ModelError` when the script has run out.
     """
 
     def __init__(
-        self, script: Sequence[Reply] | Policy, *, name: str = "scripted", delay: float = 0.0
+        self,
+        script: Sequence[Reply] | Policy,
+        *,
+        name: str = "scripted",
+        delay: float = 0.0,
+        input_delta: int = 0,
     ) -> None:
         self._name = name
         self._policy: Policy | None = script if callable(script) else None
         self._replies = [] if callable(script) else list(script)
         self._delay = delay
+        self._input_delta = input_delta
         self._calls = 0
         self.requests: list[ModelRequest] = []
 
@@ -112,6 +129,10 @@ class ScriptedModel:
         for delta in reply.deltas:
             await asyncio.sleep(self._delay)
             yield TextChunk(delta)
+        for index, call in enumerate(reply.calls):
+            for written in self._written(call):
+                await asyncio.sleep(self._delay)
+                yield InputChunk(index, call.name, written)
         for call in reply.calls:
             yield CallChunk(self._call(call))
         if reply.error is not None:
@@ -124,6 +145,14 @@ class ScriptedModel:
         if not self._replies:
             raise ModelError("The script has no reply left")
         return self._replies.pop(0)
+
+    def _written(self, call: ScriptedCall) -> Iterator[str]:
+        """The arguments as they are written, an empty piece first; nothing where they do not stream."""
+        if self._input_delta:
+            yield ""
+            text = call.args if isinstance(call.args, str) else json.dumps(dict(call.args))
+            for at in range(0, len(text), self._input_delta):
+                yield text[at : at + self._input_delta]
 
     def _call(self, call: ScriptedCall) -> ProposedCall:
         self._calls += 1

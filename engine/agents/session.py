@@ -6,12 +6,11 @@ import asyncio
 import logging
 import types
 from collections.abc import Generator, Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import get_args
 
 from .abort import AbortSignal
-from .compacting import Compaction, planned
+from .compacting import BY_ITSELF, Compaction, planned
 from .compaction import KEEP_LAST
 from .continuing import Unfinished, at_rest
 from .conversation import Conversation
@@ -19,20 +18,17 @@ from .errors import AgentError, SessionBusyError, SessionClosedError
 from .events import Status, Usage
 from .gating import Decider
 from .inbox import SendMode, as_messages
-from .listening import Listening
-from .litellm_model import as_model
-from .messages import Message, SummaryMessage, UserMessage
-from .model import Model
+from .messages import Message, SummaryMessage, UserMessage, open_calls
 from .run import Run, loop_config
 from .session_config import SessionConfig
-from .tool import Tool, tool_table
+from .session_settings import SessionSettings
 
 log = logging.getLogger(__name__)
 
 CLOSE_GRACE_SECONDS = 10.0
 
 
-class Session(Listening):
+class Session(SessionSettings):
     """A multi-turn conversation; `async with` closes it. Made by `Agent.create_session`.
 
     Belongs to one event loop. At most one run is under way; messages that come meanwhile steer it or
@@ -40,18 +36,11 @@ class Session(Listening):
     """
 
     def __init__(self, session_id: str, config: SessionConfig, messages: Sequence[Message] = ()) -> None:
-        self._config = config
-        self._conversation = Conversation(session_id, config.store, messages=list(messages))
-        super().__init__(self._conversation.listeners)
+        super().__init__(Conversation(session_id, config.store, messages=list(messages)), config)
         self._decider = Decider(config.gate, config.hooks, self._listeners)
-        self._run: Run | Compaction | None = None
         self._driving: asyncio.Task[None] | None = None
         self._idle: asyncio.Future[BaseException | None] | None = None
         self._aborted_next: str | None = None
-
-    @property
-    def id(self) -> str:
-        return self._conversation.id
 
     @property
     def status(self) -> Status:
@@ -96,41 +85,6 @@ class Session(Listening):
         An event's `undelivered` says so too, unless the run was stopped too hard to tell anybody.
         """
         return tuple(self._conversation.undelivered)
-
-    # Settings, each from the next model call on
-
-    @property
-    def model(self) -> Model:
-        """The model; a name may be assigned, too."""
-        return self._config.model
-
-    @model.setter
-    def model(self, model: str | Model) -> None:
-        self._change(replace(self._config, model=as_model(model)))
-
-    @property
-    def tools(self) -> tuple[Tool, ...]:
-        """The tools. Assigning raises `DuplicateToolError` (A-61), or `TypeError` for what is no tool."""
-        return tuple(self._config.tools.values())
-
-    @tools.setter
-    def tools(self, tools: Sequence[Tool]) -> None:
-        self._change(replace(self._config, tools=tool_table(tools)))
-
-    @property
-    def system_prompt(self) -> str | None:
-        return self._config.system_prompt
-
-    @system_prompt.setter
-    def system_prompt(self, text: str | None) -> None:
-        self._change(replace(self._config, system_prompt=text))
-
-    def _change(self, config: SessionConfig) -> None:
-        self._config = config
-        if isinstance(self._run, Run):
-            running = self._run.config
-            running.model, running.tools = config.model, config.tools
-            running.system_prompt = config.system_prompt
 
     # Talking
 
@@ -345,7 +299,22 @@ class Session(Listening):
         await self._attend(run, cancelled)
 
     async def _attend(self, run: Run | Compaction, cancelled: bool = False) -> None:
-        """Drive `run` in a task of its own; being cancelled aborts it, twice cancels it hard."""
+        """Drive `run`, then a compaction that is due; settle."""
+        cancelled, broken = await self._drive(run, cancelled)
+        failure = run.failure or broken
+        if failure is None and not cancelled and (compaction := self._due(run)) is not None:
+            run = self._run = compaction
+            cancelled, failure = await self._drive(run, cancelled)
+        self._settle(run, failure)
+        self._listeners.leave()
+        if cancelled:
+            raise asyncio.CancelledError
+
+    async def _drive(self, run: Run | Compaction, cancelled: bool) -> tuple[bool, BaseException | None]:
+        """Drive `run` in a task of its own; being cancelled aborts it, twice cancels it hard.
+
+        Whether it was cancelled, and what it broke with.
+        """
         driving = self._driving = asyncio.ensure_future(run.drive())
         while not driving.done():
             try:
@@ -361,10 +330,21 @@ class Session(Listening):
                 await run.tell_rest()
             except asyncio.CancelledError:
                 cancelled = True
-        broken = asyncio.CancelledError() if driving.cancelled() else driving.exception()
-        self._settle(run, run.failure or broken)
-        if cancelled:
-            raise asyncio.CancelledError
+        return cancelled, asyncio.CancelledError() if driving.cancelled() else driving.exception()
+
+    def _due(self, run: Run | Compaction) -> Compaction | None:
+        """The compaction to make now that `run` has ended, if it left the conversation too long."""
+        at = self._config.compact_at
+        if at is None or not isinstance(run, Run) or self._conversation.prompted < at:
+            return None
+        if run.signal.aborted or self.closed or self._aborted_next is not None:
+            return None
+        if open_calls(self._conversation.messages):
+            return None
+        plan = planned(self._conversation, KEEP_LAST)
+        if plan is None:
+            return None
+        return Compaction(self._conversation, self._config, plan, None, BY_ITSELF, unasked=True)
 
     def _settle(
         self, run: Run | Compaction, failure: BaseException | None, *, go_on: bool = True

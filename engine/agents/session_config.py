@@ -25,7 +25,8 @@ Spawn: TypeAlias = Callable[[Coroutine[None, None, None]], object]
 class SessionConfig:
     """Settings of a session. `spawn` starts a run's coroutine; by default as a task.
 
-    `children` makes the sessions of subagents; `spending` counts what all of them cost.
+    `children` makes the sessions of subagents; `spending` counts what all of them cost. `compact_at` is
+    how many input tokens of a turn's last model call make for a compaction after it.
     """
 
     model: Model
@@ -36,6 +37,7 @@ class SessionConfig:
     hooks: HookChain = field(default_factory=HookChain)
     system_prompt: str | None = None
     max_steps: int = 100
+    compact_at: int | None = None
     send_mode: SendMode = "steer"
     follow_up: FollowUp = "one"
     spawn: Spawn | None = None

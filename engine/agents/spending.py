@@ -15,15 +15,15 @@ class Spending:
 
     `spent` is what its record says at the beginning, `above` the meter of the session that started this
     one: what is spent here counts there too, and no model is called beyond the limit of either. A limit
-    is checked before a model call, so the call that reaches it is paid in full; a reply that breaks off
-    costs what the provider never told.
+    may be raised. It is checked before a model call, so the call that reaches it is paid in full; a reply
+    that breaks off costs what the provider never told.
     """
 
     def __init__(
         self, agent: str, limit: float | None, spent: float = 0.0, above: Spending | None = None
     ) -> None:
         self._agent = agent
-        self._limit = limit
+        self.limit = limit
         self._spent = spent
         self._above = above
         self._unpriced: str | None = None
@@ -32,7 +32,18 @@ class Spending:
     @property
     def limited(self) -> bool:
         """Whether there is a limit, here or above."""
-        return self._limit is not None or (self._above is not None and self._above.limited)
+        return self.limit is not None or (self._above is not None and self._above.limited)
+
+    def check_raise(self, limit: float) -> None:
+        """Raises `ValueError` unless `limit` is higher than the one there is, and than what was spent."""
+        check_limit(limit)
+        if self.limit is not None and limit <= self.limit:
+            raise ValueError(f"max_cost is {_dollars(self.limit)} already; a higher limit is needed")
+        if limit <= self._spent:
+            raise ValueError(
+                f"This session of {self._agent} has cost {_dollars(self._spent)} already; "
+                f"it needs a higher limit than {_dollars(limit)} to go on"
+            )
 
     def add(self, model: Model, finish: Finish) -> None:
         """Count a reply of `model` that has ended with `finish`."""
@@ -61,16 +72,17 @@ class Spending:
     def _reached(self) -> CostLimitError | None:
         if (above := None if self._above is None else self._above._reached()) is not None:
             return above
-        if self._limit is None:
+        if self.limit is None:
             return None
         if self._unpriced is not None:
             return CostLimitError(not_kept(f"nobody knows what the last reply of {self._unpriced} cost"))
-        if self._spent < self._limit:
+        if self._spent < self.limit:
             return None
         return CostLimitError(
             f"The cost limit is reached: this session of {self._agent} has cost "
-            f"{_dollars(self._spent)} of at most {_dollars(self._limit)} (max_cost). To go on, resume it "
-            "with a higher limit (interlock resume --max-cost, or the Agent's max_cost), or start anew."
+            f"{_dollars(self._spent)} of at most {_dollars(self.limit)} (max_cost). To go on, resume it "
+            "with a higher limit (interlock resume --max-cost, or the Agent's max_cost), raise the limit "
+            "where it is live (raise_limit), or start anew."
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from .messages import Message, UserMessage
 
@@ -29,6 +29,15 @@ class SessionStore(Protocol):
 
     async def exists(self, session_id: str) -> bool:
         """Whether anything was ever appended under this id."""
+        ...
+
+
+@runtime_checkable
+class BranchingStore(Protocol):
+    """A store whose sessions can go on after any of their messages, not only after the last."""
+
+    async def branch(self, session_id: str, leaf_id: str) -> SessionStore:
+        """A store for which the session ends with the entry `leaf_id`, and goes on after it."""
         ...
 
 

@@ -80,7 +80,7 @@ class Items:
                     event.seq, body.call_id, body.tool, body.input, then, at, body.names, body.clock
                 )
             case CallResult() as body:
-                return RecordedResult(body.call_id, body.tool, body.is_error, body.undone)
+                return RecordedResult(body.call_id, body.tool, body.is_error, body.undone, body.arrived)
             case ApprovalRequested() as body:
                 at = event.at.timestamp()
                 return RecordedQuestion(body.call_id, body.called, body.input, body.names, at)

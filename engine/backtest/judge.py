@@ -21,7 +21,8 @@ from ..gate.commit import MetaKeeper
 from ..gate.types import ApprovalAnswer, ApprovalRequest, Outcome, Step
 from ..history.fold import fold
 from ..history.parts import RuleRecord
-from ..net import Marking, ToolCall, unfired
+from ..net import Marking, Since, ToolCall, unfired
+from ..timed import arrivals_before
 from .fit import fit
 from .recorded import (
     BEGINNING,
@@ -257,7 +258,16 @@ class Judge:
                     t for t in self._trial.nets[step.net].transitions if t.name == step.transition
                 )
                 before[step.net] = marking and unfired(self._trial.nets[step.net], marking, fired)
-        self._manager.restore(markings={key: m for key, m in before.items() if m is not None})
+        markings: dict[str, Marking] = {}
+        since: dict[str, Since] = {}
+        for key, marking in before.items():
+            state, times = self._states[key], result.arrived.get(key, {})
+            if marking is None:
+                continue
+            came = arrivals_before(self._trial.nets[key], state.since, marking, state.marking, times)
+            if came is not None:
+                markings[key], since[key] = marking, came
+        self._manager.restore(markings=markings, since=since)
 
     def _unmoved(self, call: ToolCall, then: Then) -> Now:
         """What the nets say of a call, left as they were."""

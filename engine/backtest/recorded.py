@@ -74,13 +74,15 @@ class RecordedCall:
 class RecordedResult:
     """How a call ended; an unknown outcome is an error, as it was for the nets.
 
-    `undone` are the steps that were taken back, last first, because it never ran.
+    `undone` are the steps that were taken back, last first, because it never ran, `arrived` when those
+    tokens came that went with them or returned, where they age.
     """
 
     call_id: str
     tool: str
     is_error: bool
     undone: tuple[StepRecord, ...] = ()
+    arrived: Mapping[str, Since] = field(default_factory=dict[str, Since])
 
 
 @frozen

@@ -11,9 +11,10 @@ from inspect import isawaitable
 from typing import cast
 
 from ..net import Input, Marking, ToolCall
+from ..same_json import same_json
 from . import reasons
 from .classify import Finding
-from .grants import Question, same_json
+from .grants import Question
 from .member import Member
 from .types import (
     Approval,

@@ -153,9 +153,12 @@ class Roster:
 
 def _sorted_out(names: tuple[str, ...], found: list[Finding]) -> Findings:
     """Opinions here, and there the nets that have none."""
-    exempted = [finding for finding in found if finding[1].kind == "abstain"]
-    if not exempted:
+    for finding in found:
+        if finding[1].kind == "abstain":
+            break
+    else:
         return Findings(names, found)
+    exempted = [finding for finding in found if finding[1].kind == "abstain"]
     return Findings(names, [finding for finding in found if finding[1].kind != "abstain"], exempted)
 
 

@@ -122,6 +122,8 @@ def commit(
                 since = arrivals(member.net, since, before, marking, moment.now())
         moves.append((member, verdict, marking, since))
     for member, verdict, marking, since in moves:
+        if member.net.timed:
+            moment.note_moved(member, member.state.since, since)
         member.state.marking, member.state.since = marking, since
         for step in verdict.steps:
             if step.transition.deferred:

@@ -13,9 +13,9 @@ from uuid import uuid4
 
 from ..frozen import maker
 from ..net import Input, ToolCall
+from ..same_json import same_json
 from .arguments import CALL_ID, Arguments, CallableInput
 from .errors import SyncToolError, ToolCallBlockedError
-from .grants import same_json
 from .manager import GateManager
 from .messages import ResultClassifier, is_error_value
 from .types import GateContext, ToolResult

@@ -12,10 +12,11 @@ from math import isfinite
 
 from ..net import Input, Marking, NetError, Since, SkillNet, ToolCall, initial_state, is_enabled
 from ..rule import ApprovalRule
+from ..same_json import same_json
 from . import reasons
 from .approve import Asking, manual_steps, own_input, tokens_wanted
 from .classify import Finding, Findings
-from .grants import GRANTED, Grant, Question, grant_key, grant_net, grant_number, question_of, same_json
+from .grants import GRANTED, Grant, Question, grant_key, grant_net, grant_number, question_of
 from .inspecting import exact_only
 from .member import Member
 from .moment import Moment

@@ -7,14 +7,12 @@ calls by one set of names, or one exact input.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from ..condition import written
 from ..net import Input, SkillNet, Transition, define_skill_net
 from ..rule import Rule
-from .loose import as_mapping
 from .types import GrantTerms
 
 Question: TypeAlias = tuple[object, ...]
@@ -22,7 +20,6 @@ Question: TypeAlias = tuple[object, ...]
 
 GRANTED = "granted"
 
-_PLAIN = (str, bool, int, float, type(None))
 _KEY = re.compile(r"grant-([1-9][0-9]*)")
 
 
@@ -83,28 +80,3 @@ def grant_net(key: str, name: str, terms: GrantTerms) -> SkillNet:
         transitions=transitions,
         initial_marking={GRANTED: terms.uses or 1},
     )
-
-
-def same_json(one: object, other: object) -> bool:
-    """Whether two values are the same JSON: `true` is not 1, and 1 is not 1.0, as tools tell them apart.
-
-    What JSON does not have equals nothing.
-    """
-    first, second = as_mapping(one), as_mapping(other)
-    if first is not None and second is not None:
-        if _keys(first) is None or _keys(first) != _keys(second):
-            return False
-        return all(same_json(value, second[key]) for key, value in first.items())
-    items, others = _items(one), _items(other)
-    if items is not None and others is not None:
-        return len(items) == len(others) and all(map(same_json, items, others))
-    return type(one) is type(other) and type(one) in _PLAIN and one == other
-
-
-def _keys(value: Mapping[str, object]) -> set[str] | None:
-    """An object's names; `None` when they are not all strings."""
-    return set(value) if all(type(key) is str for key in value) else None
-
-
-def _items(value: object) -> list[object] | None:
-    return list(cast("Iterable[object]", value)) if isinstance(value, list | tuple) else None

@@ -37,7 +37,7 @@ from .types import (
     ToggleResult,
     ToolResult,
 )
-from .undo import Moves
+from .undo import NO_TIMES, Moves
 
 log = logging.getLogger(__name__)
 
@@ -158,8 +158,6 @@ class GateManager:
             reached = self._advance(call, ctx.confirm)
             if self._explain_blocks and isinstance(reached, GateDecision):
                 reached = self._explained(reached)
-            if type(reached) is GateDecision and reached.steps:
-                self._moves.note((call.tool_call_id, reached.steps))
             decision = reached if type(reached) is GateDecision and self._recorder is None else None
             claimed = decision is None and self._claim(call)
         finally:
@@ -205,14 +203,19 @@ class GateManager:
             if asking is None and self._mode == "enforce":
                 passed = phases.pass_at_once(call, roster, pending)
                 if passed is not None:
+                    if passed.steps:
+                        self._moves.note((tool_call_id, passed.steps, NO_TIMES))
                     return passed
-            here = phases.standing(roster, pending, self._granted, self._time.moment())
-            if self._mode == "shadow" and (asking is None or asking.fresh):
-                return phases.shadow(call, confirm, here, asking)
-            return phases.enforce(call, confirm, here, asking)
+            moment = self._time.moment()
+            here = phases.standing(roster, pending, self._granted, moment)
+            in_shadow = self._mode == "shadow" and (asking is None or asking.fresh)
+            reached = (phases.shadow if in_shadow else phases.enforce)(call, confirm, here, asking)
         except Exception as problem:
             log.exception("The gate failed on call '%s' to '%s'", call.tool_call_id, call.tool_name)
             return phases.refusal(call, reasons.gate_failed(problem))
+        if type(reached) is GateDecision and reached.steps:
+            self._moves.note((tool_call_id, reached.steps, moment.moved or NO_TIMES))
+        return reached
 
     async def _ask(self, asked: phases.Asked) -> GateDecision | phases.Asked:
         """Ask one question, then see how far the call goes."""
@@ -226,8 +229,6 @@ class GateManager:
             return phases.refused(asked, reasons.rejected(asked.step.tool, answer.reason))
         with self._lock:
             reached = self._advance(asking.call, asked.confirm, asking)
-            if isinstance(reached, GateDecision) and reached.steps:
-                self._moves.note((asking.call.tool_call_id, reached.steps))
             if self._explain_blocks and isinstance(reached, GateDecision):
                 reached = self._explained(reached)
             return reached
@@ -249,7 +250,7 @@ class GateManager:
         try:
             record = self._pending.settle(result, self._time)
             if record.fired:
-                self._moves.note((None, record.fired))
+                self._moves.note((None, record.fired, NO_TIMES))
             if not result.undo:
                 return record
             return self._moves.undone(result, record, {**self._members, **self._granted.members})

@@ -8,7 +8,7 @@ from typing import cast
 
 from ..condition import NOWHERE, Surroundings
 from ..net import Marking, Since, SkillNet
-from ..timed import Aged, aged, arrivals, timed_places
+from ..timed import Aged, aged, arrivals, moved_times, timed_places
 from .member import Member
 
 
@@ -39,11 +39,13 @@ class Timekeeper:
 class Moment:
     """One point in time, taken when something first depends on it; `clock` is `None` until then."""
 
-    __slots__ = ("_aged", "_timekeeper", "around", "clock")
+    __slots__ = ("_aged", "_timekeeper", "around", "clock", "moved")
 
     def __init__(self, timekeeper: Timekeeper, around: Surroundings) -> None:
         self.around = around
         self.clock: float | None = None
+        self.moved: dict[str, Since] | None = None
+        """By net: when the tokens came that a commit took away or brought; see `timed.moved_times`."""
         self._timekeeper = timekeeper
         self._aged: dict[str, Aged] | None = None
 
@@ -61,6 +63,12 @@ class Moment:
         if any(marking.get(p, 0) > len(told.get(p, ())) for p in timed_places(net)):
             return arrivals(net, told, marking, marking, self.now())
         return told
+
+    def note_moved(self, member: Member, before: Since, after: Since) -> None:
+        """Remember what a commit did to the tokens of a net that time moves."""
+        times = moved_times(member.net, before, after)
+        if times is not None:
+            self.moved = {**(self.moved or {}), member.key: times}
 
     def aged(self, member: Member) -> Aged:
         """Where time has brought a net by now; the same answer until `Moment` ends.

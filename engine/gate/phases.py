@@ -16,7 +16,7 @@ from . import reasons
 from .approve import MOST_QUESTIONS, NO_ANSWERS, Asking, manual_steps, next_question, request_for
 from .classify import Finding, Findings, Roster
 from .commit import MetaKeeper, PendingIndex, commit, steps_of, validate
-from .granted import Granted, giving
+from .granted import NOT_COVERED, Granted, giving
 from .member import Member
 from .moment import Moment
 from .types import ApprovalRequest, Confirm, GateDecision, Mode, NetVerdict, Outcome, Step
@@ -99,13 +99,22 @@ def enforce(
     is then.
     """
     findings = here.roster.findings(call, here.moment)
-    case = _case(call, findings, here.moment, asking)
     blocked = findings.first_block()
+    if blocked is not None and asking is None:
+        # As `decided` has it, without a case: most calls that are blocked are so at once.
+        member, verdict = blocked
+        names, clock = findings.names, here.moment.clock
+        key, rule = member.key, member.net.rule
+        return _decision(
+            call, "block", "enforce", verdict.reason, key, rule, names, (), (), (), (), clock
+        )
+    case = _case(call, findings, here.moment, asking)
     if blocked is not None:
         return case.decided("block", _since_asking(asking, blocked))
     if not findings.opinions:
         return case.decided("allow")
-    covered = here.granted.covering(findings, call, asking, here.moment)
+    granted = here.granted
+    covered = granted.covering(findings, call, asking, here.moment) if granted.grants else NOT_COVERED
     manual = next_question(findings.opinions, asking.answers if asking else NO_ANSWERS, covered)
     if manual is not None:
         unasked = unasked_for(*manual, confirm, asking)
@@ -114,11 +123,12 @@ def enforce(
         return _asked(case, *manual, confirm)
     used = list(covered.values())
     moved = findings.gated() + used
-    gifts = giving(asking, findings)
-    refused = here.granted.unfit(gifts, findings, call, here.moment) or _commit(moved, call, here)
+    gifts = giving(asking, findings) if asking is not None else ()
+    refused = granted.unfit(gifts, findings, call, here.moment) if gifts else None
+    refused = refused or _commit(moved, call, here)
     if refused is not None:
         return case.decided("block", refused)
-    gave = here.granted.give(gifts, findings, call, here.moment)
+    gave = granted.give(gifts, findings, call, here.moment) if gifts else ()
     return case.decided("allow", None, moved, used, gave)
 
 
@@ -146,6 +156,12 @@ def unasked_for(
 
 def _commit(gated: Sequence[Finding], call: ToolCall, here: Standing) -> Finding | None:
     """Phases 3 and 4 of `gated` together: what is against it, and then nothing has happened."""
+    for member, _ in gated:
+        if member.net.timed or member.net.validate_tool_call is not None:
+            break
+    else:
+        # Nothing changes before the commit itself: there is nothing to put back.
+        return commit(gated, call, here.pending, here.moment)
     keeper = MetaKeeper()
     done = False
     try:

@@ -14,6 +14,7 @@ from ..frozen import frozen
 from ..net import (
     GateState,
     Input,
+    Since,
     SkillNet,
     ToolCall,
     Transition,
@@ -223,8 +224,9 @@ class ResultRecord:
     """What a result did: deferred transitions that fired, those that were dropped, or an anomaly.
 
     An anomaly (a result that names another tool than its call, G-53) changes nothing and is kept for
-    the record. `undone` are steps taken back, last first, of a call that never ran. `clock` is the time
-    of what fired, where that counts.
+    the record. `undone` are steps taken back, last first, of a call that never ran; `arrived` says by net
+    and place, where tokens age, when those came that went with them or returned. `clock` is the time of
+    what fired, where that counts.
     """
 
     fired: tuple[Step, ...] = ()
@@ -232,6 +234,7 @@ class ResultRecord:
     anomaly: str | None = None
     undone: tuple[Step, ...] = ()
     clock: float | None = None
+    arrived: Mapping[str, Since] = field(default_factory=dict[str, Since])
 
 
 @dataclass(frozen=True, slots=True)

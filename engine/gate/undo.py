@@ -7,19 +7,32 @@ gate, one too few merely stays charged.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
+from typing import TypeAlias
 
-from ..net import Marking, SkillNet, Transition, unfired
+from ..net import Marking, Since, Transition, unfired
+from ..timed import arrivals_before
 from .member import Member
 from .types import ResultRecord, Step, ToolResult
 
 KEPT = 1024
 """Moves that are remembered; a call that never runs is nearly always the last or last but a few."""
 
-Move = tuple[str | None, tuple[Step, ...]]
+Times: TypeAlias = Mapping[str, Since]
+"""By net and place: when the tokens came that a call took away or brought, where they age.
+
+A net that time moves is left out where that cannot be told.
+"""
+
+Move: TypeAlias = tuple[str | None, tuple[Step, ...], Times]
 """The steps of a decision with the id of its call, or those that a result fired, with none."""
+
+Fired: TypeAlias = tuple[tuple[Transition, str], ...]
+"""What fired in one net, each transition with the name that matched it."""
+
+NO_TIMES: Times = {}
 
 
 class Moves:
@@ -36,52 +49,104 @@ class Moves:
         """What `result` did, with what it takes back of its `undo`: nothing unless the call failed."""
         if not result.is_error or record.anomaly is not None:
             return record
-        undone = self._take_back(result.tool_call_id, result.undo, members)
-        return replace(record, undone=undone) if undone else record
+        undone, arrived = self._take_back(result.tool_call_id, result.undo, members)
+        return replace(record, undone=undone, arrived=arrived) if undone else record
 
     def _take_back(
         self, call_id: str, steps: tuple[Step, ...], members: Mapping[str, Member]
-    ) -> tuple[Step, ...]:
+    ) -> tuple[tuple[Step, ...], Times]:
         """Take back those of a call's `steps` that fired when it was allowed, all of a net or none.
 
-        Returns them, last first. A net stays as it is when something else than calls alike has moved it
-        since: no marking tells whether that would have come so without this call.
+        Returns them, last first, and the times of tokens that went with them or returned. A net stays as
+        it is when something else than calls alike, or the time, has moved it since: no marking tells
+        whether that would have come so without this call.
         """
         at = next((n for n in range(len(self._last) - 1, -1, -1) if self._last[n][0] == call_id), None)
         if at is None:
-            return ()
+            return (), NO_TIMES
         undone: tuple[Step, ...] = ()
-        kept = self._last[at][1]
+        arrived: dict[str, Since] = {}
+        _, kept, times = self._last[at]
         for key in dict.fromkeys(step.net for step in reversed(steps)):
             own = _fired(self._last[at], key)
-            later = (_fired(move, key) for move in islice(self._last, at + 1, None))
-            if not own or own != _fired((call_id, steps), key) or any(m not in ((), own) for m in later):
+            if not own or own != _fired((call_id, steps, times), key):
+                continue
+            since = [move for move in islice(self._last, at + 1, None) if _moves(move, key)]
+            if any(_fired(move, key) not in ((), own) for move in since):
                 continue
             member = members.get(key)
-            before = None if member is None else _before(member.net, member.state.marking, own)
-            if member is not None and before is not None:
-                member.state.marking = before
-                undone += tuple(step for step in reversed(steps) if step.net == key and _at_call(step))
-                kept = tuple(step for step in kept if step.net != key)
+            if member is None or not _put_back(member, own, times.get(key), since):
+                continue
+            undone += tuple(step for step in reversed(steps) if step.net == key and _at_call(step))
+            kept = tuple(step for step in kept if step.net != key)
+            if times.get(key):
+                arrived[key] = times[key]
         if undone:
-            self._last[at] = (call_id, kept)
-        return undone
+            self._last[at] = (call_id, kept, times)
+        return undone, arrived
 
 
-def _fired(move: Move, key: str) -> tuple[Transition, ...]:
-    """The transitions of the net `key` that fired in a move, in order: of a decision not the deferred."""
-    call_id, steps = move
+def _moves(move: Move, key: str) -> bool:
+    return any(step.net == key for step in move[1])
+
+
+def _fired(move: Move, key: str) -> Fired:
+    """What fired in the net `key` in a move, but not by the time; of a decision not the deferred."""
+    call_id, steps, _ = move
     return tuple(
-        step.transition for step in steps if step.net == key and (call_id is None or _at_call(step))
+        (step.transition, step.tool)
+        for step in steps
+        if step.net == key and step.transition.after is None and (call_id is None or _at_call(step))
     )
 
 
 def _at_call(step: Step) -> bool:
-    return not step.transition.deferred
+    return not step.transition.deferred and step.transition.after is None
 
 
-def _before(net: SkillNet, marking: Marking, fired: tuple[Transition, ...]) -> Marking | None:
-    before: Marking | None = marking
-    for transition in reversed(fired):
+def _put_back(member: Member, own: Fired, times: Since | None, since: Sequence[Move]) -> bool:
+    """Put the net where it would be without its `own` transitions, and say whether that can be told."""
+    net, state = member.net, member.state
+    before: Marking | None = state.marking
+    for transition, _ in reversed(own):
         before = None if before is None else unfired(net, before, transition)
-    return before
+    if before is None:
+        return False
+    if net.timed:
+        if times is None or not _apart(member, own, before, times, since):
+            return False
+        back = arrivals_before(net, state.since, before, state.marking, times)
+        if back is None:
+            return False
+        state.since = back
+    state.marking = before
+    return True
+
+
+def _apart(member: Member, own: Fired, before: Marking, times: Since, since: Sequence[Move]) -> bool:
+    """Whether in a net that time moves all that came `since` had come without `own` as well.
+
+    Calls alike have: one transition alone answers to their names, and what it needs the call took, if
+    anything, away. Time has, since each of its firings takes one token: those that a call brought go
+    when they are due, whatever others do. Those that a call took would be there; only where they are
+    as old as any that were taken since is it sure which, and that they were not due before.
+    """
+    net, marking = member.net, member.state.marking
+    if net.validate_tool_call is not None:
+        return False
+    later = [move for move in since if _fired(move, member.key)]
+    for transition, tool in own if later else ():
+        covering = [t for t in net.transitions if tool in t.tools]
+        grew = any(marking.get(place, 0) > before[place] for place in transition.inputs)
+        if covering != [transition] or grew:
+            return False
+    for place, moved in times.items():
+        if marking.get(place, 0) > before[place]:
+            continue
+        leaving = [t for t in net.timed if t.inputs[0] == place]
+        taken = {*moved}.union(*(move[2].get(member.key, {}).get(place, ()) for move in later))
+        if later and len(taken) > 1:
+            return False
+        if any(step.net == member.key and step.transition in leaving for m in since for step in m[1]):
+            return False
+    return True

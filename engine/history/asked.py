@@ -84,7 +84,7 @@ def changed(state: SessionState, event: JournalEvent, body: ApprovalGiven | Appr
                 raise impossible(event, f"{by} has approved '{body.approval_id}' already")
             if len(approval.given) + 1 >= approval.people:
                 raise impossible(event, f"nobody is missing to approve '{body.approval_id}' then")
-            update = {"given": (*approval.given, by)}
+            update = {"given": (*approval.given, by), "given_at": (*approval.given_at, event.at)}
     state.approvals[body.approval_id] = updated(approval, update)
 
 

@@ -26,6 +26,7 @@ from .events import (
     GrantGiven,
     GrantRevoked,
     JournalEvent,
+    LimitRaised,
     MessageAdded,
     MessageQueued,
     MessageWithdrawn,
@@ -68,7 +69,7 @@ def _headline(event: JournalEvent) -> Iterable[str]:
             nets = "1 net" if len(body.nets) == 1 else f"{len(body.nets)} nets"
             return (
                 body.agent,
-                f"on {body.model}, {body.mode} mode, {nets}",
+                f"{_under(body.model, body.mode)}, {nets}",
                 _origin(body),
                 _by(body.opened_by),
             )
@@ -76,7 +77,7 @@ def _headline(event: JournalEvent) -> Iterable[str]:
             fresh = ", ".join(net.key for net in body.nets)
             return (
                 body.agent,
-                f"on {body.model}, {body.mode} mode",
+                _under(body.model, body.mode),
                 f"fresh: {fresh}" if fresh else "",
                 f"dropped: {', '.join(body.dropped)}" if body.dropped else "",
                 f"asked again: {', '.join(body.asked_again)}" if body.asked_again else "",
@@ -126,9 +127,18 @@ def _headline(event: JournalEvent) -> Iterable[str]:
             return body.net, "on" if body.active else "off", _by(body.by)
         case ModeChanged() as body:
             return body.mode, _by(body.by)
+        case LimitRaised() as body:
+            return f"to {dollars(body.max_cost)}", _by(body.by)
+
+
+def _under(model: str, mode: str) -> str:
+    """An agent elsewhere need not say what model it has."""
+    return f"on {model}, {mode} mode" if model else f"in {mode} mode"
 
 
 def _origin(body: SessionOpened) -> str:
+    if body.kind == "outside":
+        return "its loop runs elsewhere"
     if body.parent is None:
         return ""
     moment = "" if body.parent_seq is None else f" at event {body.parent_seq}"
@@ -188,13 +198,13 @@ def changes(before: SessionState, event: JournalEvent, after: SessionState) -> l
 def _opened(event: JournalEvent, after: SessionState) -> Iterable[str]:
     match event.body:
         case SessionOpened() as body:
-            yield f"opened: {after.agent} on {after.model}, {after.mode} mode"
+            yield f"opened: {after.agent} {_under(after.model, after.mode)}"
             if origin := _origin(body):
                 yield origin
             for key, net in after.nets.items():
                 yield _standing(key, net)
         case SessionResumed() as body:
-            yield f"resumed: {after.agent} on {after.model}, {after.mode} mode"
+            yield f"resumed: {after.agent} {_under(after.model, after.mode)}"
             for record in body.nets:
                 yield f"starts fresh: {_standing(record.key, after.nets[record.key])}"
             for key in body.dropped:
@@ -326,6 +336,9 @@ def _switched(before: SessionState, after: SessionState) -> Iterable[str]:
             yield f"{key}: {'on' if net.active else 'off (state kept)'}"
     if before.mode != after.mode:
         yield f"mode {before.mode} → {after.mode}"
+    if before.max_cost != after.max_cost:
+        was, now = ("none" if c is None else dollars(c) for c in (before.max_cost, after.max_cost))
+        yield f"cost limit {was} → {now}"
     if before.status != after.status:
         yield f"status {before.status} → {after.status}"
     if after.error and after.error != before.error:

@@ -10,12 +10,13 @@ all.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, time, timedelta, tzinfo
+from datetime import datetime, tzinfo
 from typing import Literal, TypeAlias, cast, get_args
 
 from .parts import Record
+from .since import moment
 
 Verdict: TypeAlias = Literal["allow", "approved", "block", "denied", "would-block", "would-ask"]
 """What was decided: `approved` and `denied` by a person; in shadow mode what enforce would have done."""
@@ -32,8 +33,6 @@ _FAMILIES: dict[str, tuple[Verdict, ...]] = {
     "shadow": ("would-block", "would-ask"),
     **{verdict: (verdict,) for verdict in VERDICTS},
 }
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_AGO = re.compile(r"(\d{1,6})([smhdw])", re.ASCII)
 _TOKEN = re.compile(r'\s*(?:(?P<key>[a-z]+):)?(?:"(?P<quoted>[^"]*)(?P<end>"?)|(?P<bare>\S*))')
 
 
@@ -153,42 +152,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _moment(token: _Token, now: datetime, zone: tzinfo | None) -> datetime:
-    local = now.astimezone(zone)
-    ago = _AGO.fullmatch(token.value)
-    readers: tuple[Callable[[], datetime], ...] = (
-        lambda: _clock(token.value, local),
-        lambda: datetime.fromisoformat(token.value),
-    )
-    if ago is not None:
-        try:
-            return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
-        except OverflowError as error:
-            raise FilterError(token.column, "so long ago there is no calendar") from error
-    for read in readers:
-        try:
-            found = read()
-            return found if found.tzinfo is not None else _zoned(found, local, zone)
-        except (ValueError, OverflowError):
-            continue
-    raise FilterError(
-        token.column,
-        f"'{token.value}' is no time; "
-        f"use 30m, 24h, 7d, 14:05, {local:%Y-%m-%d} or {local:%Y-%m-%dT%H:%M}",
-    )
-
-
-def _clock(value: str, local: datetime) -> datetime:
-    """A time of today; of yesterday when it is still to come."""
-    if value in ("today", "yesterday"):
-        midnight = local.replace(hour=0, minute=0, second=0, microsecond=0)
-        return midnight - timedelta(days=value == "yesterday")
-    if not re.fullmatch(r"\d{1,2}:\d\d(:\d\d)?", value, re.ASCII):
-        raise ValueError(value)
-    clock = time.fromisoformat(value.zfill(5 if value.count(":") == 1 else 8))
-    then = local.replace(hour=clock.hour, minute=clock.minute, second=clock.second, microsecond=0)
-    return then if then <= local else then - timedelta(days=1)
-
-
-def _zoned(found: datetime, local: datetime, zone: tzinfo | None) -> datetime:
-    """A date and time without a zone is the operator's."""
-    return found.astimezone() if zone is None else found.replace(tzinfo=local.tzinfo)
+    try:
+        return moment(token.value, now, zone)
+    except ValueError as error:
+        raise FilterError(token.column, str(error)) from error

@@ -183,6 +183,8 @@ class CallResult(Record):
     `unknown` closes a call that had been allowed when its host died: nobody knows whether the tool did
     its work. It counts as an error, so nothing that waited for it fires, and it is never run again.
     `undone` are the steps of its decision that were taken back, last first, since it never ran (A-40).
+    `arrived` says of nets that age, by net and place, when those tokens came that went with them or
+    returned, in seconds since 1970.
     """
 
     type: Literal["call.result"] = "call.result"
@@ -197,6 +199,9 @@ class CallResult(Record):
     unknown: bool = False
     undone: tuple[StepRecord, ...] = ()
     clock: float | None = None
+    arrived: dict[str, dict[str, tuple[float, ...]]] = Field(
+        default_factory=dict[str, dict[str, tuple[float, ...]]]
+    )
 
 
 class ApprovalRequested(Record):
@@ -331,6 +336,14 @@ class ModeChanged(Record):
     by: str
 
 
+class LimitRaised(Record):
+    """The session may cost more from here on, in US dollars."""
+
+    type: Literal["limit.raised"] = "limit.raised"
+    max_cost: float
+    by: str
+
+
 EventBody = Annotated[
     SessionOpened
     | SessionResumed
@@ -350,7 +363,8 @@ EventBody = Annotated[
     | GrantGiven
     | GrantRevoked
     | NetToggled
-    | ModeChanged,
+    | ModeChanged
+    | LimitRaised,
     Field(discriminator="type"),
 ]
 

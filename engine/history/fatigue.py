@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from statistics import median
-from typing import TypeAlias, cast
+from typing import Literal, TypeAlias, cast
 
 from pydantic import ValidationError
 from pydantic_core import from_json
@@ -32,7 +32,7 @@ ENOUGH = 20
 """Decisions of a rule from which on they say something."""
 
 SESSIONS = 200
-"""The latest sessions of a rule that are kept by name."""
+"""The latest sessions of a rule that are told by name."""
 
 _PAGE = 2_000
 _PAGE_TEXT = 4_000_000
@@ -50,6 +50,7 @@ _SELECT = (
 )
 
 _Row: TypeAlias = tuple[int, str, int, str, str]
+_Number: TypeAlias = Literal["requests", "approved", "denied", "expired", "withdrawn", "edited"]
 
 
 class Tally(Record):
@@ -87,7 +88,7 @@ class RuleFatigue(Record):
 
     `rule` is where it stood last. `high` says that it was of high risk at least once, `grants` that an
     answer may let later calls pass, `by` who approved. `sessions` are the latest in which it asked, with
-    how often.
+    how often, `all_sessions` is how many there are in all.
     """
 
     net: str
@@ -98,6 +99,7 @@ class RuleFatigue(Record):
     grants: bool = True
     by: tuple[str, ...] = ()
     sessions: Mapping[str, int] = {}
+    all_sessions: int = 0
 
     @property
     def always(self) -> bool:
@@ -128,33 +130,26 @@ class Fatigue(Record):
 
 @dataclass(slots=True)
 class _Count:
-    """A tally under way; times in milliseconds."""
+    """A tally under way: what it counts, and the times of decisions in milliseconds."""
 
-    requests: int = 0
-    approved: int = 0
-    denied: int = 0
-    expired: int = 0
-    withdrawn: int = 0
-    edited: int = 0
+    numbers: Counter[_Number] = field(default_factory=Counter[_Number])
     times: array[int] = field(default_factory=lambda: array("q"))
 
     def decided(self, approved: bool, edited: bool, ms: int) -> None:
-        self.approved += approved
-        self.denied += not approved
-        self.edited += edited
+        self.numbers["approved" if approved else "denied"] += 1
+        if edited:
+            self.numbers["edited"] += 1
         self.times.append(ms)
 
+    def add(self, other: _Count) -> None:
+        """Count all that another one has."""
+        self.numbers.update(other.numbers)
+        self.times.extend(other.times)
+
     def tally(self) -> Tally:
-        return Tally(
-            requests=self.requests,
-            approved=self.approved,
-            denied=self.denied,
-            expired=self.expired,
-            withdrawn=self.withdrawn,
-            edited=self.edited,
-            quick=sum(ms < QUICK * 1000 for ms in self.times),
-            seconds=median(self.times) / 1000 if self.times else None,
-        )
+        quick = sum(ms < QUICK * 1000 for ms in self.times)
+        seconds = median(self.times) / 1000 if self.times else None
+        return Tally(**self.numbers, quick=quick, seconds=seconds)
 
 
 @dataclass(slots=True)
@@ -168,14 +163,12 @@ class _Rule:
     sessions: dict[str, int] = field(default_factory=dict[str, int])
 
     def asked(self, session: str, body: Mapping[str, object]) -> None:
-        self.count.requests += 1
+        self.count.numbers["requests"] += 1
         self.high |= body.get("risk") == "high"
         people = body.get("people", 1)
-        self.people = max(self.people, people if isinstance(people, int) else 1)
-        times = self.sessions.pop(session, 0)
-        self.sessions[session] = times + 1
-        if len(self.sessions) > SESSIONS:
-            del self.sessions[next(iter(self.sessions))]
+        if isinstance(people, int) and people > self.people:
+            self.people = people
+        self.sessions[session] = self.sessions.pop(session, 0) + 1
 
     def result(self) -> RuleFatigue:
         text = "" if self.rule is None else f" {' '.join(self.rule.text.split())} "
@@ -188,7 +181,8 @@ class _Rule:
             people=self.people,
             grants=self.people == 1 and " no grants " not in text,
             by=tuple(name for name, _ in self.by.most_common()),
-            sessions=self.sessions,
+            sessions=dict([*self.sessions.items()][-SESSIONS:]),
+            all_sessions=len(self.sessions),
         )
 
 
@@ -196,10 +190,10 @@ class _Reader:
     """Takes events in order. Only requests that are open are kept whole."""
 
     def __init__(self) -> None:
-        self.total = _Count()
         self.rules: dict[tuple[str, str | None], _Rule] = {}
         self.operators: dict[str, _Count] = {}
         self._open: dict[tuple[str, str], tuple[_Rule, int]] = {}
+        self._texts: dict[str, str] = {}
 
     def take(self, session: str, at: int, kind: str, body: Mapping[str, object]) -> None:
         """Move on by one event. Raises `KeyError`, `TypeError` or `ValueError` for what is none."""
@@ -207,7 +201,6 @@ class _Reader:
         if kind == "approval.requested":
             rule = self._rule(body)
             rule.asked(session, body)
-            self.total.requests += 1
             self._open[key] = rule, at
             return
         found = self._open.get(key)
@@ -221,20 +214,18 @@ class _Reader:
         del self._open[key]
         if kind == "approval.decided":
             approved, edited = body["approved"] is True, body.get("input") is not None
-            for count in (self.total, rule.count, self._operator(body)):
+            for count in (rule.count, self._operator(body)):
                 count.decided(approved, approved and edited, ms)
             if approved:
-                rule.by.update([str(body["by"]), *cast("list[str]", body.get("others") or [])])
+                rule.by[str(body["by"])] += 1
+                for other in cast("list[str]", body.get("others") or ()):
+                    rule.by[other] += 1
             return
-        for count in (self.total, rule.count):
-            if kind == "approval.expired":
-                count.expired += 1
-            else:
-                count.withdrawn += 1
+        rule.count.numbers["expired" if kind == "approval.expired" else "withdrawn"] += 1
 
     def _rule(self, body: Mapping[str, object]) -> _Rule:
         net, given = str(body["net"]), cast("Mapping[str, object] | None", body.get("rule"))
-        text = None if given is None else " ".join(str(given["text"]).split())
+        text = None if given is None else self._words(str(given["text"]))
         rule = self.rules.get((net, text))
         if rule is None:
             rule = self.rules[net, text] = _Rule(net, None)
@@ -242,17 +233,30 @@ class _Reader:
             rule.rule = RuleRecord.model_validate(given)
         return rule
 
+    def _words(self, text: str) -> str:
+        """A rule's text with single spaces; most have been seen before."""
+        words = self._texts.get(text)
+        if words is None:
+            words = self._texts[text] = " ".join(text.split())
+        return words
+
     def _operator(self, body: Mapping[str, object]) -> _Count:
-        count = self.operators.setdefault(str(body["by"]), _Count())
-        count.requests += 1
+        name = str(body["by"])
+        count = self.operators.get(name)
+        if count is None:
+            count = self.operators[name] = _Count()
+        count.numbers["requests"] += 1
         return count
 
     def result(self, since: datetime | None) -> Fatigue:
+        total = _Count()
+        for rule in self.rules.values():
+            total.add(rule.count)
         rules = sorted((rule.result() for rule in self.rules.values()), key=_most)
         operators = [OperatorFatigue(name=n, tally=c.tally()) for n, c in self.operators.items()]
         return Fatigue(
             since=since,
-            total=self.total.tally(),
+            total=total.tally(),
             rules=tuple(rules),
             operators=tuple(sorted(operators, key=lambda o: (-o.tally.decided, o.name))),
         )

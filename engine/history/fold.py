@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from ..net import NetError
 from .asked import answered, changed, forget_grants, granted, requested, revoked
+from .changes import dollars
 from .errors import FoldError, impossible
 from .events import (
     ApprovalDecided,
@@ -24,6 +25,7 @@ from .events import (
     GrantGiven,
     GrantRevoked,
     JournalEvent,
+    LimitRaised,
     MessageAdded,
     MessageQueued,
     MessageWithdrawn,
@@ -34,7 +36,7 @@ from .events import (
     SessionStatus,
     StepEnded,
 )
-from .markings import ages, came, fired, initial_marking, taken_back, transition_of
+from .markings import ages, came, came_before, fired, initial_marking, taken_back, transition_of
 from .parts import NetRecord, StepRecord
 from .quick import updated
 from .state import NetState, PendingState, QueuedState, SessionState, shown_status
@@ -150,6 +152,10 @@ def _apply(state: SessionState, event: JournalEvent) -> None:
         case ModeChanged():
             state.mode = body.mode
             say(state, "note", event.at, f"mode: {body.mode} (by {body.by})", body.by)
+        case LimitRaised():
+            state.max_cost = body.max_cost
+            words = f"cost limit: {dollars(body.max_cost)} (by {body.by})"
+            say(state, "note", event.at, words, body.by)
 
 
 def _open(state: SessionState, event: JournalEvent, body: SessionOpened) -> None:
@@ -322,7 +328,7 @@ def _result(state: SessionState, event: JournalEvent, body: CallResult) -> None:
                 event, f"'{step.transition}' of net '{step.net}' is not pending for call '{body.call_id}'"
             )
         pending.remove(waiting)
-    _move(state, _fire(state, event, body.clock, body.fired, body.undone))
+    _move(state, _take_back(state, event, body, _fire(state, event, body.clock, body.fired)))
     state.pending = pending
     call = find_call(state, body.call_id, UNRESOLVED)
     if call is not None:
@@ -343,23 +349,33 @@ def _net_of(state: SessionState, event: JournalEvent, step: StepRecord) -> NetSt
 
 
 def _fire(
-    state: SessionState, event: JournalEvent, clock: float | None, *steps: Iterable[StepRecord]
+    state: SessionState, event: JournalEvent, clock: float | None, steps: Iterable[StepRecord]
 ) -> dict[str, NetState]:
-    """The nets that steps, one after the other, lead to; a second lot of them is taken back.
-
-    `clock` is when the gate says that they fired.
-    """
+    """The nets that steps, one after the other, lead to; `clock` is when the gate says they fired."""
     moved: dict[str, NetState] = {}
-    for move, each in zip((fired, taken_back), steps, strict=False):
-        for step in each:
-            net = moved.get(step.net) or _net_of(state, event, step)
-            marking = move(net.net, net.marking, step)
-            update: dict[str, object] = {"marking": marking}
-            if ages(net.net):
-                at = event.at.timestamp() if clock is None else clock
-                update["since"] = came(net.net, net.since, net.marking, marking, step, at)
-            moved[step.net] = updated(net, update)
+    for step in steps:
+        net = moved.get(step.net) or _net_of(state, event, step)
+        marking = fired(net.net, net.marking, step)
+        update: dict[str, object] = {"marking": marking}
+        if ages(net.net):
+            at = event.at.timestamp() if clock is None else clock
+            update["since"] = came(net.net, net.since, net.marking, marking, step, at)
+        moved[step.net] = updated(net, update)
     return moved
+
+
+def _take_back(
+    state: SessionState, event: JournalEvent, body: CallResult, moved: dict[str, NetState]
+) -> dict[str, NetState]:
+    """The nets, `moved` or as they stand, once what the call moved is taken back."""
+    back = dict(was := {s.net: moved.get(s.net) or _net_of(state, event, s) for s in body.undone})
+    for step in body.undone:
+        net = back[step.net]
+        back[step.net] = updated(net, {"marking": taken_back(net.net, net.marking, step)})
+    for key, net in back.items():
+        times, after = body.arrived.get(key, {}), was[key].marking
+        back[key] = updated(net, {"since": came_before(net.net, net.since, net.marking, after, times)})
+    return {**moved, **back}
 
 
 def _move(state: SessionState, moved: dict[str, NetState]) -> None:

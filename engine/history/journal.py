@@ -63,7 +63,8 @@ class Journal:
 
     Events get their numbers when they are handed over, so call order is the order of the record. They can
     be read by others only once they are durable. When a commit fails, all that was handed over and is not
-    yet durable fails with it, and the numbers continue from what the file holds.
+    yet durable fails with it, and the numbers continue from what the file holds. Who hands over before it
+    has heard of that says what its events rest on: see `submit`.
     """
 
     def __init__(self, path: Path, lock: WriteLock, writer: Writer, clock: Clock) -> None:
@@ -135,18 +136,19 @@ class Journal:
     # Writing
 
     def submit(
-        self, session: str, *bodies: EventBody
+        self, session: str, *bodies: EventBody, after: int | None = None
     ) -> tuple[tuple[JournalEvent, ...], asyncio.Future[None]]:
         """Hand events over from a coroutine: the events as they will be recorded, and their durability.
 
         The future ends once they are durable, or with `JournalError` when they could not be written;
         cancelling it changes nothing.
         Raises `JournalError` at once when the journal is closed, the session was not opened (or is opened
-        twice), or a body holds text that cannot be stored.
+        twice), or a body holds text that cannot be stored; and where the event numbered `after`, which
+        these rest on, is not the session's last: it could not be written, and neither are these.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
-        return self._hand_over(session, bodies, loop, future), future
+        return self._hand_over(session, bodies, loop, future, after=after), future
 
     def append(self, session: str, *bodies: EventBody) -> Awaitable[tuple[JournalEvent, ...]]:
         """Hand events over at once; await the result for their durability. Raises as `submit` does."""
@@ -177,6 +179,7 @@ class Journal:
         future: asyncio.Future[Any] | Future[Any],
         *,
         telling: bool = False,
+        after: int | None = None,
     ) -> tuple[JournalEvent, ...]:
         """Number the events and queue them; `future` ends with them if `telling`, else with nothing."""
         texts = [self._encode(body) for body in bodies]
@@ -186,6 +189,11 @@ class Journal:
                     f"Journal '{name_of(self.path)}' is closed; nothing more can be recorded."
                 )
             head = self._heads.get(session) or self._head(session)
+            if after is not None and head.seq != after and bodies:
+                raise JournalError(
+                    f"Journal '{name_of(self.path)}': event {after} of session '{visible(session)}' "
+                    "could not be written, so nothing that rests on it was recorded either. Try again."
+                )
             self._check_opening(session, head, bodies)
             cursor = self._last_cursor() if self._cursor is None else self._cursor
             seq = head.seq
@@ -271,7 +279,11 @@ class Journal:
         self._closed.set()
 
     def _fail(self, batch: list[_Waiter], error: Exception) -> None:
-        """Fail `batch` and what was numbered after it: those numbers would leave a hole."""
+        """Fail `batch` and what was numbered after it."""
+        _release(*self._forget(batch, error))
+
+    def _forget(self, batch: list[_Waiter], error: Exception) -> tuple[list[_Waiter], JournalError]:
+        """Who is to hear of the failure: also who was numbered after `batch`: it would leave a hole."""
         failure = JournalError(
             f"Journal '{name_of(self.path)}' could not be written: {error}. "
             "Nothing was recorded; check the free space and the permissions."
@@ -282,7 +294,7 @@ class Journal:
             self._queue = []
             self._heads.clear()
             self._cursor = None
-        _release(batch, failure)
+        return batch, failure
 
 
 def _is_text(value: str) -> bool:

@@ -17,7 +17,7 @@ from ..net import (
     initial_state,
     unfired,
 )
-from ..timed import arrivals, next_due
+from ..timed import arrivals, arrivals_before, next_due
 from .parts import NetRecord, StepRecord
 
 _LIMIT = 4096
@@ -88,6 +88,23 @@ def taken_back(record: NetRecord, marking: Mapping[str, int], step: StepRecord) 
     if before is None or step.deferred:
         raise NetError(f"'{step.transition}' of net '{record.key}' cannot be taken back at {marking}")
     return before
+
+
+def came_before(
+    record: NetRecord,
+    since: Since,
+    before: Mapping[str, int],
+    after: Mapping[str, int],
+    times: Mapping[str, tuple[float, ...]],
+) -> Since:
+    """When the tokens came that age, once steps from `before` to `after` are taken back.
+
+    Raises `NetError` where `times`, of those that go or return, cannot be theirs.
+    """
+    back = arrivals_before(_net(record).net, since, before, after, times)
+    if back is None:
+        raise NetError(f"tokens of net '{record.key}' that came at {dict(times)} cannot be taken back")
+    return back
 
 
 def ages(record: NetRecord) -> bool:

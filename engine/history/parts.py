@@ -111,8 +111,9 @@ class GrantRecord(Record):
     since: float
 
 
-Kind: TypeAlias = Literal["root", "branch", "child"]
-"""Where a session comes from: nowhere, an earlier moment of another, or another that started it."""
+Kind: TypeAlias = Literal["root", "branch", "child", "outside"]
+"""Where a session comes from: nowhere, an earlier moment of another, another that started it, or an agent
+whose loop runs elsewhere."""
 
 CallEnd: TypeAlias = Literal["done", "failed", "blocked", "skipped", "unknown"]
 """How a call ended; see `CallState`."""

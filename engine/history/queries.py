@@ -15,13 +15,16 @@ from pathlib import Path
 from ..text import visible
 from .errors import JournalError, SessionNotFound
 from .events import JournalEvent, MessageAdded
+from .lazy import LazyEvents
 from .projection import Projection
 from .rows import (
+    LAST_CURSOR,
     PAGE,
     SELECT_EVENTS,
     SELECT_MESSAGES,
     SELECT_OLDER_SESSION,
     SELECT_SESSION,
+    SELECT_SINCE,
     SessionRow,
     event_of,
 )
@@ -129,6 +132,23 @@ class HistoryReader:
                 return
             after = rows[-1][2]
             left = None if left is None else left - size
+
+    def since(self, cursor: int, limit: int) -> list[JournalEvent]:
+        """The first `limit` events of all sessions behind `cursor`, in their order."""
+        with reading(self.path) as connection:
+            rows = connection.execute(SELECT_SINCE, (cursor, limit)).fetchall()
+        return [event_of(row, self.path) for row in rows]
+
+    def last_cursor(self) -> int:
+        """The cursor of the latest event; 0 for a journal that has none."""
+        with reading(self.path) as connection:
+            return int(connection.execute(LAST_CURSOR).fetchone()[0])
+
+    def recorded(self, session: str) -> LazyEvents:
+        """All events of a session as of now, in order, each understood when it is looked at."""
+        with reading(self.path) as connection:
+            rows = connection.execute(SELECT_EVENTS, (session, 0, -1)).fetchall()
+        return LazyEvents(rows, self.path)
 
     def talks(self) -> list[Talk]:
         """Sessions in which something was said, the latest said first."""

@@ -10,11 +10,15 @@ from functools import cached_property
 from .changes import changes
 from .events import CallDecided, JournalEvent
 from .fold import apply, new_state, snapshot
+from .lazy import LazyEvents
 from .masked import MaskedEvents
+from .outline import Outline, outline
 from .state import SessionState
 
 MOST_CHECKPOINTS = 128
 SHORTEST_GAP = 256
+OUTLINED = 2 * SHORTEST_GAP
+"""Events from which on a session is outlined, where its rows are at hand."""
 AT_A_TIME = 32
 """Events that are folded beside a user's thread before it gets its turn."""
 
@@ -31,13 +35,18 @@ class Replay:
     `position` counts the events applied: 0 before the first, `len(replay)` at the end, where it starts
     unless `at` says otherwise. States on the way are kept every so often, so that going anywhere replays
     a part only. A state handed out stays as it is when the replay moves on; do not change it.
+
+    Of a long session read from a journal the states lack the older part of the transcript, and of `calls`
+    those that can change no more: `earlier` entries are left out, `WINDOW` or more are there.
     """
 
     def __init__(self, events: Iterable[JournalEvent], *, at: int | None = None) -> None:
         """Raises `FoldError` when the events up to there cannot follow each other."""
         self.events: Sequence[JournalEvent] = (
-            events if isinstance(events, MaskedEvents) else tuple(events)
+            events if isinstance(events, MaskedEvents | LazyEvents) else tuple(events)
         )
+        self._outline = _outlined(self.events)
+        self._earlier = 0
         self._lock = threading.Lock()
         self._gap = max(SHORTEST_GAP, -(-len(self.events) // MOST_CHECKPOINTS))
         self._checkpoints = {0: new_state(self.events[0].session if self.events else "")}
@@ -69,6 +78,21 @@ class Replay:
         return self._state
 
     @property
+    def earlier(self) -> int:
+        """How many entries the transcript of `before` and `state` lacks at its beginning."""
+        return self._earlier
+
+    @property
+    def whole(self) -> bool:
+        """Whether every event is known to follow, and near: there is nothing to `fill`."""
+        return self._outline is not None and self._outline.upto == len(self.events)
+
+    @property
+    def bearing(self) -> Sequence[int] | None:
+        """The numbers of events in which a call may have been blocked or a person asked, where known."""
+        return self._outline.bearing if self._outline is not None and self.whole else None
+
+    @property
     def changes(self) -> list[str]:
         """What `event` changed, in words; nothing at the very beginning."""
         return changes(self._before, self.event, self._state) if self.event is not None else []
@@ -82,13 +106,16 @@ class Replay:
         """Go to an event by its number; before the first or after the last one, to that end."""
         position = min(max(position, 0), len(self.events))
         if position == 0:
-            self._position = 0
+            self._position, self._earlier = 0, 0
             self._before = self._state = self._checkpoints[0]
         elif position != self._position:
-            before = self._state if position == self._position + 1 else self.at(position - 1)
+            near = position == self._position + 1 and (not self._earlier or self._reaches(position))
+            before, earlier = (
+                (self._state, self._earlier) if near else self._way(position - 1, towards=position)
+            )
             state = snapshot(before)
             apply(state, self.events[position - 1])
-            self._position, self._before, self._state = position, before, state
+            self._position, self._earlier, self._before, self._state = position, earlier, before, state
         return self._state
 
     def at(self, position: int) -> SessionState:
@@ -96,6 +123,22 @@ class Replay:
 
         It is folded from the nearest state kept before it. Raises `FoldError` as the constructor.
         """
+        return self._way(position, towards=position)[0]
+
+    def _reaches(self, position: int) -> bool:
+        return self._outline is not None and position <= self._outline.upto
+
+    def _way(self, position: int, *, towards: int) -> tuple[SessionState, int]:
+        """The state after `position` events and what its transcript lacks, on the way `towards` one."""
+        if self._outline is not None and self._reaches(towards):
+            start, earlier, state = self._outline.before(position)
+            state = snapshot(state)
+            for event in self.events[start:position]:
+                apply(state, event)
+            return state, earlier
+        return self._from_checkpoint(position), 0
+
+    def _from_checkpoint(self, position: int) -> SessionState:
         with self._lock:
             start = max(n for n in self._checkpoints if n <= position)
             if start == position:
@@ -147,3 +190,11 @@ class Replay:
             return False
         self.goto(position)
         return True
+
+
+def _outlined(events: Sequence[JournalEvent]) -> Outline | None:
+    """The outline of a long session whose rows are at hand."""
+    plain = events.unmasked if isinstance(events, MaskedEvents) else events
+    if not isinstance(plain, LazyEvents) or len(plain) < OUTLINED:
+        return None
+    return outline(plain.rows, events)

@@ -76,6 +76,9 @@ SELECT_EVENTS = (
     "SELECT cursor, session, seq, at, type, body FROM event "
     "WHERE session = ? AND seq > ? ORDER BY seq LIMIT ?"
 )
+SELECT_SINCE = (
+    "SELECT cursor, session, seq, at, type, body FROM event WHERE cursor > ? ORDER BY cursor LIMIT ?"
+)
 SELECT_MESSAGES = (
     "SELECT cursor, session, seq, at, type, body FROM event "
     "WHERE session = ? AND type = 'message' ORDER BY seq"

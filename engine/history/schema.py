@@ -41,9 +41,9 @@ class Schema:
     Those in `readable` can be read without upgrading the file.
     """
 
-    known: tuple[str, ...] = ("0001", "0002", "0003", "0004")
+    known: tuple[str, ...] = ("0001", "0002", "0003", "0004", "0005")
     scripts: Path = MIGRATIONS
-    readable: tuple[str, ...] = ("0001", "0002", "0003")
+    readable: tuple[str, ...] = ("0001", "0002", "0003", "0004")
 
     @property
     def newest(self) -> str:

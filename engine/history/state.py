@@ -64,8 +64,8 @@ class GrantState(BaseModel):
 class ApprovalState(BaseModel):
     """An open question; `session` and `agent` make it complete on its own in a queue.
 
-    `given` are the people who have approved so far, of the `people` that must. For the rest see
-    `ApprovalRequested`.
+    `given` are the people who have approved so far, of the `people` that must, and `given_at` says when
+    each of them did. For the rest see `ApprovalRequested`.
     """
 
     id: str
@@ -90,6 +90,7 @@ class ApprovalState(BaseModel):
     risk: Risk | None = None
     people: int = 1
     given: tuple[str, ...] = ()
+    given_at: tuple[datetime, ...] = ()
     expires: datetime | None = None
     may_grant: bool = False
     exact_only: str | None = None

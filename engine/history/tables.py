@@ -65,10 +65,21 @@ class Event(Table, table=True):
 
     `hash` is its link of the session's chain, for which its content was hashed with `salt`. An imported
     event whose content is masked has no salt, and `content` in place of it.
+
+    The index has the few events that `fatigue` counts; its condition is that of the question there.
     """
 
     __table_args__ = (
         UniqueConstraint("session", "seq", name="uq_event_session_seq"),
+        Index(
+            "ix_event_approval",
+            "cursor",
+            "at",
+            sqlite_where=text(
+                "type IN ('approval.requested', 'approval.given', 'approval.decided', "
+                "'approval.expired', 'approval.withdrawn')"
+            ),
+        ),
         {"sqlite_autoincrement": True},
     )
 

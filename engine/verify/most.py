@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 
+from ..lasting import as_typed
 from .effort import SpentError
 from .local import BLOCKED, LocalNet, TooLargeError
 from .machine import time_name
 from .plan import first_plan, plan
 from .spread import ALLOWANCE, POOL
-from .waiting import in_words
 from .whole import Whole
 
 MAX_PRODUCT = 300
@@ -27,7 +27,7 @@ class Pace:
     seconds: float
 
     def __str__(self) -> str:
-        return f"{self.calls:,} per {in_words(self.seconds)}"
+        return f"{self.calls:,} per {as_typed(self.seconds)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ..lasting import as_typed
 from ..net import SkillNet, auto_advance
 from .effort import Effort
 from .local import Action, Wait
 from .machine import Machine, Tokens
-from .waiting import in_words, seconds_of
+from .waiting import seconds_of
 from .whole import Whole
 
 
@@ -100,7 +101,7 @@ class Shown:
         keys = {wait.key for wait in waited}
         markings = {k: self._whole.locals[self._at[k]].marking(state[self._at[k]]) for k in keys}
         seconds = seconds_of(waited, self._nets, markings)
-        return PlannedCall((f"wait {in_words(seconds)}",), seconds=seconds)
+        return PlannedCall((f"wait {as_typed(seconds)}",), seconds=seconds)
 
     def _planned(self, state: Mapping[int, int], number: int) -> PlannedCall:
         whole = self._whole

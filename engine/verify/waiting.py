@@ -14,8 +14,6 @@ from ..timed import arrivals
 from .local import Action, Wait
 from .machine import time_name
 
-_UNITS = (("d", 86_400), ("h", 3_600), ("m", 60))
-
 
 def waits(nets: Mapping[str, SkillNet]) -> list[Action]:
     """One action for each timed transition: time passes until it fires."""
@@ -56,11 +54,3 @@ def _longest(net: SkillNet, marking: Mapping[str, int], fired: Sequence[Transiti
         now = after
         longest = max(longest, when)
     return longest
-
-
-def in_words(seconds: float) -> str:
-    """`1h`, `90m`, `45s`: in the largest unit that it is a whole number of."""
-    for unit, length in _UNITS:
-        if seconds >= length and seconds % length == 0:
-            return f"{seconds / length:.0f}{unit}"
-    return f"{seconds:g}s"

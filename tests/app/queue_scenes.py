@@ -35,7 +35,14 @@ def asking(*requests: ApprovalState) -> SessionState:
 def several() -> SessionState:
     """A high, a nameless and a low risk: two people's, an uninspectable and a pressing one."""
     return asking(
-        asks(1, risk="high", expires=NOW + timedelta(seconds=858), people=2, given=("ben",)),
+        asks(
+            1,
+            risk="high",
+            expires=NOW + timedelta(seconds=858),
+            people=2,
+            given=("ben",),
+            given_at=(before(100),),
+        ),
         asks(
             2,
             tool="git push --force",

@@ -266,6 +266,8 @@ class TestImportedAgent:
         assert (await prepare(self.spec(here, "bounded", system_prompt="Hi")).agent()).max_cost == 2.0
         changed = self.spec(here, "bounded", limits={"max_cost": 9})
         assert (await prepare(changed).agent()).max_cost == 9.0
+        compacted = self.spec(here, "bounded", limits={"compact_at": 900})
+        assert (await prepare(compacted).agent()).compact_at == 900
         replaced = self.spec(here, "unpriced", model="openai/gpt-4o")
         assert (await prepare(replaced).agent()).max_cost == 2.0
 

@@ -70,6 +70,7 @@ class TestFile:
             [limits]
             max_steps = 7
             max_cost = 2.5
+            compact_at = 90000
             """,
         )
         spec = load_agent_file(path)
@@ -92,7 +93,7 @@ class TestFile:
                 "read_only": ["/opt/sdk"],
                 "env": ["CI"],
             },
-            "limits": {"max_steps": 7, "max_cost": 2.5},
+            "limits": {"max_steps": 7, "max_cost": 2.5, "compact_at": 90000},
             "import_from": [str(here / "a")],
         }
 
@@ -209,7 +210,14 @@ class TestFaultyFile:
             ("max_steps = 3", "it belongs in the table [limits]"),
             ("[runtime]\nnetwork = true", "it belongs in the table [runtime] with kind = 'sandbox'"),
             ("zzz = 1", "known: name, agent, model,"),
-            ("[limits]\nzzz = 1", "known: max_steps, max_cost"),
+            ("[limits]\nzzz = 1", "known: max_steps, max_cost, compact_at"),
+            ("compact_at = 3", "it belongs in the table [limits]"),
+            ("limits = {compact_at = 0}", "limits.compact_at: expected a number from 1, found 0"),
+            ("limits = {compact_at = 9.5}", "limits.compact_at: expected a whole number, found 9.5"),
+            (
+                "subagents.a = {description = 'A', limits = {compact_at = 9}}",
+                "unknown key 'subagents.a.limits.compact_at'",
+            ),
             ("max_cost = 3", "it belongs in the table [limits]"),
             ("limits = {max_cost = 0}", "limits.max_cost: expected more than 0, found 0"),
             ("limits = {max_cost = '$5'}", "limits.max_cost: expected a number, found '$5'"),

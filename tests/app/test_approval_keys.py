@@ -10,6 +10,7 @@ from textual.widgets import Input
 
 from interlock.app.screens.approval import ApprovalScreen
 from interlock.app.screens.live import LiveScreen
+from interlock.app.widgets.request_list import RequestList
 from tests.app.scenes import NOW, deploy_request, release_bot
 from tests.app.stage import Stage, stage
 
@@ -198,7 +199,7 @@ class TestSeveralPeople:
             assert isinstance(on.app.screen, LiveScreen)
             await on.until("approved by maria (1 of 2)")
             await on.open_dialog()
-            assert "maria approved; one more must approve, not you: you have approved" in on.painted()
+            assert "maria just now ✓ — 1 more needed, not you: you have approved" in on.painted()
 
     async def test_the_other_one_s_dialog_follows(self) -> None:
         """Somebody approves while the dialog is open: it says who, and keys sleep anew."""
@@ -206,7 +207,7 @@ class TestSeveralPeople:
             await on.open_dialog()
             on.hub.given("ap1", "ada")
             await on.settle()
-            assert "1 of 2: ada approved; one more must approve" in on.painted()
+            assert "1 of 2: ada just now ✓ — 1 more needed" in on.painted()
             await on.press("a")
             await on.settle()
             assert on.hub.asked == []
@@ -214,6 +215,21 @@ class TestSeveralPeople:
             await on.press("a")
             await on.settle()
             assert len(on.hub.answers) == 1
+
+    async def test_how_long_ago_it_was_grows(self) -> None:
+        """As time passes an open dialog says how long ago somebody approved, and stays in place."""
+        text = "\n".join(f"echo {number}" for number in range(99))
+        state = asking(people=2, given=("ada",), given_at=(NOW,), input={"command": text})
+        async with stage(state, size=(100, 24)) as on:
+            dialog = await on.open_dialog()
+            assert "1 of 2: ada just now ✓ — 1 more needed" in on.painted()
+            await on.press("down", "down")
+            await on.settle()
+            body = dialog.query_one(RequestList)
+            read = body.scroll_offset.y
+            dialog._clock = dialog._frame._clock = lambda: NOW + timedelta(minutes=4)
+            await on.until("ada 4 min ago ✓ — 1 more needed")
+            assert body.scroll_offset.y == read
 
     async def test_whoever_started_it_sees_why_it_waits(self) -> None:
         """One's own session is for others to approve, and the dialog says so."""

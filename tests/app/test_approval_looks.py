@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input, TextArea
 
 from interlock.app.console import InterlockConsole
-from tests.app.scenes import NOW, deploy_request, release_bot
+from tests.app.scenes import NOW, before, deploy_request, release_bot
 from tests.support.fake_hub import FakeHub
 
 Compare = Callable[..., bool]
@@ -68,7 +68,7 @@ def keys(*pressed: str) -> Callable[[Pilot[None]], object]:
 class TestLooks:
     def test_dialog(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """Effects, risk, commands, the rule and why it applies, people, expiry."""
-        app = console(people=2, given=("ada",))
+        app = console(people=2, given=("ada",), given_at=(before(120),))
         assert snap_compare(app, terminal_size=size, run_before=keys("a"))
 
     def test_deny_and_stop(self, snap_compare: Compare, size: tuple[int, int]) -> None:

@@ -112,9 +112,9 @@ class TestNewer:
     def test_what_fires_after_a_time(self) -> None:
         """It is not drawn as if it fired at once."""
         net = {"n": NEWER["limit-push-3-per-90m"]}
-        assert "after 90m" in texts(to_svg(net))
-        assert r'label="recover\nafter 90m"' in to_dot(net)
-        assert '["recover (after 90m)"]' in to_mermaid(net)
+        assert "after 1 h 30 min" in texts(to_svg(net))
+        assert r'label="recover\nafter 1 h 30 min"' in to_dot(net)
+        assert '["recover (after 1 h 30 min)"]' in to_mermaid(net)
         assert "by itself" in texts(to_svg(net))
 
     def test_one_of_several_people(self) -> None:

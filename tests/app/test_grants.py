@@ -201,13 +201,15 @@ class TestEvents:
             ),
             ApprovalGiven(**ids, by="ada"),
             ApprovalExtended(**ids, until=NOW, by="ben"),
+            ApprovalExtended(**ids, until=NOW, by="ben"),
+            ApprovalExtended(**ids, until=NOW, by="ben"),
             ApprovalExpired(**ids, reason="nobody decided within 15 min"),
             GrantGiven(grant=grant().record, by="maria", call_id="c1"),
         )
-        rows = dict.fromkeys(text for _, text in told(recorded, 5))
+        rows = dict.fromkeys(text for _, text in told(recorded, 7))
         assert list(rows) == [
             "net approve-before-deploy",
-            "approved by ada, others must too",
+            "approved by ada 5 s ago, others must too",
             "may wait until 14:02:10 UTC, by ben",
             "nobody in time: nobody decided within 15 min",
             "grant-1 by maria: bash as deploy, bash, 3 times for 30 min",

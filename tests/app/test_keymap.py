@@ -123,6 +123,7 @@ class TestRefused:
             "approval.close",
             "approval.explain",
             "approval.fold",
+            "approval.next",
         }
         assert decides("approval.something-new")
 

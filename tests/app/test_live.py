@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from textual.widgets import Input
 
+from interlock.app.flow import Flow
 from interlock.app.screens.approval import ApprovalScreen
 from interlock.app.screens.confirm import Confirm
 from interlock.app.screens.detail import Detail
 from interlock.app.screens.live import LiveScreen
 from interlock.app.screens.switch_nets import SwitchNets
 from interlock.app.widgets.transcript import Transcript
-from interlock.engine.history.events import MessageAdded, SessionStatus
+from interlock.engine.history.events import JournalEvent, MessageAdded, SessionStatus
 from interlock.engine.hub import Streaming
 from tests.app.scenes import NOW, before, deploy_request, docs_writer, entry, nightly_sync, release_bot
 from tests.app.stage import stage
@@ -157,6 +158,32 @@ class TestStreaming:
             assert "│ three of 9" in shown
             assert "one of 9" not in shown
             assert "running 0:08" in shown
+
+    async def test_a_call_being_written_shows(self) -> None:
+        """Section 9: a call that the model is writing is named, with how long it is by now."""
+        state = docs_writer()
+        async with stage(state) as on:
+            pieces = (("deploy", 0, 0), ("deploy", 0, 1400), ("deploy", 0, 34), ("", 1, 1))
+            for tool, place, size in pieces:
+                piece = Streaming(
+                    session=state.id, kind="input", text="", tool=tool, place=place, size=size
+                )
+                on.hub.stream(piece)
+            await on.until("· writing deploy▍")
+            assert "1,434 characters so far" in on.painted()
+            assert "· writing a call▍" in on.painted()
+            assert "1 character so far" in on.painted()
+
+    def test_a_call_is_written_until_it_is_there(self) -> None:
+        """Section 9: what was being written is gone once the message is recorded, or the turn over."""
+        piece = Streaming(session="s", kind="input", text="", tool="deploy", place=0, size=3)
+        for body in (MessageAdded(role="assistant"), SessionStatus(status="failed", error="boom")):
+            flow = Flow()
+            flow.take(piece, NOW)
+            flow.take(piece, NOW)
+            assert flow.calls == {0: ("deploy", 6)}
+            flow.take(JournalEvent(cursor=1, session="s", seq=1, at=NOW, body=body), NOW)
+            assert flow.calls == {}
 
     async def test_a_long_wait_for_the_model_shows(self) -> None:
         """While nothing but the model's answer is missing, the wait and its age are on screen."""

@@ -9,7 +9,7 @@ from interlock.app.widgets.net_drawing import picture_blocks
 from interlock.engine.history.parts import NetRecord, TransitionRecord
 from interlock.engine.history.state import NetState, SessionState
 from tests.app.queue_scenes import sliding, two_people
-from tests.app.scenes import NOW, approve, block, deploy_request, limit, release_bot, require
+from tests.app.scenes import NOW, approve, before, block, deploy_request, limit, release_bot, require
 
 
 def meaning(net: NetState) -> list[str]:
@@ -138,9 +138,11 @@ class TestPeople:
         assert meaning(two_people()) == ["◐ deploy asks 2 people"]
 
     def test_progress_as_tokens(self) -> None:
-        """Two people: while a request is open its approvals are tokens and rings, with the names."""
-        asking = [deploy_request(people=2, given=("ben",))]
-        assert words(two_people(), NOW, asking).plain == "◐ deploy asks 2 people  approvals ●○ ben"
+        """Two people: while a request is open its approvals are tokens and rings, with who and when."""
+        asking = [deploy_request(people=2, given=("ben",), given_at=(before(180),))]
+        told = "◐ deploy asks 2 people  approvals ●○ ben"
+        assert words(two_people(), NOW, asking).plain == f"{told} 3 min ago ✓"
+        assert words(two_people(), None, asking).plain == told
         assert words(two_people(), NOW, [deploy_request()]).plain == "◐ deploy asks 2 people"
 
 

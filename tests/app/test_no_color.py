@@ -45,8 +45,9 @@ def attributes(style: Style) -> dict[str, bool]:
 
 @pytest.mark.parametrize("name", NAMES)
 class TestEveryScreen:
-    async def test_is_grey(self, name: str, tmp_path: Path) -> None:
-        """No colour is left on any screen."""
+    async def test_is_grey_with_its_focus_marked(self, name: str, tmp_path: Path) -> None:
+        """No colour is left; a list with the keys has a bar beside the chosen entry, a text field a
+        cursor."""
         async with showing(BY_NAME[name], tmp_path) as on:
             for strip in on.strips():
                 for text, style, _ in strip:
@@ -54,10 +55,6 @@ class TestEveryScreen:
                         if each is not None and not each.is_default:
                             colour = Color.from_rich_color(each)
                             assert max(colour.rgb) - min(colour.rgb) <= GREY, (text, colour)
-
-    async def test_has_its_focus_marked(self, name: str, tmp_path: Path) -> None:
-        """A list with the keys has a bar beside the chosen entry, a text field a cursor."""
-        async with showing(BY_NAME[name], tmp_path) as on:
             focused = on.app.focused
             if isinstance(focused, LISTS) and getattr(focused, "current", None) is not None:
                 region = focused.region

@@ -116,6 +116,16 @@ class TestPayload:
         assert datetime.fromisoformat(told["since"]) == request.since
         assert datetime.fromisoformat(told["expires"]) == request.expires
 
+    @pytest.mark.parametrize(
+        ("minutes", "waited"), [(0.4, "less than a minute"), (14.9, "15 min"), (90, "1 h 30 min")]
+    )
+    def test_how_long_it_waits(self, minutes: float, waited: str) -> None:
+        """In whole minutes, with hours when there are any."""
+        request = deploy_request()
+        now = request.since + timedelta(minutes=minutes)
+        summary = payload_of(request, now, include_input=False).summary
+        assert f"has waited for {waited} for a person" in summary
+
     def test_input_when_wanted(self) -> None:
         """With `include_input` there is the input, as the hub shows it."""
         told = json.loads(as_bytes(payload_of(deploy_request(), NOW, include_input=True)))

@@ -12,6 +12,9 @@ import pytest
 from interlock.app.screens.confirm import Confirm
 from interlock.app.screens.history import HistoryScreen
 from interlock.app.screens.wakeful import ASLEEP
+from interlock.engine.history.events import LimitRaised
+from interlock.engine.history.fold import fold
+from interlock.engine.history.journal import Journal
 from interlock.engine.history.queries import open_reader
 from tests.app.real_console import real_console
 from tests.support.command import command
@@ -117,6 +120,22 @@ class TestResume:
         assert told == ["Make one", "Go on", "Go on"]
         [session] = open_reader(here / "run.db").sessions()
         assert session.status == "done"
+
+    def test_with_a_limit_that_was_raised(self, here: Path) -> None:
+        """Limits: one that an operator raised stays raised when the session is resumed, also twice."""
+        with OpenAIServer([bash("touch one"), says("Made."), says("Fine.")]) as server:
+            (here / "agent.toml").write_text(
+                f'model = "openai/gpt-4o"\napi_base = "{server.base_url}"\nrules = ["a.rules"]\n'
+                "limits = { max_cost = 0.00005 }\n"
+            )
+            assert interlock(here, "run", "agent.toml", "Make one", "--headless").returncode == 1
+            [session] = recorded(here)
+            with Journal.open(here / "run.db") as journal:
+                journal.write(session, LimitRaised(max_cost=1.0, by="maria"))
+            for _ in range(2):
+                again = interlock(here, "resume", session, "Go on", "--headless")
+                assert again.returncode == 0, again.stderr
+        assert fold(open_reader(here / "run.db").events(session)).max_cost == 1.0
 
     def test_bad_input(self, here: Path) -> None:
         """An unknown session, a branch point that is none, a missing task: each says what to do."""

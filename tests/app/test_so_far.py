@@ -8,7 +8,7 @@ from interlock.app.effects import commands_of, effects_of
 from interlock.app.widgets.request import request_text
 from interlock.app.widgets.so_far import Viewer, so_far
 from interlock.engine.history.parts import TransitionRecord
-from tests.app.scenes import NOW, START, deploy_request, net, release_bot, step
+from tests.app.scenes import NOW, START, before, deploy_request, net, release_bot, step
 
 
 def said(request: object, session: object, viewer: Viewer | None = None) -> str:
@@ -55,24 +55,28 @@ class TestSoFar:
         assert said(deploy_request(), state) == "3 successful calls"
 
     @pytest.mark.parametrize(
-        ("given", "people", "expected"),
+        ("given", "times", "people", "expected"),
         [
-            ((), 2, "0 of 2: two people must approve"),
-            (("ada",), 2, "1 of 2: ada approved; one more must approve"),
-            (("ada", "bob"), 4, "2 of 4: ada and bob approved; two more must approve"),
+            ((), (), 2, "0 of 2: two people must approve"),
+            (("ada",), (120,), 2, "1 of 2: ada 2 min ago ✓ — 1 more needed"),
+            (("ada", "bob"), (7300, 2), 4, "2 of 4: ada 2 h ago ✓, bob just now ✓ — 2 more needed"),
+            (("ada", "bob"), (40,), 3, "2 of 3: ada 40 s ago ✓, bob ✓ — 1 more needed"),
         ],
     )
-    def test_people(self, given: tuple[str, ...], people: int, expected: str) -> None:
-        """Who has approved, and how many are missing."""
-        assert said(deploy_request(people=people, given=given), release_bot()).startswith(expected)
+    def test_people(
+        self, given: tuple[str, ...], times: tuple[float, ...], people: int, expected: str
+    ) -> None:
+        """Who has approved and when, where that is known, and how many are missing."""
+        request = deploy_request(people=people, given=given, given_at=tuple(map(before, times)))
+        assert said(request, release_bot()).startswith(expected)
 
     @pytest.mark.parametrize(
         ("viewer", "expected"),
         [
             (Viewer("maria"), ", not you: you started this session"),
-            (Viewer("maria", own_approvals=True), "must approve   ✓"),
+            (Viewer("maria", own_approvals=True), "more needed   ✓"),
             (Viewer("ada"), ", not you: you have approved"),
-            (Viewer("jo"), "must approve   ✓"),
+            (Viewer("jo"), "more needed   ✓"),
         ],
     )
     def test_not_you(self, viewer: Viewer, expected: str) -> None:
@@ -80,7 +84,7 @@ class TestSoFar:
         state = release_bot()
         state.opened_by = "maria"
         assert expected in said(deploy_request(people=2, given=("ada",)), state, viewer).replace(
-            "approve ✓", "approve   ✓"
+            "needed ✓", "needed   ✓"
         )
 
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.content import Content
 
-from interlock.app.text import age, ago, clip, count, duration, glance, pad, spread, width_of, wrap
+from interlock.app.text import age, ago, clip, duration, glance, pad, spread, width_of, wrap
+from interlock.app.words import count
 
 LETTERS = st.text(alphabet=string.ascii_letters + " -äß漢字🚆", max_size=120)
 
@@ -42,10 +43,20 @@ class TestWidths:
 
 class TestTimes:
     @pytest.mark.parametrize(
-        ("seconds", "shown"), [(0, "0:00"), (42.9, "0:42"), (727, "12:07"), (3723, "1:02:03")]
+        ("seconds", "shown"),
+        [
+            (0, "0:00"),
+            (42.9, "0:42"),
+            (727, "12:07"),
+            (3723, "1:02:03"),
+            (86_399, "23:59:59"),
+            (86_400, "1d 0:00"),
+            (180_120, "2d 2:02"),
+            (-5, "0:00"),
+        ],
     )
     def test_ages(self, seconds: float, shown: str) -> None:
-        """Ages count minutes and seconds, with hours when there are any."""
+        """Ages count minutes and seconds, with hours or days when there are any; none is negative."""
         assert age(seconds) == shown
 
     @pytest.mark.parametrize(
@@ -59,6 +70,7 @@ class TestTimes:
         """Durations have a unit, counts a plural."""
         assert [duration(s) for s in (0.01, 8.44, 125)] == ["<0.1 s", "8.4 s", "2:05"]
         assert [count(n, "request") for n in (0, 1, 2)] == ["0 requests", "1 request", "2 requests"]
+        assert count(1204, "session") == "1,204 sessions"
 
 
 class TestGlance:

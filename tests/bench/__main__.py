@@ -9,6 +9,7 @@ MEASUREMENTS = (
     "startup",
     "dialog",
     "gate",
+    "gate_clauses",
     "shell",
     "verify",
     "agents",

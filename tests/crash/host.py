@@ -25,6 +25,7 @@ PRELOADED = (
     "sqlalchemy",
     "tests.crash.busy",
     "tests.crash.check",
+    "tests.crash.elsewhere",
     "tests.crash.planted",
     "tests.crash.restart",
 )

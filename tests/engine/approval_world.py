@@ -1,7 +1,8 @@
 """Sessions under a hub in a loop whose clock and commits are the test's, and marks of what really ran.
 
 The journal is a real one, on a real file, but it commits in the loop's own thread, so many turns after it
-was given something as its `lags` say: what interleaves with what is then the schedule's doing alone.
+was given something as its `lags` say, and tells what came of it as its `delays` say: what interleaves
+with what is then the schedule's doing alone.
 """
 
 from __future__ import annotations
@@ -17,17 +18,25 @@ from typing import Any
 from interlock.engine.agents import Agent, AgentError, C, Message, Reply, ScriptedModel, T, ToolContext
 from interlock.engine.agents import tool as a_tool
 from interlock.engine.agents.subagents import task_tool
-from interlock.engine.gate.types import GrantTerms
+from interlock.engine.gate.types import GrantTerms, ToolResult
 from interlock.engine.history.fold import fold
 from interlock.engine.history.journal import JournalError
 from interlock.engine.history.verify import verify_journal
 from interlock.engine.hub import ApprovalPolicy, Hub, UnknownSessionError
+from interlock.engine.net import ToolCall
 from interlock.rules import compile_rules
 from tests.engine.approval_rules import Call, Written, text_of
 from tests.engine.shop import check
 from tests.engine.stepwise import Clock, StepwiseJournal
 
 STARTER = "mia"
+DIRECT = (
+    Call("deploy", {}),
+    Call("rm", {}),
+    Call("deploy", {"env": "prod"}),
+    Call("publish", {}),
+    Call("test", {}),
+)
 Step = Sequence[Call]
 
 
@@ -68,7 +77,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class Deed:
-    """Anything else somebody does, about a session, a net or a request by its place."""
+    """Anything else somebody does, about a session, a net, a request or a direct call by its place.
+
+    With "call" somebody beside the agent has the session's gate decide one, runs it and settles it.
+    """
 
     verb: str
     session: int = 0
@@ -90,16 +102,18 @@ class World:
         scripts: Sequence[tuple[Sequence[Step], Sequence[Step]]],
         policy: ApprovalPolicy,
         lags: Sequence[int],
+        delays: Sequence[int] = (),
     ) -> None:
         self.clock = Clock()
         path = Path(shutil.copy(empty, folder / "world.db"))
-        self.journal = StepwiseJournal.open(path, clock=self.clock).quick(lags)
+        self.journal = StepwiseJournal.open(path, clock=self.clock).quick(lags, delays)
         self.hub = Hub(self.journal, policy=policy)
         self.registry = compile_rules(text_of(rules)).registry
         self.names = [f"s{n}" for n in range(len(scripts))]
         self.scripts = [(list(own), list(helpers)) for own, helpers in scripts]
         self.marks: list[Mark] = []
         self.doing: list[asyncio.Task[None]] = []
+        self.direct: list[tuple[str, asyncio.Task[None]]] = []
         self.refused = False
         self.seen: list[tuple[str, str | None]] = []
         self.problems: list[BaseException] = []
@@ -179,6 +193,11 @@ class World:
         elif isinstance(move, Deed) and move.verb == "refuse":
             self.journal.refuse += 1
             self.refused = True
+        elif isinstance(move, Deed) and move.verb == "call":
+            name = self.names[move.session % len(self.names)]
+            self._calls += 1
+            calling = self._call(name, f"d{self._calls}", DIRECT[move.which % len(DIRECT)])
+            self.direct.append((name, asyncio.ensure_future(self._tried(calling))))
         elif isinstance(move, Deed):
             self._begin(self._act(move))
         else:
@@ -227,6 +246,17 @@ class World:
         )
         assert not outcome.ok or digest in (right, None), "an answer to something else counted"
 
+    async def _call(self, name: str, call_id: str, call: Call) -> None:
+        hosted = self.hub._live.get(name)[0]
+        decision = await hosted.decide(ToolCall(call_id, call.tool, dict(call.input)))
+        if decision.block:
+            return
+        ran = dict(decision.call.input)
+        [[cursor]] = self._look.execute("SELECT max(cursor) FROM event").fetchall()
+        self.marks.append(Mark(name, call_id, call.tool, ran, cursor))
+        await turns(2)
+        await hosted.settle(ToolResult(call_id, call.tool, ran, is_error=False), "ok", 0.0)
+
     async def _act(self, move: Deed) -> None:
         hub, name = self.hub, self.names[move.session % len(self.names)]
         nets = list(self.registry)
@@ -248,6 +278,9 @@ class World:
             case "shadow" | "enforce":
                 await hub.set_mode(name, move.verb, by="ben")
             case "resume":
+                # Who called the gate directly is gone with the agent.
+                for _, calling in (each for each in self.direct if each[0] == name):
+                    calling.cancel()
                 await hub.close_session(name, by="ben")
                 agent = self.agent(self.names.index(name))
                 await hub.resume_session(name, agent, registry=self.registry, by="ben")
@@ -267,9 +300,12 @@ class World:
     def still(self) -> bool:
         """Whether everybody waits: for a person, or for nothing."""
         self.doing = [task for task in self.doing if not task.done()]
+        self.direct = [each for each in self.direct if not each[1].done()]
         if self.doing or self.journal.waiting:
             return False
         asking = {hosted.id for hosted in self.hub._live if hosted.state.approvals}
+        if any(name not in asking for name, _ in self.direct):
+            return False
         for hosted in self.hub._live:
             if hosted.state.kind != "child" and hosted.id not in asking and hosted.session is not None:
                 if hosted.session.status != "idle":

@@ -29,24 +29,30 @@ class Clock:
 
 
 class StepwiseJournal(Journal):
-    """Commits in the loop; `refuse` is how many commits fail from now on."""
+    """Commits in the loop; `refuse` is how many commits fail from now on.
+
+    It commits so many turns after it was given something as its `lags` say, and tells what came of it so
+    many turns after that as `delays` say.
+    """
 
     def __init__(self, *args: Any) -> None:
         self.lags: Iterator[int] = cycle([0])
+        self.delays: Iterator[int] = cycle([0])
         self.refuse = 0
         self._ticking = False
         self._ending = threading.Event()
         super().__init__(*args)
 
-    def quick(self, lags: Sequence[int]) -> StepwiseJournal:
+    def quick(self, lags: Sequence[int], delays: Sequence[int] = ()) -> StepwiseJournal:
         """Nothing here outlives the test, so nothing waits for the disk."""
         self._writer._connection.execute("PRAGMA synchronous = OFF")
         self.lags = cycle(lags or [0])
+        self.delays = cycle(delays or [0])
         return self
 
     @property
     def waiting(self) -> bool:
-        return bool(self._queue)
+        return self._ticking
 
     def _hand_over(self, *args: Any, **options: Any) -> Any:
         events = super()._hand_over(*args, **options)
@@ -59,7 +65,6 @@ class StepwiseJournal(Journal):
         if turns:
             asyncio.get_running_loop().call_soon(self._tick, turns - 1)
             return
-        self._ticking = False
         batch, self._queue = self._queue, []
         try:
             if self.refuse and any(waiter.written for waiter in batch):
@@ -67,9 +72,19 @@ class StepwiseJournal(Journal):
                 raise OSError("the disk is full")
             self._writer.commit([w for waiter in batch for w in waiter.written])
         except Exception as error:
-            self._fail(batch, error)
+            self._tell(next(self.delays), *self._forget(batch, error))
         else:
-            journals._release(batch, None)
+            self._tell(next(self.delays), batch, None)
+
+    def _tell(self, turns: int, *told: Any) -> None:
+        loop = asyncio.get_running_loop()
+        if turns:
+            loop.call_soon(self._tell, turns - 1, *told)
+            return
+        journals._release(*told)
+        self._ticking = bool(self._queue)
+        if self._ticking:
+            loop.call_soon(self._tick, next(self.lags))
 
     def _run(self) -> None:
         self._ending.wait()

@@ -143,6 +143,7 @@ def moments(*moves: st.SearchStrategy[Move]) -> st.SearchStrategy[list[Moment]]:
 
 MOVES = moments(ANSWER, ANSWER, DEED)
 LAGS = st.lists(st.integers(0, 3), max_size=4)
+DELAYS = st.lists(st.sampled_from((0, 2, 5, 8)), max_size=3)
 POLICIES = st.builds(ApprovalPolicy, st.sampled_from((None, None, 600.0)), st.booleans())
 Scripts = Sequence[tuple[Sequence[Sequence[Call]], Sequence[Sequence[Call]]]]
 
@@ -163,11 +164,12 @@ def live_through(
     policy: ApprovalPolicy,
     lags: Sequence[int],
     moves: Sequence[Moment],
+    delays: Sequence[int] = (),
 ) -> World:
     """Sessions that work while `moves` happen to them, each so many turns after the one before."""
 
     async def live(folder: Path) -> World:
-        world = World(empty, folder, rules, scripts, policy, lags)
+        world = World(empty, folder, rules, scripts, policy, lags, delays)
         await world.open()
         for number in range(len(scripts)):
             world.do(Deed("go", number))
@@ -193,10 +195,34 @@ def live_through(
         return asyncio.run(live(Path(folder)))
 
 
+DIRECT = st.builds(Deed, st.just("call"), SESSION, st.integers(0, 4))
+LOST = st.one_of(ANSWER, DEED, DIRECT)
+
+
+def window(
+    switch: str, session: int, net: int, calls: list[tuple[int, int]], besides: list[Moment]
+) -> list[Moment]:
+    """A switch that gets lost; before that is heard, perhaps, its session's gate decides calls."""
+    direct = [(pause, Deed("call", session, call)) for pause, call in calls]
+    return [(REST, Deed("refuse")), (0, Deed(switch, session, net)), *direct, *besides]
+
+
+WINDOW = st.builds(
+    window,
+    st.sampled_from(("off", "off", "shadow", "on", "enforce", "revoke")),
+    SESSION,
+    st.sampled_from((0, 0, 1, 2, 3)),
+    st.lists(st.tuples(st.integers(1, 5), st.sampled_from((0, 0, 1, 2, 3, 4))), min_size=1, max_size=3),
+    st.lists(st.tuples(st.integers(0, 4), LOST), max_size=2),
+)
 REFUSED = st.lists(
-    st.tuples(st.integers(0, 6), st.one_of(ANSWER, DEED), MOVES).map(
-        lambda parts: [(REST, Deed("refuse")), (parts[0], parts[1]), *parts[2][:8]]
-    ),
+    st.tuples(
+        st.one_of(
+            WINDOW,
+            st.tuples(st.integers(0, 6), LOST).map(lambda move: [(REST, Deed("refuse")), move]),
+        ),
+        MOVES,
+    ).map(lambda parts: [*parts[0], *parts[1][:8]]),
     min_size=1,
     max_size=4,
 ).map(lambda lists: [moment for part in lists for moment in part])
@@ -221,7 +247,7 @@ class TestLaws:
         live_through(empty, rules, scripts, policy, lags, moves)
 
     @settings(max_examples=30, deadline=None)
-    @given(RULES, SCRIPTS, POLICIES, LAGS, REFUSED)
+    @given(RULES, SCRIPTS, POLICIES, LAGS, DELAYS, REFUSED)
     def test_also_where_the_journal_refuses(
         self,
         empty: Path,
@@ -229,7 +255,10 @@ class TestLaws:
         scripts: Scripts,
         policy: ApprovalPolicy,
         lags: list[int],
+        delays: list[int],
         moves: list[Moment],
     ) -> None:
-        """G-15, G-63: the same where commits fail in between; afterwards every session goes on."""
-        live_through(empty, rules, scripts, policy, lags, moves)
+        """G-15, G-63: the same where commits fail in between, and where somebody acts before that is
+        heard; afterwards every session goes on.
+        """
+        live_through(empty, rules, scripts, policy, lags, moves, delays)

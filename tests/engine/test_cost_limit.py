@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from interlock.engine import Agent, CostLimitError, ScriptedModel, task_tool, tool
 from interlock.engine.agents import C, Reply, T, Usage
-from interlock.engine.history.events import SessionOpened, StepEnded
+from interlock.engine.history.events import LimitRaised, SessionOpened, StepEnded
 from interlock.engine.history.fold import fold
-from interlock.engine.hub import Hub
+from interlock.engine.history.writer import Writer
+from interlock.engine.hub import Hub, UnknownSessionError
 from interlock.rules import compile_rules
 
 REGISTRY = compile_rules("limit note to 9 per session").registry
@@ -141,6 +143,53 @@ class TestGoingOn:
         )
         await asked(hub, branch, "on")
         assert (await hub.session(branch)).cost == 0
+
+
+class TestRaising:
+    async def test_without_closing_it(self, hub: Hub) -> None:
+        """Limits: an operator raises the limit of a live session, and it goes on with what is said."""
+        session = await hub.open_session(agent(paid(NOTE, 1.2), paid(T("done"), 0.1)), registry=REGISTRY)
+        with pytest.raises(CostLimitError):
+            await asked(hub, session, "go")
+        outcome = await hub.raise_limit(session, 2.5, by="maria")
+        assert (outcome.ok, outcome.message) == (True, f"{session} may now cost $2.50")
+        await asked(hub, session, "go on")
+        state = await hub.session(session)
+        assert (state.status, state.max_cost, state.cost) == ("idle", 2.5, pytest.approx(1.3))
+        events = await hub.recorded(session)
+        assert [(e.body.max_cost, e.body.by) for e in events if isinstance(e.body, LimitRaised)] == [
+            (2.5, "maria")
+        ]
+        assert fold(events).max_cost == 2.5
+        assert "cost limit: $2.50 (by maria)" in [e.text for e in state.transcript]
+
+    async def test_refused(self, hub: Hub) -> None:
+        """Limits: what is no higher limit is not recorded, and the answer says why."""
+        for max_cost, why in ((1.0, "max_cost is $1.00 already"), (None, "has no cost limit to raise")):
+            session = await hub.open_session(agent(max_cost=max_cost), registry=REGISTRY)
+            outcome = await hub.raise_limit(session, 1.0, by="maria")
+            assert not outcome.ok
+            assert why in outcome.message
+            assert not [e for e in await hub.recorded(session) if isinstance(e.body, LimitRaised)]
+        with pytest.raises(UnknownSessionError):
+            await hub.raise_limit("nobody", 1.0, by="maria")
+
+    async def test_unrecorded(self, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Limits: a limit whose raise the journal refuses stays what it was."""
+        session = await hub.open_session(agent(paid(NOTE, 1.2), T("never")), registry=REGISTRY)
+        with pytest.raises(CostLimitError):
+            await asked(hub, session, "go")
+
+        def refuse(*_: object, **__: object) -> NoReturn:
+            raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Writer, "commit", refuse)
+            outcome = await hub.raise_limit(session, 2.5, by="maria")
+        assert not outcome.ok
+        assert outcome.message.startswith("Not raised, the journal refused it: ")
+        with pytest.raises(CostLimitError):
+            await asked(hub, session, "go on")
 
 
 class TestLabels:

@@ -294,9 +294,9 @@ class TestTime:
         await hub.wait(session)
         assert shop.ran == []
         told = [m.text for m in bodies(hub, session, MessageAdded) if m.role == "tool"][-1]
-        assert told == "deploy was rejected by human review: nobody decided within 0 s (<rules>:1)"
+        assert told == "deploy was rejected by human review: nobody decided within 0.05 s (<rules>:1)"
         late = await hub.decide(request.id, approved=True, by="ada")
-        assert late.message == "Too late: nobody decided within 0 s (<rules>:1)"
+        assert late.message == "Too late: nobody decided within 0.05 s (<rules>:1)"
         await check(hub, session)
 
     async def test_an_answer_after_it_is_too_late(self, hub: Hub, shop: Shop, clock: Clock) -> None:

@@ -7,10 +7,22 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from interlock.engine.agents import Agent, C, Hooks, Override, ScriptedModel, T, ToolMessage, tool
+from interlock.engine.agents import (
+    Agent,
+    C,
+    Hooks,
+    InMemorySessionStore,
+    Override,
+    ScriptedModel,
+    T,
+    ToolMessage,
+    UserMessage,
+    tool,
+)
 from interlock.engine.agents.events import ToolResultEvent
 from interlock.engine.agents.litellm_model import wire_messages
-from interlock.engine.agents.messages import same_json
+from interlock.engine.gate import GateManager, create_gate
+from interlock.engine.gate.types import ApprovalAnswer, ApprovalRequest
 from interlock.engine.history.changes import changes, headline
 from interlock.engine.history.events import CallDecided, CallRecord, MessageAdded
 from interlock.engine.history.fold import fold
@@ -88,19 +100,80 @@ class TestWithoutAGate:
         [ran] = [m.ran for m in session.messages if isinstance(m, ToolMessage)]
         assert ran == {"text": "other"}
 
-    @pytest.mark.parametrize(
-        ("one", "other", "same"),
-        [
-            ({"a": 1}, {"a": True}, False),
-            ({"a": [1]}, {"a": [1.0]}, False),
-            ({"a": [1, {"b": None}], "c": 2}, {"c": 2, "a": [1, {"b": None}]}, True),
-            ({"a": [1]}, {"a": [1, 2]}, False),
-            ({"a": None}, {"b": None}, False),
-        ],
-    )
-    def test_same(self, one: JsonValue, other: JsonValue, same: bool) -> None:
-        """A-45: other arguments are those that JSON tells apart."""
-        assert same_json(one, other) is same_json(other, one) is same
+
+RULES = "require human-approval before note\nlimit note to 9 per session"
+
+
+async def edits(_: object) -> ApprovalAnswer:
+    """A person who has something else noted."""
+    return ApprovalAnswer(True, None, {"text": "edited"}, "ada")
+
+
+def gated(gate: object, store: object, *replies: object, hooks: Hooks | None = None) -> Agent:
+    """An agent behind a gate of its own, without a hub."""
+    script = replies or [C(c1=("note", {"text": "x"})), T("ok")]
+    model = ScriptedModel(list(script))
+    return Agent(model, name="bot", tools=[note], store=store, gate=gate, hooks=hooks)
+
+
+class TestBehindAGate:
+    async def test_what_a_person_edited(self, tmp_path: Path) -> None:
+        """A-45, A-77: behind a gate but without a hub the journal has what an operator made of a call;
+        loaded is what was said, and a resumed session prompts with it.
+        """
+        nets = [*compile_rules(RULES).registry.values()]
+        store = JournalStore.open(tmp_path / "j.db")
+        gate = create_gate(nets, confirm=edits)
+        session = await gated(gate, store).create_session("s")
+        await session.prompt("go")
+        said = list(session.messages)
+        [result] = [m for m in said if isinstance(m, ToolMessage)]
+        assert (result.ran, result.is_error) == ({"text": "edited"}, False)
+        assert said[1].tool_calls[0].args == {"text": "x"}
+        assert await store.load("s") == said
+        await store.close()
+        [call] = fold(open_reader(tmp_path / "j.db").events("s")).calls.values()
+        assert (call.input, call.status) == ({"text": "edited"}, "done")
+        again = JournalStore.open(tmp_path / "j.db")
+        bot = gated(create_gate(nets, confirm=edits), again, C(c2=("note", {"text": "y"})), T("more"))
+        resumed = await bot.resume_session("s")
+        await resumed.prompt("and then")
+        assert isinstance(bot.model, ScriptedModel)
+        assert list(bot.model.requests[0].messages) == [*said, UserMessage(text="and then")]
+        assert "edited" not in str(wire_messages(bot.model.requests[0])[1])
+        assert await again.load("s") == list(resumed.messages)
+        assert [m.ran for m in resumed.messages if isinstance(m, ToolMessage)] == [{"text": "edited"}] * 2
+        await again.close()
+
+    @pytest.mark.parametrize("store", [True, False])
+    async def test_what_a_hook_replaced(self, tmp_path: Path, store: bool) -> None:
+        """A-45: the same of a hook's arguments, which the gate let pass, in every store."""
+        nets = [*compile_rules("limit note to 9 per session").registry.values()]
+        kept = JournalStore.open(tmp_path / "j.db") if store else InMemorySessionStore()
+        hooks = Hooks(before_tool_call=lambda event: Override(args={"text": "other"}))
+        session = await gated(GateManager(nets), kept, hooks=hooks).create_session("s")
+        await session.prompt("go")
+        assert await kept.load("s") == list(session.messages)
+        assert [m.ran for m in session.messages if isinstance(m, ToolMessage)] == [{"text": "other"}]
+        if isinstance(kept, JournalStore):
+            await kept.close()
+
+    async def test_what_did_not_run(self) -> None:
+        """A-45: of a call that was edited and stopped before its tool began nothing ran."""
+
+        async def stops(request: ApprovalRequest) -> ApprovalAnswer:
+            if request.call.tool_call_id == "c2":
+                session.abort("enough")
+            return ApprovalAnswer(True, None, {"text": "edited"}, "ada")
+
+        nets = [*compile_rules(RULES).registry.values()]
+        calls = C(c1=("note", {"text": "x"}), c2=("note", {"text": "y"}))
+        bot = gated(create_gate(nets, confirm=stops), None, calls)
+        session = await bot.create_session("s")
+        session.send("go")
+        await session.wait_for_idle()
+        ended = [(m.ran, m.is_error) for m in session.messages if isinstance(m, ToolMessage)]
+        assert ended == [(None, True)] * 2
 
 
 class TestUnderAHub:

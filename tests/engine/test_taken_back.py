@@ -124,6 +124,25 @@ class TestUnderAHub:
             rest = fork(events, at, trial)
             assert {j.change for j in Judge(trial).judge(rest.items, rest.start)} <= {"same"}
 
+    async def test_of_a_limit_that_slides(self, hub: Hub, shop: Shop) -> None:
+        """A-40, G-55: what time would bring back comes back at once, with when it came; any moment of the
+        record goes on the same."""
+        rules = "require test before deploy\nlimit deploy to 1 per 1h"
+        session = await session_of(hub, shop, rules)
+        assert shop.ran == ["test", "deploy prod"]
+        await check(hub, session)
+        arrived = [body.arrived for body in bodies(hub, session, CallResult) if body.undone]
+        assert [{k: list(v) for k, v in each.items()} for each in arrived] == [
+            {"limit-deploy-1-per-1h": ["spent"]}
+        ] * 2
+        trial = Trial.of(compile_rules(rules).registry)
+        events = await hub.recorded(session)
+        live = fold(events).nets["limit-deploy-1-per-1h"]
+        assert [len(times) for times in live.since.values()] == [1]
+        for at in range(len(events) + 1):
+            rest = fork(events, at, trial)
+            assert {j.change for j in Judge(trial).judge(rest.items, rest.start)} <= {"same"}
+
     async def test_judged_under_other_rules(self, hub: Hub, shop: Shop) -> None:
         """A-40: other nets take back what they moved for a call that never ran."""
         session = await session_of(hub, shop, "limit deploy to 9 per session\nblock rm")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 from hypothesis import given
@@ -140,6 +141,37 @@ class TestHub:
         state = fold(open_reader(tmp_path / "j.db").events("s"))
         assert state != shown.model_copy(update={"seq": state.seq})
         assert SECRET not in says(shown_state(state, Redaction()))
+
+
+class TestWriting:
+    async def test_nothing_of_the_arguments(self, tmp_path: Path) -> None:
+        """Section 9: of a call that is being written the tool and the length are told, and no word."""
+        hub = Hub.open(tmp_path / "j.db")
+        listening = hub.subscribe()
+        args = {"user": "me", "password": SECRET}
+        model = ScriptedModel([C(a=("login", args), b=("login", args)), T("done")], input_delta=1)
+        session = await hub.open_session(Agent(model, tools=[login], name="bot"), registry={})
+        await hub.send(session, "log in")
+        await hub.wait(session)
+        await hub.close()
+        pieces = [e async for e in listening if isinstance(e, Streaming) and e.kind == "input"]
+        length = len(json.dumps(args))
+        assert [(p.tool, p.place, p.size, p.text) for p in pieces] == [
+            ("login", 0, length, ""),
+            ("login", 1, length, ""),
+        ]
+
+    async def test_a_name_that_is_a_key(self, tmp_path: Path) -> None:
+        """Section 9: a model may write anything as a tool's name; that is masked, too."""
+        hub = Hub.open(tmp_path / "j.db")
+        listening = hub.subscribe()
+        model = ScriptedModel([C(a=(KEY, {})), T("done")], input_delta=1)
+        session = await hub.open_session(Agent(model, name="bot"), registry={})
+        await hub.send(session, "log in")
+        await hub.wait(session)
+        await hub.close()
+        tools = [e.tool async for e in listening if isinstance(e, Streaming) and e.kind == "input"]
+        assert set(tools) == {MASK}
 
 
 class TestStreams:

@@ -12,6 +12,7 @@ from .messages import (
     no_option,
     no_people,
     no_time,
+    one_unit,
     time_range,
 )
 
@@ -51,7 +52,12 @@ TABLE: list[tuple[str, ...]] = [
     ("require human-approval before b within «15M»", no_time("15M"), "→ within 15m"),
     ("require human-approval before b within «1w»", no_time("1w"), "→ within 7d"),
     ("require human-approval before b within «hour»", no_time("hour"), "→ within 1h"),
-    ("require human-approval before b within «1h30m»", no_time("1h30m"), TIME),
+    ("require human-approval before b within «1h30m»", one_unit("1h30m"), "→ within 90m"),
+    ("require human-approval before b within «1h30»", one_unit("1h30"), "→ within 90m"),
+    ("require human-approval before b within «2D12hours»", one_unit("2D12hours"), "→ within 60h"),
+    ("require human-approval before b within «1m1m1s»", one_unit("1m1m1s"), "→ within 121s"),
+    ("require human-approval before b within «300d300d»", one_unit("300d300d"), TIME),
+    ("require human-approval before b within «1h30x»", no_time("1h30x"), TIME),
     (
         "require human-approval before b within «15» risk «hgih»",
         "the time '15' has no unit: expected s, m, h or d",

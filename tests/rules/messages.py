@@ -82,6 +82,10 @@ def no_time(word: str) -> str:
     return f"expected a time such as 90s, 15m, 1h or 2d, at most 365d, got '{word}'"
 
 
+def one_unit(word: str) -> str:
+    return f"a time is one number and one unit, got '{word}'"
+
+
 def time_range(word: str) -> str:
     return f"a time is at least 1s and at most 365d, got '{word}'"
 

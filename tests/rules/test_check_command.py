@@ -183,7 +183,7 @@ class TestNewer:
         path.write_text("limit push to 3 per 90m\nrequire human-approval before deploy by 2")
         _, out, _ = check(path)
         lines = [line.strip() for line in out.splitlines()]
-        assert "recover: spent → budget; after 90m" in lines
+        assert "recover: spent → budget; after 1 h 30 min" in lines
         assert "approve: ready, approval, approval → ready; on deploy" in lines
         assert "person: ready → ready, approval; on deploy (manual, partial)" in lines
 

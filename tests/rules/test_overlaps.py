@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.engine.verify import Way
+from interlock.engine.verify import Never, Way
 from interlock.rules import Problem, compile_rules
 from interlock.rules.findings import Findings, examine
 
@@ -210,6 +210,7 @@ class TestLimits:
             ("minute", "1m"),
             ("1hour", "1h"),
             ("15min", "15m"),
+            ("1h30m", "90m"),
             ("Session", "session"),
             ("1w", "7d"),
         ],
@@ -220,6 +221,33 @@ class TestLimits:
         assert warning.message == f"'{scope}' is taken as a tool whose success restores the budget"
         assert warning.remedy == f"did you mean '{meant}'?"
         assert (warning.column, warning.length) == (18, len(scope))
+
+
+class TestOneField:
+    """Rules that want one field to be this or that."""
+
+    @pytest.mark.parametrize(
+        ("one", "other", "forbidden"),
+        [
+            ('input.env != "x"', 'input.env not in ["y", "z"]', True),
+            ('input.env != "x"', 'input.env not in ["x", "z"]', False),
+            ('input.env = "x"', 'input.env = "y"', False),
+            ("input.n != 1", "input.n != 1.0", False),
+            ("input.n != 1", "input.n != true", True),
+        ],
+    )
+    def test_no_value_is_left(self, one: str, other: str, forbidden: bool) -> None:
+        """G-10: whatever the field is, one of two rules forbids it; `true` is not 1."""
+        [tool] = findings(f"block a when {one}\nblock a when {other}").tools
+        assert isinstance(tool.way, Never) == forbidden
+
+    def test_only_within_what_another_forbids(self) -> None:
+        """G-10: a rule about one value, under another that takes all but a different one."""
+        rules = 'block b when input.env != "x"\nrequire a before b when input.env = "y"'
+        assert "this rule is redundant: the others already block all that it blocks" in [
+            message for _, message in said(findings(rules).warnings)
+        ]
+        assert findings(rules.replace('"y"', '"x"')).warnings == ()
 
 
 class TestPlaces:

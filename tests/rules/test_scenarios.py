@@ -161,6 +161,7 @@ class TestStatements:
         [
             ("wait 15", "write: wait 15m"),
             ("wait 1.5h", "write: wait 90m"),
+            ("wait 1h30m", "write: wait 90m"),
             ("wait a", "write: wait <time>"),
         ],
     )
@@ -327,3 +328,25 @@ class TestErrors:
         """A very long line takes no more than its length."""
         problem = problem_of("call x a " + '"' * 50_001)
         assert len(str(problem)) < 1_000
+
+
+class TestInput:
+    """What a call brings along."""
+
+    @pytest.mark.parametrize(
+        ("words", "value"),
+        [
+            ("config.env prod config.n 2", {"config": {"env": "prod", "n": 2}}),
+            ('a."b.c".d 1', {"a": {"b.c": {"d": 1}}}),
+            ('"a.b" 1 "odd name" two', {"a.b": 1, "odd name": "two"}),
+            ('a ["x", "y z"] b 1', {"a": ["x", "y z"], "b": 1}),
+            ('a {"b": [1, {"c": "]#"}] } fails', {"a": {"b": [1, {"c": "]#"}]}}),
+            ("a [] b {}#", {"a": [], "b": {}}),
+            ('a "[1]" b x[1]', {"a": "[1]", "b": "x[1]"}),
+        ],
+    )
+    def test_nested(self, words: str, value: object) -> None:
+        """G-10: objects by dots, lists and objects as JSON; a name in quotes is one name."""
+        [call] = scenario(f"call deploy {words}").steps
+        assert isinstance(call, Call)
+        assert call.input == value

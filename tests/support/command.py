@@ -34,9 +34,10 @@ def command(directory: Path, *line: str, env: Mapping[str, str]) -> subprocess.C
         ThreadPoolExecutor(1) as threads,
     ):
         code = threads.submit(_run, line).result()
+    # Of thousands of modules: to make a path of each would take longer than most commands.
+    inside = os.path.join(directory, "")
     for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        if file is not None and Path(file).is_relative_to(directory):
+        if (getattr(module, "__file__", None) or "").startswith(inside):
             del sys.modules[name]
     return subprocess.CompletedProcess(list(line), code, out.getvalue(), err.getvalue())
 

@@ -238,7 +238,7 @@ class FakeHub(DecisionSource):
     def given(self, approval_id: str, by: str) -> Outcome:
         """One of several people approves."""
         given = next(a.given for s in self.states.values() if (a := s.approvals.get(approval_id)))
-        request = self._change(approval_id, given=(*given, by))
+        request = self._change(approval_id, given=(*given, by), given_at=(self.now,) * (len(given) + 1))
         self.publish(
             request.session,
             ApprovalGiven(approval_id=approval_id, call_id=request.call_id, by=by, digest=request.digest),

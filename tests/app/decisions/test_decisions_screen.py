@@ -156,6 +156,25 @@ class TestGroups:
             await on.until("make check")
             assert on.table.has_focus
 
+    @pytest.mark.parametrize("back", [("g", "g"), ("escape",)], ids=["g", "escape"])
+    @pytest.mark.parametrize("size", [(120, 40), (60, 24)])
+    async def test_the_list_s_heading_comes_back(
+        self, journal: Path, back: tuple[str, ...], size: tuple[int, int]
+    ) -> None:
+        """However one leaves the groups, the heading stands over its columns as it did."""
+        async with desk(journal, size) as on:
+            await on.until("tool", "make check")
+
+            def heading() -> str:
+                return on.painted().split("\n")[on.screen.query_one("#heading").region.y]
+
+            before = heading()
+            await on.press("g")
+            await on.until("by rule: calls")
+            await on.press(*back)
+            await on.until("make check", gone="calls, ■ stopped")
+            assert heading() == before
+
     async def test_a_group_opens_as_a_filter(self, journal: Path) -> None:
         """`enter` on a rule lists its decisions."""
         async with desk(journal) as on:

@@ -145,3 +145,13 @@ class TestWords:
         assert "\x1b" not in text
         assert "\u202e" not in text
         assert "With `and input.a" in text
+
+    def test_the_limit_is_told(self) -> None:
+        """Where a rule asked in more sessions than are judged again, it says how many were."""
+        rule = RuleFatigue(
+            net="n", rule=None, tally=Tally(requests=900, approved=900), all_sessions=1_500
+        )
+        what = Saved(sessions=200, asked=300, alone=300, uses=3, by_grant=9)
+        assert "9 of 300 questions in the latest 200 of 1,500 sessions." in "\n".join(
+            saved_lines(rule, what)
+        )

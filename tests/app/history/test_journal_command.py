@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import os
-import pty
 import sqlite3
 import stat
 import subprocess
@@ -521,30 +520,6 @@ class TestSpoofing:
         for character in ("\x1b", "\u202e", "\u200b"):
             assert character not in "".join(said)
         assert "x\\x1b[2J\\u202e[bold]\\u200b" in said[0]
-
-    @pytest.mark.parametrize("form", ["jsonl", "csv", "messages"])
-    def test_messages_in_a_terminal(self, shell: Shell, form: str) -> None:
-        """What agents said is exact in a pipe, and made visible where a terminal would obey it."""
-        text = f"{HOSTILE}\x9b31m"
-        with Journal.open(shell.database) as journal:
-            journal.write(OTHER, MessageAdded(role="user", text=text))
-        line = [sys.executable, "-m", "interlock.app.cli", "history", "export", OTHER, "--format", form]
-        piped = subprocess.run(line, capture_output=True, check=True).stdout.decode()
-        assert ("\u202e" in piped, "\x9b" in piped) == (True, True)
-        main_end, end = pty.openpty()
-        with subprocess.Popen(line, stdout=end) as process:
-            os.close(end)
-            shown = b""
-            try:
-                while data := os.read(main_end, 65536):
-                    shown += data
-            except OSError:
-                pass  # so the end of a terminal is told
-        os.close(main_end)
-        assert process.returncode == 0
-        for character in ("\x1b", "\u202e", "\u200b", "\x9b"):
-            assert character not in shown.decode()
-        assert "\\u202e" in shown.decode()
 
 
 class TestSettings:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, timedelta
+from datetime import UTC
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from interlock.app.moments import length
 from interlock.app.session_table import columns, heading, origin, row
 from tests.app.history.sessions import FAMILY, SESSIONS, summary
 
@@ -112,11 +111,3 @@ class TestCells:
         line = "  ".join(row(columns([evil], 160, zone=UTC), evil))
         assert "\x1b" not in line
         assert "\\x1b[2J\\u202e" in line
-
-    @pytest.mark.parametrize(
-        ("seconds", "words"),
-        [(0, "0:00"), (67, "1:07"), (3605, "1:00:05"), (180_120, "2d 2:02"), (-5, "0:00")],
-    )
-    def test_lengths(self, seconds: int, words: str) -> None:
-        """A length is minutes and seconds, with hours or days where needed, never negative."""
-        assert length(timedelta(seconds=seconds)) == words

@@ -9,6 +9,7 @@ from interlock.engine.history.events import (
     CallDecided,
     CallResult,
     EventBody,
+    LimitRaised,
     MessageAdded,
     ModeChanged,
     NetToggled,
@@ -58,6 +59,7 @@ def bodies(text: str, mode: str = "enforce") -> list[EventBody]:
         decided("c3", "block", **blocked),
         NetToggled(net=NETS[0].key, active=True, by=text, message=text),
         ModeChanged(mode="shadow", by=text),
+        LimitRaised(max_cost=5, by=text),
         SessionStatus(status="failed", error=text, by=text),
     ]
 

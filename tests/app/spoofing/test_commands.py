@@ -95,10 +95,6 @@ class TestCommands:
         for line in lines_of(name):
             assert strange(run(folder, *line)) == set(), line[:3]
 
-    @pytest.mark.xfail(
-        strict=True,
-        reason="engine.text.visible, which commands use, does not limit marks as app.cells does",
-    )
     def test_floods_of_marks_are_told_too(self, folder: Path) -> None:
         """Spoofing: no more marks on a letter than languages put there."""
         printed = run(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.cells import cell_len
+from rich.cells import cell_len, get_character_cell_size
 
+from interlock.app.cells import steady
 from interlock.app.charset import use_ascii, visible
 from interlock.app.text import clip, pad, shown, shown_lines, wrap, wrap_all
 from tests.app.spoofing.attacks import ATTACKS
@@ -72,6 +73,13 @@ class TestVisible:
     def test_a_flood_of_marks_is_counted_out(self) -> None:
         """Spoofing: the first marks on a letter stay on it, the others are told one by one."""
         assert shown("a" + "\u0301" * 6) == "a" + "\u0301" * MOST_MARKS + "\\u0301" * 2
+
+    def test_whatever_has_no_cell_is_a_mark(self) -> None:
+        """Spoofing: what the painter gives no cell to is hidden or limited by the engine, one by one."""
+        codes = (code for code in range(0x110000) if not 0xD800 <= code <= 0xDFFF)
+        free = [chr(code) for code in codes if get_character_cell_size(chr(code)) == 0]
+        assert len(free) > 2000
+        assert [character for character in free if visible(steady(character)) == character] == []
 
     def test_a_mark_on_nothing_is_told(self) -> None:
         """Spoofing: a mark at the start of a text would stand on what is ours."""

@@ -11,6 +11,7 @@ from interlock.engine.agents import (
     AssistantMessage,
     BashTool,
     CompactedEvent,
+    CompactionFailed,
     CompactionStart,
     ErrorEvent,
     Event,
@@ -28,6 +29,7 @@ from interlock.engine.agents import (
     TextDelta,
     ToolCallEvent,
     ToolContext,
+    ToolInputDelta,
     ToolMessage,
     ToolProgress,
     ToolResultEvent,
@@ -40,7 +42,7 @@ from interlock.engine.agents import (
 SKIPPED = "Skipped: user sent a new message"
 
 # What the reference has no word for: it only adds to the exact sequences of the specification.
-ADDED = (StatusEvent, TurnStart, StepStart, ReasoningDelta, ToolProgress)
+ADDED = (StatusEvent, TurnStart, StepStart, ReasoningDelta, ToolInputDelta, ToolProgress)
 
 
 def shown(event: Event) -> str:
@@ -70,8 +72,12 @@ def shown(event: Event) -> str:
             return f"step_start {event.number}"
         case ReasoningDelta():
             return f'reasoning "{event.delta}"'
+        case ToolInputDelta():
+            return f'input {event.index} {event.name} "{event.delta}"'
         case CompactionStart():
             return "compaction_start"
+        case CompactionFailed():
+            return f"compaction_failed({event.reason})"
         case CompactedEvent():
             return f"compacted {said(event.message)}"
 

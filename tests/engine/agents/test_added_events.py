@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from interlock.engine.agents import (
+    Agent,
     C,
     Event,
     ReasoningDelta,
+    ScriptedModel,
     StatusEvent,
     T,
     TextDelta,
+    ToolInputDelta,
     ToolProgress,
     TurnStart,
 )
 
-from .script import shown, watched
+from .script import Watched, noted, shown, watched
 
 
 class TestAdded:
@@ -47,6 +51,45 @@ class TestAdded:
             "status idle",
         ]
         assert not any("hm" in line for line in await w.stored())
+
+    async def test_arguments_as_they_are_written(self) -> None:
+        """Section 9: what a model writes of its calls is told before anybody is asked about them."""
+        model = ScriptedModel(
+            [T("so") + C(c1=("note", {"text": "x"}), c2=("note", "[1,")), T("ok")], input_delta=8
+        )
+        agent = Agent(model, tools=[noted([])])
+        w = Watched(agent, await agent.create_session())
+        await w.say("go")
+        lines = [shown(e) for e in w.events]
+        first = lines.index('delta "so"') + 1
+        assert lines[first : first + 6] == [
+            'input 0 note ""',
+            'input 0 note "{"text":"',
+            'input 0 note " "x"}"',
+            'input 1 note ""',
+            'input 1 note "[1,"',
+            'assistant "so"+c1+c2',
+        ]
+        assert w.seen == (await self._whole()).seen
+
+    @staticmethod
+    async def _whole() -> Watched:
+        """The same script, of which the arguments do not stream."""
+        replies = T("so") + C(c1=("note", {"text": "x"}), c2=("note", "[1,")), T("ok")
+        w = await watched(*replies, tools=[noted([])])
+        await w.say("go")
+        return w
+
+    async def test_abort_amid_arguments(self) -> None:
+        """A-95: what was written of a call when the run was aborted is nobody's call."""
+        model = ScriptedModel([C(note={"text": "x"})], input_delta=1)
+        ran: list[str] = []
+        agent = Agent(model, tools=[noted(ran)])
+        w = Watched(agent, await agent.create_session())
+        w.session.on("tool_input_delta", lambda e: w.session.abort("enough"))
+        await w.say("go")
+        assert w.seen == ['user "go"', 'turn_end("")']
+        assert (ran, await w.stored()) == ([], ['user "go"'])
 
     async def test_listeners(self) -> None:
         """Part 2: every added event has listeners of its own."""
@@ -140,6 +183,20 @@ class TestStream:
         assert len(got) < 300
         assert "".join(e.delta for e in got if isinstance(e, TextDelta)) == "".join(words)
         assert "".join(e.delta for e in got if isinstance(e, ReasoningDelta)) == "".join(words)
+
+    async def test_arguments_are_joined(self) -> None:
+        """A reader who does not read gets what was written of each call as one, calls kept apart."""
+        long = {"text": "x" * 1000}
+        model = ScriptedModel([C(a=("note", long), b=("note", long)), T("ok")], input_delta=1)
+        agent = Agent(model, tools=[noted([])])
+        w = Watched(agent, await agent.create_session())
+        stream = w.session.events()
+        await w.say("go")
+        await w.session.aclose()
+        got = [event async for event in stream if isinstance(event, ToolInputDelta)]
+        assert len(got) < 300
+        for index in (0, 1):
+            assert json.loads("".join(e.delta for e in got if e.index == index)) == long
 
     async def test_after_closing(self) -> None:
         """A stream of a closed session ends at once."""

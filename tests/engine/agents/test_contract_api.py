@@ -19,6 +19,7 @@ from interlock.engine.agents import (
     EventName,
     FakeRuntime,
     InMemorySessionStore,
+    JsonlSessionStore,
     JustBashRuntime,
     LocalRuntime,
     MessageEvent,
@@ -39,6 +40,7 @@ from interlock.engine.agents import (
     loop,
     tool,
 )
+from interlock.engine.journal_store import JournalStore
 
 from .script import noted, watched
 
@@ -109,11 +111,12 @@ class TestParameters:
         assert positional(runtime.read_file) == {"path": NEEDED}
         assert positional(runtime.write_file) == {"path": NEEDED, "content": NEEDED}
 
-    def test_store(self) -> None:
+    @pytest.mark.parametrize("store", [InMemorySessionStore, JsonlSessionStore, JournalStore])
+    def test_store(self, store: type) -> None:
         """§10: a store loads, appends and knows what exists."""
-        assert positional(InMemorySessionStore.load) == {"session_id": NEEDED}
-        assert positional(InMemorySessionStore.append) == {"session_id": NEEDED, "message": NEEDED}
-        assert positional(InMemorySessionStore.exists) == {"session_id": NEEDED}
+        assert positional(store.load) == {"session_id": NEEDED}
+        assert positional(store.append) == {"session_id": NEEDED, "message": NEEDED}
+        assert positional(store.exists) == {"session_id": NEEDED}
 
     def test_directory(self, tmp_path: Path) -> None:
         """§10: a runtime's directory is a path."""

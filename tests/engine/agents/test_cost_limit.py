@@ -29,6 +29,9 @@ from interlock.engine.agents import (
     Usage,
     task_tool,
 )
+from interlock.engine.agents.hooks import HookChain
+from interlock.engine.agents.spending import Spending
+from interlock.engine.agents.supervised import Above
 
 from .script import Slow, noted, transcript, watched
 
@@ -183,6 +186,69 @@ class TestGoingOn:
         with pytest.raises(ValueError, match="spent="):
             await agent.create_session("s", exist_ok=True)
         assert await agent.replaced(max_cost=None).resume_session("s")
+
+
+class TestRaising:
+    async def test_goes_on_where_it_stopped(self) -> None:
+        """Limits: a session that stopped at its limit goes on once it was raised, up to the new one."""
+        ran: list[str] = []
+        replies = [paid(CALL, 1.0), paid(CALL, 0.5), paid(CALL, 0.5), T("never")]
+        w = await watched(*replies, tools=[noted(ran)], max_cost=1.0)
+        with pytest.raises(CostLimitError):
+            await w.say("go")
+        w.session.raise_limit(2.0)
+        assert w.session.max_cost == 2.0
+        w.session.continue_()
+        with pytest.raises(CostLimitError, match=r"has cost \$2\.00 of at most \$2\.00"):
+            await w.session.wait_for_idle()
+        assert (len(w.model.requests), ran) == (3, ["x"] * 3)
+
+    async def test_while_it_works(self) -> None:
+        """Limits: a limit that is raised amid a turn counts from that turn's next model call."""
+        slow = Slow()
+        w = await watched(paid(C(slow={}), 1.5), paid(T("done"), 0.1), tools=[slow.tool], max_cost=1.0)
+        w.session.send("go")
+        await slow.started.wait()
+        w.session.raise_limit(2.0)
+        slow.go_on.set()
+        await w.session.wait_for_idle()
+        assert w.turn_end.text == "done"
+
+    @pytest.mark.parametrize(
+        ("limit", "why"),
+        [
+            (1.0, r"max_cost is \$1\.00 already"),
+            (0.5, r"max_cost is \$1\.00 already"),
+            (1.5, r"has cost \$1\.50 already; it needs a higher limit than \$1\.50"),
+            (float("nan"), "in US dollars, more than 0"),
+            (float("inf"), "in US dollars, more than 0"),
+            (-1.0, "in US dollars, more than 0"),
+        ],
+    )
+    async def test_no_higher_one(self, limit: float, why: str) -> None:
+        """Limits: what is no higher limit, or would stop it at once, is refused and changes nothing."""
+        w = await watched(paid(T("x"), 1.5), max_cost=1.0)
+        await w.say("go")
+        with pytest.raises(ValueError, match=why):
+            w.session.raise_limit(limit)
+        assert w.session.max_cost == 1.0
+
+    async def test_none_to_raise(self) -> None:
+        """Limits: where there is none, there is none to raise."""
+        w = await watched(T("x"))
+        assert w.session.max_cost is None
+        with pytest.raises(ValueError, match="has no cost limit to raise"):
+            w.session.raise_limit(5)
+
+    async def test_the_parents_still_holds(self) -> None:
+        """Limits: a subagent's limit may be raised beyond its parent's, which stops it all the same."""
+        above = Spending("boss", 1.0)
+        helper = Agent(ScriptedModel([paid(T("a"), 1.0), T("never")]), name="helper", max_cost=0.5)
+        session = await helper.below(Above(HookChain(), above)).create_session("c")
+        await session.prompt("go")
+        session.raise_limit(9)
+        with pytest.raises(CostLimitError, match="this session of boss"):
+            await session.prompt("more")
 
 
 class TestSubagents:

@@ -13,6 +13,9 @@ from interlock.engine.agents import (
     Deny,
     FinishedCall,
     Hooks,
+    InMemorySessionStore,
+    ModelCall,
+    ModelRequest,
     Override,
     ScriptedModel,
     Session,
@@ -20,8 +23,12 @@ from interlock.engine.agents import (
     ToolCallEvent,
     ToolOutput,
     ToolResultEvent,
+    UserMessage,
     task_tool,
 )
+from interlock.engine.agents.hooks import HookChain
+from interlock.engine.agents.spending import Spending
+from interlock.engine.agents.supervised import Above
 
 from .gates import Log, allow, block
 from .script import noted
@@ -192,12 +199,126 @@ class TestBefore:
         await (await again.create_session()).prompt("go")
         assert family.ran == ["x"]
 
-    async def test_a_model_of_its_own(self) -> None:
-        """Section 9: model calls and stops of a subagent are its own agent's, not the parent's."""
+
+class TestModelCalls:
+    async def test_order(self) -> None:
+        """Section 9: a subagent's request passes its own hooks first and the outermost agent's last."""
+        seen: list[tuple[str, str]] = []
+
+        def wrap(who: str) -> Hooks:
+            def before(request: ModelRequest) -> ModelCall | None:
+                if not request.session_id.startswith("s/"):
+                    return None
+                first, *rest = request.messages
+                seen.append((who, first.text))
+                changed = first.model_copy(update={"text": f"{who}({first.text})"})
+                return ModelCall(messages=(changed, *rest))
+
+            return Hooks(before_model_call=before)
+
+        family = Family([wrap("boss"), wrap("boss too")], wrap("helper"))
+        session = await family.work()
+        assert seen[:3] == [
+            ("helper", "Do it"),
+            ("boss", "helper(Do it)"),
+            ("boss too", "boss(helper(Do it))"),
+        ]
+        assert [r.messages[0].text for r in family.model.requests] == [
+            "boss too(boss(helper(Do it)))",
+            "boss too(boss(helper(Do it)))",
+        ]
+        [child] = [r.session_id for r in family.model.requests[:1]]
+        assert (await family.boss.store.load(child))[0].text == "Do it"
+        assert session.messages[0].text == "go"
+
+    async def test_only_messages(self) -> None:
+        """Section 9: system prompt and tools that the outer hook wants are for its own agent."""
+        hooks = Hooks(
+            before_model_call=lambda r: ModelCall(system_prompt="Be the boss.", tools=["task_helper"])
+        )
+        family = Family(hooks)
+        session = await family.work()
+        assert family.ran == ["x"]
+        assert [r.system_prompt for r in family.model.requests] == [None, None]
+        assert [[t.name for t in r.tools] for r in family.model.requests] == [["note"], ["note"]]
+        assert isinstance(session.model, ScriptedModel)
+        assert {r.system_prompt for r in session.model.requests} == {"Be the boss."}
+
+    @pytest.mark.parametrize("answer", [RuntimeError("guard broke"), "nonsense"])
+    async def test_one_that_fails(self, answer: object) -> None:
+        """A-32: nothing is sent that an outer hook should have seen and did not."""
+
+        def broken(request: ModelRequest) -> object:
+            if request.session_id == "s":
+                return None
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        family = Family(Hooks(before_model_call=broken))
+        await family.work()
+        assert (family.model.requests, family.ran) == ([], [])
+        [task] = family.results
+        assert task.is_error
+        assert "guard broke" in task.result or "must return None or a ModelCall" in task.result
+
+    async def test_summaries(self) -> None:
+        """Section 9: what a subagent is to sum up is sent as the outer hook leaves it, too."""
+
+        def mask(request: ModelRequest) -> ModelCall:
+            said = [m.model_copy(update={"text": m.text.replace("x", "*")}) for m in request.messages]
+            return ModelCall(messages=said)
+
+        model = ScriptedModel([T("sum")])
+        child = Agent(model, name="helper").below(
+            Above(HookChain(Hooks(before_model_call=mask)), Spending("b", None))
+        )
+        store = InMemorySessionStore()
+        await store.append("c", UserMessage(text="xyz"))
+        session = await child.resume_session("c", store=store)
+        await session.compact(0)
+        [request] = model.requests
+        assert request.purpose == "summary"
+        assert "*yz" in request.messages[0].text
+        assert "xyz" not in request.messages[0].text
+
+    async def test_of_every_level(self) -> None:
+        """Section 9: a hook reaches the requests of all agents below its own, and of no other."""
+        asked: list[tuple[str, int]] = []
+
+        def log(who: str) -> Hooks:
+            return Hooks(before_model_call=lambda r: asked.append((who, r.session_id.count("/"))))
+
+        low = Agent(ScriptedModel([T("l")]), name="low", hooks=log("low"))
+        mid = Agent(
+            ScriptedModel([C(task_low={"prompt": "x"}), T("m")]),
+            name="mid",
+            tools=[task_tool(low)],
+            hooks=log("mid"),
+        )
+        top = Agent(
+            ScriptedModel([C(task_mid={"prompt": "x"}), T("t")]),
+            name="top",
+            tools=[task_tool(mid)],
+            hooks=log("top"),
+        )
+        await (await top.create_session("s")).prompt("go")
+        assert asked == [
+            ("top", 0),
+            *[("mid", 1), ("top", 1)],
+            *[("low", 2), ("mid", 2), ("top", 2)],
+            *[("mid", 1), ("top", 1)],
+            ("top", 0),
+        ]
+
+
+class TestStops:
+    async def test_own_turns_alone(self) -> None:
+        """Section 9: what would keep the parent from stopping does not keep its subagent from it."""
         asked: list[str] = []
-        hooks = Hooks(before_model_call=lambda r: asked.append(r.session_id), before_stop=asked.append)
-        await Family(hooks).work()
-        assert asked == ["s", "s", "fine"]
+        own: list[str] = []
+        await Family(Hooks(before_stop=asked.append), Hooks(before_stop=own.append)).work()
+        assert (asked, own) == (["fine"], ["done"])
 
 
 class TestAfter:

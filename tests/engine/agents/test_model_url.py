@@ -6,7 +6,7 @@ import importlib
 
 import pytest
 
-from interlock.engine.agents import InvalidModelUrlError
+from interlock.engine.agents import InvalidModelUrlError, LitellmModel, ModelError
 from interlock.engine.agents.model_url import ModelTarget, parse_model_name
 
 
@@ -63,6 +63,56 @@ class TestTable:
         provider, name = model.split("/", 1)
         found = litellm.get_llm_provider(target.model, api_base=target.api_base)
         assert (found[0], found[1]) == (name, provider)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:litellm")
+class TestGenai:
+    @pytest.mark.parametrize(
+        ("url", "model"),
+        [
+            ("genai://gpt-4o", "openai/gpt-4o"),
+            ("genai:///gpt-4o", "openai/gpt-4o"),
+            ("genai://o3-mini", "openai/o3-mini"),
+            ("genai://claude-sonnet-4-5", "anthropic/claude-sonnet-4-5"),
+            ("genai://gemini-2.5-flash", "gemini/gemini-2.5-flash"),
+            ("genai://command-r-plus", "cohere_chat/command-r-plus"),
+            ("genai://deepseek-chat", "deepseek/deepseek-chat"),
+            ("genai://grok-3", "xai/grok-3"),
+            ("genai://groq::llama-3.3-70b-versatile", "groq/llama-3.3-70b-versatile"),
+            ("genai://openai::my-own", "openai/my-own"),
+        ],
+    )
+    def test_provider(self, url: str, model: str) -> None:
+        """P-120: the scheme that names no provider: the model's name says whose it is."""
+        target = parse_model_name(f"{url}?temperature=0.5")
+        assert target == ModelTarget(model, temperature=0.5)
+        provider, name = model.split("/", 1)
+        assert importlib.import_module("litellm").get_llm_provider(model)[:2] == (name, provider)
+
+    @pytest.mark.parametrize(
+        "model",
+        ["qwen3:8b", "gpt-oss:20b", "gpt-oss-20b", "deepseek-r1:8b", "ollama::x", "groq::", "optimus"],
+    )
+    def test_no_guess(self, model: str) -> None:
+        """P-123: a model that could be anybody's is refused, with what to write instead."""
+        with pytest.raises(InvalidModelUrlError, match="does not say whose model it is") as raised:
+            parse_model_name(f"genai://{model}")
+        assert "Write provider/model, or ollama://host:port/model" in str(raised.value)
+
+    def test_no_model(self) -> None:
+        """P-123: there must be one."""
+        with pytest.raises(InvalidModelUrlError, match="'genai://': missing model"):
+            parse_model_name("genai://")
+
+    def test_key(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """P-123: a key that is missing is named before anything is sent."""
+        for name in ("COHERE_API_KEY", "CO_API_KEY"):
+            monkeypatch.delenv(name, raising=False)
+        model = LitellmModel("genai://command-r")
+        with pytest.raises(ModelError, match="COHERE_API_KEY or CO_API_KEY"):
+            model.check_environment()
+        monkeypatch.setenv("CO_API_KEY", "k")
+        model.check_environment()
 
 
 class TestUnreadable:

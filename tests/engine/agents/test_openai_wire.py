@@ -8,6 +8,7 @@ from interlock.engine.agents import (
     AssistantMessage,
     CallChunk,
     Finish,
+    InputChunk,
     ModelRequest,
     ProposedCall,
     TextChunk,
@@ -53,6 +54,24 @@ class TestReply:
             goes_on(1, '{"y": 2}'),
             *ends("tool_calls"),
         ) == [("a", "bash", {"x": 1}, None), ("b", "note", {"y": 2}, None)]
+
+    def test_arguments_as_they_are_written(self) -> None:
+        """Section 9: what is added to a call is told at once, under its place among the reply's calls."""
+        pieces = (
+            begins_call(0, "a", "bash", ""),
+            goes_on(0, '{"x"'),
+            begins_call(0, "b", "note", "{}"),
+            goes_on(0, " "),
+            *ends("tool_calls"),
+        )
+        chunks = [c for c in read(*pieces) if isinstance(c, InputChunk)]
+        assert [(c.index, c.name, c.text) for c in chunks] == [
+            (0, "bash", ""),
+            (0, "bash", '{"x"'),
+            (1, "note", "{}"),
+            (1, "note", " "),
+        ]
+        assert [name for _, name, _, _ in calls(*pieces)] == ["bash", "note"]
 
     def test_calls_at_one_index(self) -> None:
         """Some servers send whole calls, all at index 0: another id is another call."""

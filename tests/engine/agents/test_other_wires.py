@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from interlock.engine.agents import (
@@ -9,6 +11,7 @@ from interlock.engine.agents import (
     CallChunk,
     Chunk,
     Finish,
+    InputChunk,
     LitellmModel,
     ModelError,
     ModelRequest,
@@ -49,10 +52,16 @@ WIRES = [
 class TestReply:
     @pytest.mark.parametrize(("url", "stream", "path"), WIRES, ids=["anthropic", "gemini", "ollama"])
     async def test_text_call_and_usage(self, url: str, stream: Stream, path: str) -> None:
-        """P-120, P-121: text streams, the call comes whole, the end says why and how many tokens."""
+        """P-120, P-121: text streams, then the call, and the end says why and how many tokens."""
         with WireServer(stream) as server:
-            *texts, call, end = await asked(server, url)
-        assert texts == [TextChunk("hel"), TextChunk("lo")]
+            *told, call, end = await asked(server, url)
+        assert [chunk for chunk in told if isinstance(chunk, TextChunk)] == [
+            TextChunk("hel"),
+            TextChunk("lo"),
+        ]
+        written = [chunk for chunk in told if isinstance(chunk, InputChunk)]
+        assert {(chunk.index, chunk.name) for chunk in written} == {(0, "bash")}
+        assert json.loads("".join(chunk.text for chunk in written)) == {"command": "echo hi"}
         assert isinstance(call, CallChunk)
         assert (call.call.name, call.call.args) == ("bash", {"command": "echo hi"})
         assert call.call.call_id

@@ -30,6 +30,7 @@ def full() -> dict[str, object]:
         "store": InMemorySessionStore(),
         "max_steps": 7,
         "max_cost": 2.5,
+        "compact_at": 90_000,
         "send_mode": "queue",
         "follow_up": "all",
         "gate": Log(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -14,15 +15,18 @@ from interlock.engine.agents import (
     AssistantMessage,
     C,
     InMemorySessionStore,
+    JsonlSessionStore,
     LocalRuntime,
     ProposedCall,
     ScriptedModel,
     SessionExistsError,
     SessionNotFoundError,
+    SessionStore,
     T,
     ToolMessage,
     UserMessage,
 )
+from interlock.engine.journal_store import JournalStore
 
 from .script import Watched, noted, transcript, watched
 
@@ -145,19 +149,32 @@ class TestResuming:
         assert transcript(w.turn_end.messages) == ['user "and?"', 'assistant "ok"']
 
 
+@pytest.fixture(params=["memory", "files", "journal"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[SessionStore]:
+    """An empty store, of each kind."""
+    match request.param:
+        case "memory":
+            yield InMemorySessionStore()
+        case "files":
+            yield JsonlSessionStore(tmp_path)
+        case _:
+            journal = JournalStore.open(tmp_path / "j.db")
+            yield journal
+            await journal.close()
+
+
 class TestStore:
-    async def test_round_trip(self) -> None:
+    async def test_round_trip(self, store: SessionStore) -> None:
         """A-9: unknown ids are empty; what is appended is loaded, and exists from then on."""
-        store = InMemorySessionStore()
         assert await store.load("x") == []
         assert not await store.exists("x")
         await store.append("x", UserMessage(text="Hi"))
         assert await store.exists("x")
         assert await store.load("x") == [UserMessage(text="Hi")]
+        assert not await store.exists("y")
 
-    async def test_copies(self) -> None:
+    async def test_copies(self, store: SessionStore) -> None:
         """A-9: neither the list nor the messages that were put in or got out reach the store."""
-        store = InMemorySessionStore()
         call = ProposedCall(call_id="c", name="bash", args={"command": "ls", "deep": {"a": [1]}})
         message = AssistantMessage(tool_calls=(call,))
         await store.append("x", message)
@@ -167,6 +184,18 @@ class TestStore:
         loaded.clear()
         [kept] = await store.load("x")
         assert kept.tool_calls[0].args == {"command": "ls", "deep": {"a": [1]}}
+
+    async def test_goes_on(self, store: SessionStore) -> None:
+        """A-4, A-7: a session goes on from what the store holds, and begins only once."""
+        agent = Agent(ScriptedModel([T("Hello"), T("Again")]), store=store)
+        w = Watched(agent, await agent.create_session("x"))
+        await w.say("Hi")
+        with pytest.raises(SessionExistsError, match="Session already exists: x"):
+            await agent.create_session("x")
+        again = Watched(agent, await agent.resume_session("x"))
+        await again.say("More")
+        assert again.prompt(2) == ['user "Hi"', 'assistant "Hello"', 'user "More"']
+        assert await again.stored() == [*again.prompt(2), 'assistant "Again"']
 
     async def test_stored_before_told(self) -> None:
         """A-11: when an event is told, its message is in the store."""

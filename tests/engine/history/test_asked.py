@@ -16,6 +16,7 @@ from interlock.engine.history.events import (
     GrantRevoked,
     SessionResumed,
 )
+from interlock.engine.history.fold import fold
 from interlock.engine.history.parts import GrantRecord, StepRecord
 from interlock.engine.net import SkillNet, Transition, define_skill_net
 from interlock.engine.records import net_record
@@ -82,7 +83,15 @@ class TestRequests:
         """One of two people who approves leaves the request open."""
         asked = request("a1", "c1", "deploy").model_copy(update={"people": 3})
         given = [ApprovalGiven(approval_id="a1", call_id="c1", by=name) for name in ("ada", "ben")]
-        assert state_after(opening(ASK), asked, *given).approvals["a1"].given == ("ada", "ben")
+        state = state_after(opening(ASK), asked, *given)
+        assert state.approvals["a1"].given == ("ada", "ben")
+
+    def test_notes_when_they_have(self) -> None:
+        """The times are those of the record, in the order of the names."""
+        asked = request("a1", "c1", "deploy").model_copy(update={"people": 3})
+        given = [ApprovalGiven(approval_id="a1", call_id="c1", by=name) for name in ("ada", "ben")]
+        events = recorded(opening(ASK), asked, *given)
+        assert fold(events).approvals["a1"].given_at == (events[-2].at, events[-1].at)
 
     @pytest.mark.parametrize("names", [("ada", "ada"), ("ada", "ben")])
     def test_refuses_an_approval_too_many(self, names: tuple[str, str]) -> None:

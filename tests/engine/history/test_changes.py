@@ -9,6 +9,7 @@ from interlock.engine.history.events import (
     ApprovalDecided,
     ApprovalWithdrawn,
     EventBody,
+    LimitRaised,
     MessageAdded,
     ModeChanged,
     NetToggled,
@@ -94,6 +95,7 @@ class TestChanges:
         ("body", "lines"),
         [
             (ModeChanged(mode="shadow", by="maria"), ["mode enforce → shadow"]),
+            (LimitRaised(max_cost=5, by="maria"), ["cost limit none → $5.00"]),
             (
                 NetToggled(net=TEST_FIRST.name, active=False, by="maria", message="off"),
                 ["require-test-before-deploy: off (state kept)"],
@@ -180,6 +182,7 @@ class TestHeadline:
             ),
             (NetToggled(net="freeze", active=True, by="maria", message="x"), "freeze  on  (by maria)"),
             (ModeChanged(mode="shadow", by="maria"), "shadow  (by maria)"),
+            (LimitRaised(max_cost=5, by="maria"), "to $5.00  (by maria)"),
         ],
     )
     def test_is_one_line_with_its_type(self, body: EventBody, line: str) -> None:

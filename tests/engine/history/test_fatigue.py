@@ -23,9 +23,11 @@ from interlock.engine.history.events import (
     ApprovalWithdrawn,
     EventBody,
 )
-from interlock.engine.history.fatigue import ENOUGH, SESSIONS, Fatigue, fatigue
+from interlock.engine.history.fatigue import _SELECT, ENOUGH, SESSIONS, Fatigue, fatigue
 from interlock.engine.history.journal import Journal
 from interlock.engine.history.parts import RuleRecord
+from interlock.engine.history.queries import open_reader
+from interlock.engine.history.schema import connect_readonly
 from tests.engine.history.recording import opening
 
 NOON = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)
@@ -220,6 +222,32 @@ class TestAlways:
         assert len(sessions) == SESSIONS
         assert list(sessions.items())[-1] == ("s7", 2)
         assert "s4" not in sessions
+        assert bench.count().rules[0].all_sessions == SESSIONS + 5
+
+
+class TestIndex:
+    def test_only_requests_are_read(self, bench: Bench) -> None:
+        """Counting goes by the index of events about requests, also of those since a time."""
+        with closing(connect_readonly(bench.path)) as connection:
+            plan = connection.execute(f"EXPLAIN QUERY PLAN {_SELECT}", (0, 0, 9)).fetchall()
+        assert "USING INDEX ix_event_approval" in plan[0][-1]
+
+    def test_a_journal_without_it(self, bench: Bench) -> None:
+        """A journal of schema 0004 is counted alike, and gets the index when it is opened for writing."""
+        bench.answer(bench.ask())
+        counted = bench.count()
+        bench.journal.close()
+        with closing(sqlite3.connect(bench.path)) as connection:
+            connection.execute("DROP INDEX ix_event_approval")
+            connection.execute("UPDATE alembic_version SET version_num = '0004'")
+            connection.commit()
+        assert fatigue(bench.path) == counted
+        assert [s.id for s in open_reader(bench.path).sessions()] == ["bot-1"]
+        with Journal.open(bench.path):
+            assert fatigue(bench.path) == counted
+        with closing(connect_readonly(bench.path)) as connection:
+            names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'").fetchall()
+        assert ("ix_event_approval",) in names
 
 
 class TestReading:

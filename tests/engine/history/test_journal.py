@@ -221,6 +221,23 @@ class TestFailure:
         assert event.seq == 2
         assert [e.seq for e in journal.reader().events("s1")] == [1, 2]
 
+    async def test_what_rests_on_what_was_lost_is_refused(self, journal: Journal) -> None:
+        """G-63: events that come after one that could not be written, and say so, are not written either;
+        those of others are, and so is what rests on the last that is in the file.
+        """
+        journal.write("s2", opening())
+        with full_disk():
+            [lost], failing = journal.submit("s1", HELLO)
+            with pytest.raises(JournalError):
+                await failing
+        with pytest.raises(JournalError, match=f"event {lost.seq} of session 's1'.*Try again"):
+            journal.submit("s1", HELLO, after=lost.seq)
+        journal.submit("s1", after=lost.seq)
+        [other], _ = journal.submit("s2", HELLO, after=1)
+        [event], written = journal.submit("s1", HELLO, after=lost.seq - 1)
+        await written
+        assert (event.seq, event.cursor) == (lost.seq, other.cursor + 1)
+
     async def test_a_file_taken_away_refuses(self, journal: Journal) -> None:
         """A journal whose file was deleted acknowledges nothing."""
         journal.path.unlink()

@@ -23,6 +23,7 @@ from interlock.engine.history.events import (
     EventBody,
     GrantGiven,
     GrantRevoked,
+    LimitRaised,
     MessageAdded,
     MessageQueued,
     MessageWithdrawn,
@@ -482,6 +483,7 @@ def events(text: str, value: dict[str, JsonValue]) -> list[EventBody]:
         GrantRevoked(key="grant-1", by="ben"),
         NetToggled(net="n", active=True, by="ben", message=text),
         ModeChanged(mode="shadow", by="ben"),
+        LimitRaised(max_cost=5, by="ben"),
     ]
 
 

@@ -5,54 +5,31 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from interlock.engine import GateContext, SkillNet, ToolCall, ToolResult, create_gate_manager
+
+from .walks import Walks
 
 State = tuple[tuple[str, tuple[tuple[str, int], ...]], ...]
 
 
-@dataclass
-class Product:
-    """What was found: by call, the fewest calls to make it; and the graph, for counting."""
-
-    fewest: dict[int, int] = field(default_factory=dict)
-    edges: dict[State, list[tuple[int, State]]] = field(default_factory=dict)
-    start: State = ()
-
-    def most(self, counted: set[int]) -> float:
-        """The most calls of `counted` on any walk: by repetition, as many rounds as there are states."""
-        best = {self.start: 0}
-        for _ in range(len(self.edges) + 1):
-            changed = False
-            for state, number in list(best.items()):
-                for made, after in self.edges[state]:
-                    further = number + (made in counted)
-                    if further > best.get(after, -1):
-                        best[after] = further
-                        changed = True
-            if not changed:
-                return max(best.values())
-        return float("inf")
-
-
 def product(
     nets: Mapping[str, SkillNet], calls: Sequence[ToolCall], *, failures: bool = True, limit: int = 3000
-) -> Product | None:
+) -> Walks[State] | None:
     """Breadth first over the gate's own states; `None` when there are more than `limit`."""
     return asyncio.run(_product(nets, calls, failures, limit))
 
 
 async def _product(
     nets: Mapping[str, SkillNet], calls: Sequence[ToolCall], failures: bool, limit: int
-) -> Product | None:
+) -> Walks[State] | None:
     gate = create_gate_manager(dict(nets))
     context = GateContext(confirm=lambda _: True)
 
     def state() -> State:
         return tuple((key, tuple(s.marking.items())) for key, s in gate.states.items())
 
-    found = Product(start=state())
+    found = Walks(state())
     depth = {found.start: 0}
     waiting = deque([found.start])
     while waiting:

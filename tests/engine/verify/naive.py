@@ -11,6 +11,8 @@ from interlock.engine.condition import Input, holds
 from interlock.engine.net import Marking, NetError, SkillNet, Transition, auto_advance, fire, is_enabled
 from interlock.engine.passage import passage
 
+from .walks import Walks
+
 State = tuple[tuple[int, ...], ...]
 
 VALUES: tuple[Input, ...] = tuple(
@@ -30,31 +32,10 @@ class Call:
 
 
 @dataclass
-class Explored:
-    """The fewest steps to each call, waiting counted; every state; and what leads where.
+class Explored(Walks[State]):
+    """Waiting counts as a step. Not `complete` when there were more states than were asked for."""
 
-    Not `complete` when there were more states than were asked for.
-    """
-
-    fewest: dict[int, int]
-    edges: dict[State, list[tuple[int, State]]]
-    start: State
     complete: bool = True
-
-    def most(self, counted: set[int]) -> float:
-        """The most calls of `counted` on any walk: by repetition, as many rounds as there are states."""
-        best = {self.start: 0}
-        for _ in range(len(self.edges) + 1):
-            changed = False
-            for state, number in list(best.items()):
-                for made, after in self.edges[state]:
-                    further = number + (made in counted)
-                    if further > best.get(after, -1):
-                        best[after] = further
-                        changed = True
-            if not changed:
-                return max(best.values())
-        return float("inf")
 
 
 def seen_by(net: SkillNet, call: Call) -> list[str]:
@@ -92,7 +73,7 @@ def explored(nets: Mapping[str, SkillNet], calls: Sequence[Call], limit: int = 3
     """The states that calls and time lead to, breadth first, up to `limit`."""
     each = list(nets.values())
     start = tuple(_state(net, auto_advance(net, net.initial_marking)) for net in each)
-    found = Explored({}, {}, start)
+    found = Explored(start)
     depth = {start: 0}
     waiting = deque([start])
     while waiting:

@@ -1,0 +1,89 @@
+"""`interlock serve`: the hub without a screen, for agents and consoles that connect."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import ssl
+import sys
+from pathlib import Path
+
+from ...engine.gateway.address import Address
+from ...engine.gateway.places import token_file
+from ...engine.gateway.tokens import TokenError, TokenFile
+from ...engine.history.errors import JournalError
+from ...engine.history.redaction import Redaction
+from ...engine.net import NetError
+from ...engine.text import visible
+from ...rules import RuleError
+from ..approval_settings import approval_settings
+from ..gateway_settings import gateway_settings
+from ..serving import Serving, own_token
+from ..serving import serve as run_server
+from ..settings import SettingsError
+from . import BAD_INPUT
+
+NOTHING_JUDGED = "no rules were given: every call is allowed and recorded. Name files with --rules"
+
+
+def serve(args: argparse.Namespace, database: Path, operator: str, redaction: Redaction) -> int:
+    """Serve until it is told to end. Returns the exit code."""
+    try:
+        address = Address.parse(args.listen) if args.listen else Address()
+        tokens = TokenFile(token_file())
+        agent, console = own_token(tokens, "agent", "agent"), own_token(tokens, "operator", operator)
+        serving = Serving(
+            database=database,
+            address=address,
+            rules=tuple(args.rules or ()),
+            mode=args.mode or "enforce",
+            settings=gateway_settings(),
+            tokens=tokens,
+            redaction=redaction,
+            policy=approval_settings().policy,
+            tls=_tls(args.certificate, args.key),
+        )
+        if not serving.rules:
+            print(f"interlock serve: {NOTHING_JUDGED}", file=sys.stderr)
+
+        def ready(where: Address) -> None:
+            print(f"Listening on {where}", flush=True)
+            print(f"agents connect with the token in {agent}")
+            print(
+                f"consoles with the one in {console}: interlock console --connect {_url(serving, where)}"
+            )
+            print("Ctrl+C ends it.", flush=True)
+
+        asyncio.run(run_server(serving, ready))
+    except (JournalError, NetError, RuleError, SettingsError, TokenError, ValueError, OSError) as error:
+        said = (
+            f"cannot listen on {args.listen or Address()}: {error.strerror}"
+            if _is_listening(error)
+            else error
+        )
+        print(f"interlock serve: {visible(str(said), keep_newlines=True)}", file=sys.stderr)
+        return BAD_INPUT
+    return 0
+
+
+def _is_listening(error: Exception) -> bool:
+    return isinstance(error, OSError) and not isinstance(error, ssl.SSLError)
+
+
+def _url(serving: Serving, where: Address) -> str:
+    return where.url if serving.tls is None else where.url.replace("ws://", "wss://")
+
+
+def _tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
+    """TLS with the files given. Raises `ValueError`."""
+    if certificate is None:
+        if key is not None:
+            raise ValueError("--key without --certificate")
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(certificate.expanduser(), key and key.expanduser())
+    except (OSError, ssl.SSLError) as error:
+        raise ValueError(f"--certificate {certificate}: cannot be used: {error}") from error
+    return context

@@ -1,0 +1,76 @@
+"""Which request the one dialog shows, and when: a new one at once, unless one types or reads a dialog."""
+
+from __future__ import annotations
+
+from textual.app import App
+from textual.screen import ModalScreen
+from textual.widgets import Input, TextArea
+
+from ..engine.history.events import ApprovalRequested
+from ..engine.hub import Outcome
+from .desk import Desk
+from .screens.approval import ApprovalScreen
+from .text import shown
+
+
+class Presenter:
+    """Shows requests in the `dialog` of an app, one after the other."""
+
+    def __init__(self, app: App[None], desk: Desk, dialog: ApprovalScreen) -> None:
+        self._app = app
+        self._hub = desk.hub
+        self._dialog = dialog
+        self._next: list[str] = []
+
+    async def present(self, body: ApprovalRequested) -> bool:
+        """Show a new request, unless something is being typed or read in a dialog. Whether it is shown.
+
+        One that comes while a dialog is on its way out after its decision is shown next.
+        """
+        if isinstance(self._app.screen, ApprovalScreen):
+            # The dialog counts what waits behind it; a notice would cover it.
+            if self._app.screen.deciding:
+                self._next.append(body.approval_id)
+            return False
+        if self._busy():
+            self._app.notify(
+                f"{shown(body.tool)} waits for a person.",
+                title="New request",
+                severity="warning",
+                markup=False,
+            )
+            return False
+        return await self.open(body.approval_id)
+
+    def _busy(self) -> bool:
+        screen = self._app.screen
+        return isinstance(screen, ModalScreen) or isinstance(screen.focused, Input | TextArea)
+
+    async def open(self, approval_id: str) -> bool:
+        """The dialog of an open request, on top of whatever is shown. Whether it could be opened."""
+        app = self._app
+        try:
+            request = next((a for a in await self._hub.approvals() if a.id == approval_id), None)
+            if request is None:
+                app.notify("This request is no longer open.")
+                return False
+            known = {state.id: state for state in await self._hub.sessions()}
+        except Exception as error:
+            app.notify(shown(str(error)), title="Cannot open the request", severity="error", markup=False)
+            return False
+        if isinstance(app.screen, ModalScreen):
+            return False
+        app.clear_notifications()
+        self._dialog.present(request, known.get(request.session), known.get(request.via or ""))
+        app.push_screen(self._dialog, self._told)
+        return True
+
+    async def _told(self, outcome: Outcome | None) -> None:
+        """After a dialog: say what was decided, and show the request that came meanwhile."""
+        if outcome is not None:
+            self._app.notify(shown(outcome.message), markup=False)
+        # The dialog may have gone over to one of them by itself.
+        following = [each for each in self._next if each != self._dialog.request.id]
+        self._next = []
+        if following:
+            await self.open(following[0])

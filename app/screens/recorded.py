@@ -1,0 +1,43 @@
+"""What the screens that show recorded sessions have in common: continuing one, and judging its calls."""
+
+from __future__ import annotations
+
+from datetime import tzinfo
+
+from textual.screen import Screen
+
+from ...engine.history.decision_source import DecisionSource
+from ...engine.history.state import SessionState, SessionSummary
+from ..messages import BacktestChosen
+
+
+class RecordedScreen(Screen[None], inherit_bindings=False):
+    """A screen with one session chosen, or none. `zone` is the operator's; `None` is the machine's.
+
+    With `goes_on` it can be continued, as something hosts it; with a `journal` judged by other rules.
+    """
+
+    def __init__(self, *, zone: tzinfo | None, goes_on: bool, journal: DecisionSource | None) -> None:
+        super().__init__()
+        self._zone = zone
+        self._goes_on = goes_on
+        self._journal = journal
+
+    @property
+    def state(self) -> SessionState | SessionSummary | None:
+        """The chosen session."""
+        raise NotImplementedError
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """What nothing here can do is not offered."""
+        match action:
+            case "continue":
+                return self._goes_on
+            case "backtest":
+                return self._journal is not None
+            case _:
+                return True
+
+    def action_backtest(self) -> None:
+        """Judge recorded calls by other rules, those of the chosen session first."""
+        self.post_message(BacktestChosen.of(self.state))

@@ -1,0 +1,64 @@
+"""Paths among the settings: what no file can be called is refused where it was set.
+
+Later it would be found out by whoever opens the file, who does not know where its name came from.
+"""
+
+from __future__ import annotations
+
+import argparse
+import errno
+from collections.abc import Sequence
+from pathlib import Path
+
+_LONGEST_SHOWN = 60
+JOURNAL = "db"
+_LISTS = frozenset({"rules"})
+"""Options of paths that are kept as they were written, for what is said about them."""
+
+
+def path_fault(action: argparse.Action, value: object) -> str | None:
+    """Why `value` cannot be what an option of paths says, with the remedy; `None` where it can."""
+    if action.type is not Path and action.dest not in _LISTS:
+        return None
+    each: object
+    for each in value if isinstance(value, Sequence) and not isinstance(value, str) else [value]:
+        fault = unusable(str(each), expand=action.type is Path)
+        if fault is None and action.dest == JOURNAL:
+            fault = _no_journal(str(each))
+        if fault is not None:
+            return fault
+    return None
+
+
+def unusable(text: str, *, expand: bool = True) -> str | None:
+    """Why nothing can be called so, with the remedy. `expand` where `~` stands for somebody's home."""
+    if "\0" in text:
+        return f"a path cannot hold a NUL character, found {_short(text)}; write it without"
+    try:
+        (Path(text).expanduser() if expand else Path(text)).stat()
+    except RuntimeError:
+        who = Path(text).parts[0]
+        return f"expected a path, found {_short(text)}: nobody's home is {_short(who)}; write it out"
+    except UnicodeEncodeError:
+        return f"a path cannot hold all the characters of {_short(text)}; choose another name"
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return (
+                f"a path of {len(text)} characters is longer than this system allows, "
+                f"found {_short(text)}; choose a shorter one"
+            )
+    return None
+
+
+def _no_journal(text: str) -> str | None:
+    if Path(text).expanduser().is_dir():
+        return (
+            f"expected the journal's file, found the directory {_short(text)}; "
+            "name a file in it, such as interlock.db"
+        )
+    return None
+
+
+def _short(text: str) -> str:
+    shown = text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1]}…"
+    return f"'{shown}'"

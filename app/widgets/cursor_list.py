@@ -1,0 +1,114 @@
+"""What lists with a cursor have in common: its keys, its clicks, and how a line is painted at it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.segment import Segment
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+from textual.style import Style
+
+GUTTER = 2
+
+
+class CursorList(ScrollView, can_focus=True, inherit_bindings=False):
+    """A list that is painted line by line, with a cursor that keys and mouse move.
+
+    A bar in the gutter marks where the cursor is, so that it does not depend on colour.
+    """
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"list--cursor", "list--cursor-focused"}
+
+    DEFAULT_CSS = """
+    CursorList {
+        overflow-x: hidden;
+        overflow-y: auto;
+        scrollbar-gutter: stable;
+        scrollbar-size-vertical: 1;
+        & > .list--cursor { background: $boost; }
+        & > .list--cursor-focused { background: $primary 12%; }
+    }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "cursor(-1)", "Up", show=False, id="list.up", tooltip="Move to the entry above"),
+        Binding(
+            "down,j", "cursor(1)", "Down", show=False, id="list.down", tooltip="Move to the entry below"
+        ),
+        Binding("pageup", "page(-1)", "Page up", show=False, id="list.page-up", tooltip="A page back"),
+        Binding("pagedown", "page(1)", "Page down", show=False, id="list.page-down", tooltip="A page on"),
+        Binding(
+            "home,g", "edge(0)", "First", show=False, id="list.first", tooltip="Go to the first entry"
+        ),
+        Binding("end,G", "edge(-1)", "Last", show=False, id="list.last", tooltip="Go to the last entry"),
+        Binding(
+            "enter", "open", "open", id="list.open", tooltip="Show the entry under the cursor in full"
+        ),
+    ]
+
+    def action_cursor(self, step: int) -> None:
+        """Move by entries."""
+        raise NotImplementedError
+
+    def action_page(self, step: int) -> None:
+        """Move by what is on screen."""
+        raise NotImplementedError
+
+    def action_edge(self, which: int) -> None:
+        """Go to the first entry (0) or the last (-1)."""
+        raise NotImplementedError
+
+    def action_open(self) -> None:
+        """Ask for the entry under the cursor to be shown in full."""
+        raise NotImplementedError
+
+    def _go(self, index: int) -> None:
+        """Move the cursor to an entry, and that into view."""
+        raise NotImplementedError
+
+    def _index_at(self, line: int) -> int | None:
+        """The entry that the cursor can come to in a line of the whole list."""
+        raise NotImplementedError
+
+    def _on_click(self, event: events.Click) -> None:
+        offset = event.get_content_offset(self)
+        index = None if offset is None else self._index_at(self.scroll_offset.y + offset.y)
+        if index is None:
+            return
+        self._go(index)
+        if event.chain == 2:
+            self.action_open()
+
+    def on_focus(self) -> None:
+        self.refresh()
+
+    def on_blur(self) -> None:
+        self.refresh()
+
+    def _paint(self, line: Content, width: int, *, marked: bool = False) -> Strip:
+        """A line behind the gutter, `marked` where the cursor is."""
+        base = accent = self.visual_style
+        bar = " "
+        if marked:
+            part = "list--cursor-focused" if self.has_focus else "list--cursor"
+            base += Style(background=self.get_visual_style(part, partial=True).background)
+            accent = base
+            if self.has_focus:
+                bar, accent = "▌", base + Style.parse("$primary")
+        segments = [Segment(bar + " " * (GUTTER - 1), accent.rich_style)]
+        segments += [
+            Segment(text, style.rich_style)
+            for text, style in line.render(base, end="", parse_style=_parsed)
+        ]
+        return Strip(segments).adjust_cell_length(width, base.rich_style)
+
+    def _blank(self, width: int) -> Strip:
+        return Strip.blank(width, self.visual_style.rich_style)
+
+
+def _parsed(style: str | Style) -> Style:
+    return style if isinstance(style, Style) else Style.parse(style)

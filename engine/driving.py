@@ -1,0 +1,163 @@
+"""What agents whose loop runs elsewhere ask of a hub: sessions, answers to calls, a place for results."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from pydantic import JsonValue
+
+from .explained import ExplanationView
+from .gate.types import Mode
+from .live import LiveSessions, new_id
+from .net import SkillNet, ToolCall
+from .outside import OutsideAgent, OutsideSession, RecordedOutside
+from .outside_calls import CallAnswer
+from .records import json_input
+from .refusals import UnknownSessionError
+from .resuming import Nets
+from .terms import Terms
+
+
+class Driving:
+    """The part of a hub for agents elsewhere; `_live` are its sessions.
+
+    What they are told is in the record first; what cannot be recorded or decided is never allowed.
+    """
+
+    _live: LiveSessions
+
+    async def open_outside(
+        self,
+        agent: OutsideAgent,
+        *,
+        registry: Mapping[str, SkillNet],
+        active: Sequence[str] | None = None,
+        mode: Mode = "enforce",
+        by: str | None = None,
+        session_id: str | None = None,
+        explain_blocks: bool = False,
+    ) -> str:
+        """A session whose loop runs elsewhere, under the nets of `registry`; `active` defaults to all.
+
+        Its id. `by` is who started it. Raises `NetError` for unknown names in `active`, `JournalError`
+        when it cannot be recorded or the id is taken.
+        """
+        terms = Terms(registry, active, mode, by, explain_blocks)
+        session_id = session_id or new_id(agent.name)
+        with self._live.beginning(session_id, terms, agent.surroundings, OutsideSession) as hosted:
+            await hosted.record(hosted.begins(agent, by))
+            self._live.add(hosted)
+        return session_id
+
+    async def resume_outside(
+        self,
+        session_id: str,
+        agent: OutsideAgent,
+        *,
+        registry: Mapping[str, SkillNet],
+        active: Sequence[str] | None = None,
+        mode: Mode | None = None,
+        by: str | None = None,
+        explain_blocks: bool = False,
+        nets: Nets = "recorded",
+    ) -> str:
+        """Go on with a recorded session of this sort under its own id, which is returned.
+
+        Markings, budgets, grants, active nets and mode are those of the record; `active` and `mode`
+        replace them. What was decided is answered as it was. A call that was not decided is judged when
+        it is made again. One that was allowed and has no result is of unknown outcome: what it holds in
+        the nets it goes on holding, until its result comes after all. See `standing` for which nets fit.
+
+        Raises `SessionNotFound` for an unknown id, `ResumeError` for a session that is live here, whose
+        loop is not elsewhere, or whose nets do not fit; `NetError` and `JournalError` as `open_outside`.
+        """
+        terms = Terms(registry, active, mode, by, explain_blocks, None, nets)
+        async with self._live.reviving(session_id, terms, agent.surroundings, OutsideSession) as back:
+            hosted = back.hosted
+            await hosted.record(*hosted.goes_on(agent, by, back.fit, back.events))
+            self._live.add(hosted)
+        return hosted.id
+
+    async def call(
+        self,
+        session_id: str,
+        call_id: str,
+        tool: str,
+        input: Mapping[str, JsonValue],  # noqa: A002 - the field's name on the wire
+    ) -> CallAnswer:
+        """Whether a call may run, and with what; waits for a person where the nets want one.
+
+        The decision is durable when this returns. Asking again under the same id waits for the same
+        person, or gives the same answer, also after a restart. Cancelling this takes nothing back: the
+        request stays in the queue until somebody decides it, or `withdraw_call`.
+
+        Raises `CallIdUsed` when the id is that of a call with another tool or input; `CallWithdrawn` when
+        it was taken back meanwhile; `UnknownSessionError`, also when the session is closed meanwhile;
+        `JournalError` when the call or its decision could not be recorded; `ValueError` for an input that
+        is no JSON object. After each of these the call must not run.
+        """
+        return await self._outside(session_id).calls.ask(call_id, tool, input)
+
+    async def result(
+        self,
+        session_id: str,
+        call_id: str,
+        *,
+        output: str,
+        is_error: bool,
+        seconds: float | None = None,
+    ) -> None:
+        """How an allowed call ended; the nets have heard of it and the record has it when this returns.
+
+        Without `seconds` it is the time since the decision. The same result again changes nothing. Raises
+        `ResultRefusedError` for a call that was not allowed or has another result, `UnknownCallError`,
+        `UnknownSessionError`, and `JournalError` when it could not be recorded: tell it again.
+        """
+        await self._outside(session_id).result(call_id, output, is_error, seconds)
+
+    async def withdraw_call(self, session_id: str, call_id: str, reason: str) -> None:
+        """The agent no longer waits for its answer: the request leaves the queue, the record says why.
+
+        A call that was decided before stays decided. Made again, one that was not is judged anew. Raises
+        `UnknownCallError`, `UnknownSessionError`, and `JournalError` when it could not be recorded.
+        """
+        await self._outside(session_id).calls.withdraw(call_id, reason)
+
+    async def said(self, session_id: str, role: Literal["user", "assistant"], text: str) -> None:
+        """Record what was said where the agent runs, for the people who decide about its calls.
+
+        Raises `UnknownSessionError`, and `JournalError` when it could not be recorded.
+        """
+        await self._outside(session_id).said(role, text)
+
+    async def system_prompt(self, session_id: str) -> str:
+        """An account of a live session's active nets, for its model's system prompt (G-24)."""
+        return self._live.hosted(session_id).manager.format_system_prompt()
+
+    async def explain_input(
+        self,
+        session_id: str,
+        tool: str,
+        input: Mapping[str, JsonValue],  # noqa: A002 - as above
+    ) -> ExplanationView:
+        """What a live session's nets would say now of a call that it has not made."""
+        call = ToolCall("", tool, json_input(input))
+        return await asyncio.to_thread(self._live.hosted(session_id).explain_call, call)
+
+    async def recorded_outside(self, session_id: str) -> RecordedOutside | None:
+        """Who a recorded session of this sort is of; `None` for any other session.
+
+        Raises `SessionNotFound` for an unknown id, `JournalError` for a record that cannot be read.
+        """
+        found, events = await self._live.recorded(session_id)
+        return RecordedOutside.of(found, events)
+
+    def _outside(self, session_id: str) -> OutsideSession:
+        hosted = self._live.hosted(session_id)
+        if not isinstance(hosted, OutsideSession):
+            raise UnknownSessionError(
+                f"Session '{session_id}' is no agent's elsewhere: its own loop makes its calls"
+            )
+        return hosted

@@ -1,0 +1,44 @@
+"""How sessions end whose host died, and what is no session to go on with by itself."""
+
+from __future__ import annotations
+
+from .history.errors import FoldError
+from .history.events import EventBody, SessionStatus
+from .history.fold import fold
+from .history.journal import Journal
+from .history.state import SessionState
+from .resuming import DIED, ResumeError, withdrawals
+
+ENDED = ("done", "failed")
+CLOSED = "the session was closed"
+
+
+def end_left_open(journal: Journal) -> None:
+    """End the sessions of a process that died: their questions withdrawn, they themselves failed."""
+    for left in journal.reader().unfinished():
+        questions: list[EventBody] = []
+        if left.waiting:
+            try:
+                questions = withdrawals(fold(journal.reader().events(left.id)))
+            except FoldError:
+                questions = []  # a record that makes no sense is ended all the same
+        journal.write(left.id, *questions, SessionStatus(status="failed", error=DIED))
+
+
+def check_loop(state: SessionState, *, outside: bool) -> None:
+    """Raise `ResumeError` unless a recorded session goes on by itself, its loop here or `outside`."""
+    if state.kind == "child":
+        raise ResumeError(
+            f"Session '{state.id}' is a subagent's, judged by the nets of session '{state.parent}'. "
+            "Resume that one."
+        )
+    if state.kind == "outside" and not outside:
+        raise ResumeError(
+            f"Session '{state.id}' is of an agent whose loop runs elsewhere: its record has the calls "
+            "and not the conversation. The agent goes on with it from where it runs."
+        )
+    if outside and state.kind != "outside":
+        raise ResumeError(
+            f"Session '{state.id}' has its loop in Interlock; no agent elsewhere can go on with it. "
+            "Open another session."
+        )

@@ -1,0 +1,68 @@
+"""Where a server is: what it listens on, and what clients connect to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+PORT = 8737
+URL = "INTERLOCK_URL"
+TOKEN = "INTERLOCK_TOKEN"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A TCP address, or the path of a Unix socket; port 0 lets the system choose."""
+
+    host: str = "127.0.0.1"
+    port: int = PORT
+    path: Path | None = None
+
+    def __str__(self) -> str:
+        return f"unix:{self.path}" if self.path is not None else _joined(self.host, self.port)
+
+    @property
+    def url(self) -> str:
+        """What clients on this machine connect to, without TLS."""
+        return str(self) if self.path is not None else f"ws://{self}"
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """`127.0.0.1:8737`, `[::1]:8737`, `:8737` on loopback, or `unix:PATH`. Raises `ValueError`."""
+        if text.startswith("unix:"):
+            if not text[5:]:
+                raise ValueError("expected a path after 'unix:'")
+            return cls(path=Path(text[5:]))
+        host, colon, port = text.rpartition(":")
+        if not colon or not (port.isascii() and port.isdecimal()) or int(port) > 65535:
+            raise ValueError(f"expected HOST:PORT or unix:PATH, found '{text}'")
+        if ":" in host and not (host.startswith("[") and host.endswith("]")):
+            raise ValueError(f"an IPv6 address stands in brackets, as in [::1]:{port}; found '{text}'")
+        return cls(host.strip("[]") or "127.0.0.1", int(port))
+
+
+def _joined(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def server_url(given: str | None, environ: Mapping[str, str] = os.environ) -> str:
+    """The server that is meant: the one given, `INTERLOCK_URL`, or where one listens by itself.
+
+    Raises `ValueError` for what is no such URL.
+    """
+    url = given or environ.get(URL) or Address().url
+    if url.startswith("unix:"):
+        return f"unix:{Address.parse(url).path}"
+    try:
+        parts = urlsplit(url)
+        fits = parts.scheme in ("ws", "wss") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        fits = False
+    else:
+        fits = fits and not (parts.username or parts.query or parts.fragment) and parts.path in ("", "/")
+    if not fits:
+        raise ValueError(f"expected ws://HOST:PORT, wss://HOST:PORT or unix:PATH, found '{url}'")
+    return url.rstrip("/")

@@ -1,0 +1,414 @@
+"""For agents' programs: a server's gate around their tools, in a few lines.
+
+    async with AgentClient() as interlock, interlock.session("release-bot") as gate:
+        deploy = gate(deploy)
+        await deploy(env="prod")
+
+Nothing runs that the server has not allowed: where it cannot be reached, a call waits or fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import json
+import os
+import re
+import ssl
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Literal, ParamSpec, Self, TypeVar, cast
+from uuid import uuid4
+
+from pydantic import JsonValue
+from pydantic_core import to_jsonable_python
+
+from ..explained import ExplanationView
+from .address import TOKEN, server_url
+from .agent_methods import (
+    CALL,
+    CLOSE,
+    ENDED,
+    EXPLAIN,
+    OPEN,
+    PROMPT,
+    RESULT,
+    RESUME,
+    SAID,
+    WITHDRAW,
+    CallAnswer,
+    CallTool,
+    ExplainCall,
+    Mode,
+    OfSession,
+    OpenSession,
+    ResumeSession,
+    Say,
+    SessionEnded,
+    SessionOpen,
+    ToolResult,
+    WithdrawCall,
+)
+from .link import GatewayError, Link, RequestFailedError
+from .places import agent_token_file
+from .tokens import read_secret
+from .wire import Code, Notice
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+PATIENCE = 60.0
+"""Seconds for which a client tries to reach its server again before a call fails."""
+
+
+class Blocked(Exception):  # noqa: N818 - what happened to the call, not a fault
+    """A call that may not be made; the message is the reason, which a model can act on."""
+
+
+class AgentClient:
+    """A connection for agents. `url` is INTERLOCK_URL by default, else where a server listens by itself;
+    `token` is INTERLOCK_TOKEN, else what `interlock serve` left in this user's files.
+
+    `patience` is for how many seconds a lost server is looked for. Raises `ValueError` for a URL that is
+    none, and `TokenError` when there is no token.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        name: str = "",
+        tls: ssl.SSLContext | None = None,
+        patience: float = PATIENCE,
+    ) -> None:
+        secret = token or os.environ.get(TOKEN) or read_secret(agent_token_file())
+        self.patience = patience
+        self.link = Link(
+            server_url(url),
+            secret,
+            "/agent",
+            name=name,
+            tls=tls,
+            told=self._told,
+            came_back=self._come_back,
+        )
+        self._sessions: dict[str, AgentSession] = {}
+
+    async def __aenter__(self) -> Self:
+        await self.link.open(self.patience)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End the connection; sessions stay open on the server, for whoever comes back to them."""
+        await self.link.close()
+
+    @asynccontextmanager
+    async def session(
+        self,
+        agent: str,
+        *,
+        session: str | None = None,
+        rules: Sequence[str] = (),
+        mode: Mode | None = None,
+        model: str = "",
+        tools: Sequence[str] = (),
+        workdir: str | Path | None = None,
+    ) -> AsyncGenerator[AgentSession, None]:
+        """A session while the block lasts; it is closed at the end."""
+        opened = await self.open(
+            agent,
+            session=session,
+            rules=rules,
+            mode=mode,
+            model=model,
+            tools=tools,
+            workdir=workdir,
+        )
+        try:
+            yield opened
+        finally:
+            with suppress(GatewayError):
+                await opened.close()
+
+    async def open(
+        self,
+        agent: str,
+        *,
+        session: str | None = None,
+        rules: Sequence[str] = (),
+        mode: Mode | None = None,
+        model: str = "",
+        tools: Sequence[str] = (),
+        workdir: str | Path | None = None,
+    ) -> AgentSession:
+        """A session that stays until it is closed. Raises `GatewayError`."""
+        # An id of our own, so that opening can be repeated after a loss.
+        asked = OpenSession(
+            agent=agent,
+            session=session or f"{_as_id(agent)}-{uuid4().hex[:12]}",
+            model=model,
+            rules=tuple(rules),
+            mode=mode,
+            tools=tuple(tools),
+            workdir=None if workdir is None else str(workdir),
+        )
+        found = await self.link.request(OPEN, asked, may_repeat=True, patience=self.patience)
+        return self._keep(found, tuple(rules))
+
+    async def resume(self, session: str, *, rules: Sequence[str] = ()) -> AgentSession:
+        """Go on with a session that was opened with this token, under the `rules` it was opened with."""
+        asked = ResumeSession(session=session, rules=tuple(rules))
+        found = await self.link.request(RESUME, asked, may_repeat=True, patience=self.patience)
+        return self._keep(found, tuple(rules))
+
+    def _keep(self, found: SessionOpen, rules: tuple[str, ...]) -> AgentSession:
+        kept = self._sessions[found.session] = AgentSession(self, found, rules)
+        return kept
+
+    def forget(self, session_id: str) -> None:
+        """A session is closed: it is not looked for after a loss."""
+        self._sessions.pop(session_id, None)
+
+    async def _come_back(self) -> None:
+        """After a loss, or a server's restart: find the sessions again before anything else is asked."""
+        for session in list(self._sessions.values()):
+            try:
+                await self.link.ask(RESUME, ResumeSession(session=session.id, rules=session.rules))
+            except RequestFailedError as error:
+                session.ended = str(error)
+                self.forget(session.id)
+
+    def _told(self, notice: Notice) -> None:
+        if notice.method == ENDED.name:
+            said = SessionEnded.model_validate(notice.params)
+            session = self._sessions.pop(said.session, None)
+            if session is not None:
+                session.ended = said.reason
+
+
+class AgentSession:
+    """A session on the server. Calling it with a function gates that function, see `gate`."""
+
+    def __init__(self, client: AgentClient, opened: SessionOpen, rules: tuple[str, ...]) -> None:
+        self.id = opened.session
+        self.mode: Mode = opened.mode
+        self.rules = rules
+        self.ended: str | None = None
+        self._client = client
+
+    async def call(
+        self,
+        tool: str,
+        input: Mapping[str, JsonValue],  # noqa: A002 - the field's name on the wire
+        *,
+        call_id: str | None = None,
+        wait: float | None = None,
+    ) -> CallAnswer:
+        """Ask whether a tool may be called; waits for a person where the rules want one.
+
+        A lost connection is opened again, and the same question asked under the same id.
+        With `wait` the answer is `waiting` after that many seconds at the latest; whoever stops waiting
+        otherwise, by being cancelled, takes the call back. Raises `GatewayError`.
+        """
+        asked = CallTool(
+            session=self.id, call=call_id or uuid4().hex, tool=tool, input=dict(input), wait=wait
+        )
+        self._check()
+        try:
+            return await self._client.link.request(
+                CALL, asked, may_repeat=True, patience=self._client.patience
+            )
+        except asyncio.CancelledError:
+            with suppress(GatewayError):
+                await asyncio.shield(self.withdraw(asked.call))
+            raise
+
+    async def withdraw(self, call_id: str, reason: str = "") -> None:
+        """Take back a call that waits."""
+        asked = WithdrawCall(session=self.id, call=call_id, reason=reason)
+        await self._client.link.request(WITHDRAW, asked, may_repeat=True)
+
+    async def result(
+        self, call_id: str, output: str, *, is_error: bool = False, seconds: float | None = None
+    ) -> None:
+        """Tell how an allowed call ended. Raises `GatewayError`."""
+        asked = ToolResult(
+            session=self.id, call=call_id, output=output, is_error=is_error, seconds=seconds
+        )
+        await self._client.link.request(RESULT, asked, may_repeat=True, patience=self._client.patience)
+
+    async def said(self, role: Literal["user", "assistant"], text: str) -> None:
+        """Record what was said, for the people who decide."""
+        await self._client.link.request(SAID, Say(session=self.id, role=role, text=text))
+
+    async def prompt(self) -> str:
+        """What the rules let the model do now, as text for its system prompt."""
+        return (await self._client.link.request(PROMPT, OfSession(session=self.id))).text
+
+    async def explain(self, tool: str, input: Mapping[str, JsonValue]) -> ExplanationView:  # noqa: A002
+        """What would happen to a call, without making it."""
+        asked = ExplainCall(session=self.id, tool=tool, input=dict(input))
+        return await self._client.link.request(EXPLAIN, asked, may_repeat=True)
+
+    async def close(self) -> None:
+        """End the session."""
+        self._client.forget(self.id)
+        if self.ended is None:
+            self.ended = "it was closed"
+            await self._client.link.request(CLOSE, OfSession(session=self.id), may_repeat=True)
+
+    # Gating
+
+    def gate(
+        self, function: Callable[P, R | Awaitable[R]], *, name: str | None = None
+    ) -> Callable[P, Awaitable[R]]:
+        """`function` behind the gate: it runs with the input that was approved, or raises `Blocked`.
+
+        Its arguments by name are the call's input; they have to be JSON. One that is not async runs in a
+        thread.
+        """
+        tool = name or function.__name__
+        signature = inspect.signature(function)
+        for parameter in signature.parameters.values():
+            if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
+                raise TypeError(
+                    f"{tool}: '{parameter.name}' has no name in a call; only named ones are gated"
+                )
+
+        @functools.wraps(function)
+        async def gated(*args: P.args, **kwargs: P.kwargs) -> R:
+            bound = signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            call_id = uuid4().hex
+            answer = await self.call(tool, _as_input(signature, bound), call_id=call_id)
+            if answer.outcome != "allow":
+                raise Blocked(answer.reason or f"{tool} is not allowed")
+            # What was approved runs, also where a person has changed it.
+            given = answer.input if answer.edited else _named(signature, bound)
+            return await self._run(call_id, function, given)
+
+        return gated
+
+    __call__ = gate
+
+    async def run(self, call: object, tools: Mapping[str, Callable[..., object]]) -> dict[str, JsonValue]:
+        """One tool call of an OpenAI or litellm answer, gated and run: the message that answers it.
+
+        `call` is an entry of `message.tool_calls`, as object or as dict. What is blocked, unknown or
+        fails is told to the model in the message.
+        """
+        call_id, name, arguments = _tool_call(call)
+
+        def reply(text: str) -> dict[str, JsonValue]:
+            return {"role": "tool", "tool_call_id": call_id, "content": text}
+
+        try:
+            found = json.loads(arguments or "{}")
+        except ValueError as error:
+            return reply(f"The arguments are not JSON: {error}")
+        if not isinstance(found, dict):
+            return reply("The arguments are not a JSON object")
+        given = cast("dict[str, JsonValue]", found)
+        function = tools.get(name)
+        if function is None:
+            return reply(f"There is no tool '{name}'; there are: {', '.join(sorted(tools))}")
+        answer = await self.call(name, given, call_id=call_id)
+        if answer.outcome != "allow":
+            return reply(answer.reason or f"{name} is not allowed")
+        try:
+            result = await self._run(call_id, function, answer.input)
+        except Exception as error:
+            return reply(f"{type(error).__name__}: {error}")
+        return reply(_text(result))
+
+    async def _run(
+        self, call_id: str, function: Callable[..., R | Awaitable[R]], given: Mapping[str, object]
+    ) -> R:
+        """Run what was allowed, and tell how it ended before anybody sees what it gave."""
+        began = time.monotonic()
+        try:
+            result = await _called(function, given)
+        except BaseException as error:
+            said, seconds = f"{type(error).__name__}: {error}", time.monotonic() - began
+            told = self.result(call_id, said, is_error=True, seconds=seconds)
+            if isinstance(error, Exception):
+                await told
+            else:
+                with suppress(GatewayError):
+                    await asyncio.shield(told)
+            raise
+        await self.result(call_id, _text(result), seconds=time.monotonic() - began)
+        return result
+
+    def _check(self) -> None:
+        if self.ended is not None:
+            raise RequestFailedError(Code.UNKNOWN, f"Session '{self.id}' has ended: {self.ended}")
+
+
+async def _called(function: Callable[..., R | Awaitable[R]], given: Mapping[str, object]) -> R:
+    """Call a function; one that is not async beside the loop, which others need."""
+    found: object
+    if inspect.iscoroutinefunction(function):
+        found = function(**given)
+    else:
+        found = await asyncio.to_thread(function, **given)
+    if inspect.isawaitable(found):
+        found = await found
+    return cast("R", found)
+
+
+def _named(signature: inspect.Signature, bound: inspect.BoundArguments) -> dict[str, object]:
+    """The arguments of a call, all by name."""
+    found: dict[str, object] = {}
+    for name, value in bound.arguments.items():
+        if signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+            found |= cast("Mapping[str, object]", value)
+        else:
+            found[name] = value
+    return found
+
+
+def _as_input(signature: inspect.Signature, bound: inspect.BoundArguments) -> dict[str, JsonValue]:
+    """The same as JSON. Raises `TypeError` for what is none: nobody could see what they approve."""
+    found: dict[str, JsonValue] = {}
+    for name, value in _named(signature, bound).items():
+        try:
+            found[name] = to_jsonable_python(value, inf_nan_mode="strings")
+        except ValueError as error:
+            raise TypeError(
+                f"'{name}' cannot be shown as JSON to whoever approves it: {error}"
+            ) from error
+    return found
+
+
+def _tool_call(call: object) -> tuple[str, str, str]:
+    """Id, name and arguments of a tool call, however it is held."""
+
+    def part(of: object, name: str) -> object:
+        if isinstance(of, Mapping):
+            return cast("Mapping[str, object]", of).get(name)
+        return getattr(of, name, None)
+
+    function = part(call, "function")
+    found = part(call, "id"), part(function, "name"), part(function, "arguments")
+    if not isinstance(found[0], str) or not isinstance(found[1], str):
+        raise TypeError("expected an entry of message.tool_calls, with `id` and `function`")
+    return found[0], found[1], found[2] if isinstance(found[2], str) else ""
+
+
+def _text(result: object) -> str:
+    """A tool's result as a model reads it."""
+    if isinstance(result, str):
+        return result
+    return json.dumps(to_jsonable_python(result, fallback=str), ensure_ascii=False)
+
+
+def _as_id(agent: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", agent).strip("-")[:60] or "agent"

@@ -1,0 +1,349 @@
+"""The sessions of agents that live elsewhere, and the calls that wait there for an answer.
+
+Sessions belong to a token, not to a connection: a client that lost its connection comes back and asks
+again. A call that nobody waits for any more is taken back after a while, so that no operator decides
+about it for nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection, Generator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TypeAlias
+
+from ..explained import ExplanationView
+from ..gate.types import Mode
+from ..history.errors import JournalError
+from ..hub import Hub, OutsideAgent, UnknownSessionError
+from ..net import SkillNet
+from .agent_methods import (
+    CallAnswer,
+    CallTool,
+    ExplainCall,
+    OfSession,
+    OpenSession,
+    Prompt,
+    ResumeSession,
+    Say,
+    SessionEnded,
+    SessionOpen,
+    ToolResult,
+    WithdrawCall,
+)
+from .limits import Limits
+from .refusals import told_in_codes
+from .tokens import Identity
+from .wire import Code, Nothing, WireError
+
+log = logging.getLogger(__name__)
+
+
+Listener: TypeAlias = Callable[[SessionEnded], object]
+
+
+class RuleSets:
+    """What calls are judged by: the server's own rules, and sets that agents may add by name.
+
+    `compiled` gives the nets of the server's rules together with the sets of these names: what one says
+    about names of tools applies to all. Its errors are `NetError` or `ValueError`.
+    """
+
+    def __init__(
+        self, compiled: Callable[[tuple[str, ...]], Mapping[str, SkillNet]], names: Collection[str] = ()
+    ) -> None:
+        self.names = frozenset(names)
+        self.always = frozenset(compiled(()))
+        self._compiled = cache(compiled)
+
+    @classmethod
+    def of(cls, registry: Mapping[str, SkillNet]) -> RuleSets:
+        """The same nets for everybody."""
+        return cls(lambda _: registry)
+
+    def registry(self, names: tuple[str, ...]) -> Mapping[str, SkillNet]:
+        """All nets for a session that asked for these sets. Raises `WireError` for an unknown one."""
+        for name in names:
+            if name not in self.names:
+                known = ", ".join(sorted(self.names)) or "none"
+                raise WireError(Code.PARAMS, f"no rules are named '{name}' here; there are: {known}")
+        with told_in_codes():
+            return self._compiled(tuple(sorted(set(names))))
+
+
+@dataclass(slots=True)
+class _Waiters:
+    """Who waits for one call's answer; when nobody does, it is taken back after a while."""
+
+    count: int = 0
+    leaving: asyncio.TimerHandle | None = None
+
+
+@dataclass(slots=True)
+class _Open:
+    """A live session of a token."""
+
+    id: str
+    owner: str
+    used: float
+    waiting: dict[str, _Waiters] = field(default_factory=dict[str, _Waiters])
+    listeners: set[Listener] = field(default_factory=set[Listener])
+
+
+class AgentSessions:
+    """The sessions of all agents of a server."""
+
+    def __init__(
+        self,
+        hub: Hub,
+        rules: RuleSets,
+        limits: Limits,
+        *,
+        mode: Mode = "enforce",
+        may_shadow: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.hub = hub
+        self.rules = rules
+        self.limits = limits
+        self._mode: Mode = mode
+        self._may_shadow = may_shadow
+        self._clock = clock
+        self._open: dict[str, _Open] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # Beginning and end
+
+    async def open(self, identity: Identity, asked: OpenSession, listener: Listener) -> SessionOpen:
+        """Begin a session, or find the one of this id that the token has open."""
+        mode = self._mode_for(asked.mode)
+        if asked.session is not None and asked.session in self._open:
+            return await self._found(identity, asked.session, listener)
+        self._check_room(identity)
+        registry = self.rules.registry(asked.rules)
+        agent = OutsideAgent(
+            name=asked.agent,
+            model=asked.model,
+            tools=asked.tools,
+            workdir=asked.workdir,
+            labels=asked.labels,
+        )
+        with told_in_codes():
+            session = await self.hub.open_outside(
+                agent,
+                registry=registry,
+                active=self._active(registry, asked.active),
+                mode=mode,
+                by=identity.name,
+                session_id=asked.session,
+                explain_blocks=asked.explain_blocks,
+            )
+        return await self._began(identity, session, listener)
+
+    async def resume(self, identity: Identity, asked: ResumeSession, listener: Listener) -> SessionOpen:
+        """Go on with a session of this token."""
+        if asked.session in self._open:
+            return await self._found(identity, asked.session, listener)
+        self._check_room(identity)
+        registry = self.rules.registry(asked.rules)
+        with told_in_codes():
+            recorded = await self.hub.recorded_outside(asked.session)
+            if recorded is None or recorded.opened_by != identity.name:
+                raise _unknown(asked.session)
+            session = await self.hub.resume_outside(
+                asked.session, recorded.agent, registry=registry, by=identity.name
+            )
+        return await self._began(identity, session, listener)
+
+    async def close(self, identity: Identity, asked: OfSession) -> Nothing:
+        """End a session; its requests are withdrawn."""
+        session = self._mine(identity, asked.session)
+        with told_in_codes():
+            await self.hub.close_session(session.id, identity.name)
+        self._open.pop(session.id, None)
+        return Nothing()
+
+    def ended(self, session_id: str, reason: str) -> None:
+        """The hub has ended a session; tell whoever uses it."""
+        session = self._open.pop(session_id, None)
+        if session is not None:
+            said = SessionEnded(session=session_id, reason=reason)
+            for listener in session.listeners:
+                listener(said)
+
+    def leave(self, listener: Listener) -> None:
+        """A connection is gone."""
+        for session in self._open.values():
+            session.listeners.discard(listener)
+
+    async def end_idle(self) -> None:
+        """End the sessions that were not used for long and wait for nobody."""
+        since = self._clock() - self.limits.idle
+        for session in list(self._open.values()):
+            if session.used < since and not session.waiting:
+                try:
+                    await self.hub.close_session(session.id, "interlock")
+                except (JournalError, UnknownSessionError):
+                    log.exception("Session '%s' is idle and could not be ended", session.id)
+
+    # Calls
+
+    async def call(self, identity: Identity, asked: CallTool) -> CallAnswer:
+        """Have a call judged; waits for a person where the nets want one."""
+        session = self._mine(identity, asked.session)
+        session.used = self._clock()
+        limit = self.limits.calls_per_session
+        if asked.call not in session.waiting and len(session.waiting) >= limit:
+            raise WireError(
+                Code.LIMIT,
+                f"session '{session.id}' has {limit} calls that wait for an answer, the most it may have",
+                {"limit": limit},
+            )
+        longest = self.limits.wait if asked.wait is None else min(asked.wait, self.limits.wait)
+        with told_in_codes(), self._watching(session, asked.call):
+            try:
+                async with asyncio.timeout(longest):
+                    answered = await self.hub.call(session.id, asked.call, asked.tool, asked.input)
+            except TimeoutError:
+                return CallAnswer(outcome="waiting")
+            self._stop_watching(session, asked.call)
+        return CallAnswer.model_construct(**answered.__dict__)
+
+    @contextmanager
+    def _watching(self, session: _Open, call_id: str) -> Generator[None, None, None]:
+        waiters = session.waiting.setdefault(call_id, _Waiters())
+        waiters.count += 1
+        if waiters.leaving is not None:
+            waiters.leaving.cancel()
+            waiters.leaving = None
+        try:
+            yield
+        finally:
+            waiters.count -= 1
+            if not waiters.count and session.waiting.get(call_id) is waiters:
+                loop = asyncio.get_running_loop()
+                waiters.leaving = loop.call_later(
+                    self.limits.absent, self._take_back, session, call_id, waiters
+                )
+
+    def _stop_watching(self, session: _Open, call_id: str) -> None:
+        """A call has its answer: nothing is open any more."""
+        waiters = session.waiting.pop(call_id, None)
+        if waiters is not None and waiters.leaving is not None:
+            waiters.leaving.cancel()
+
+    def _take_back(self, session: _Open, call_id: str, waiters: _Waiters) -> None:
+        if session.waiting.get(call_id) is waiters:
+            del session.waiting[call_id]
+            task = asyncio.get_running_loop().create_task(self._withdraw_left(session.id, call_id))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _withdraw_left(self, session_id: str, call_id: str) -> None:
+        with suppress(UnknownSessionError):
+            try:
+                await self.hub.withdraw_call(
+                    session_id, call_id, "the agent is gone: nobody waits for it"
+                )
+            except JournalError:
+                log.exception("Call '%s' of session '%s' could not be taken back", call_id, session_id)
+
+    async def withdraw(self, identity: Identity, asked: WithdrawCall) -> Nothing:
+        """Take back a call that waits."""
+        session = self._mine(identity, asked.session)
+        with told_in_codes():
+            await self.hub.withdraw_call(session.id, asked.call, asked.reason or "the agent took it back")
+        return Nothing()
+
+    async def result(self, identity: Identity, asked: ToolResult) -> Nothing:
+        """Record how an allowed call ended."""
+        session = self._mine(identity, asked.session)
+        session.used = self._clock()
+        with told_in_codes():
+            await self.hub.result(
+                session.id,
+                asked.call,
+                output=asked.output,
+                is_error=asked.is_error,
+                seconds=asked.seconds,
+            )
+        return Nothing()
+
+    async def said(self, identity: Identity, asked: Say) -> Nothing:
+        """Record what was said."""
+        session = self._mine(identity, asked.session)
+        with told_in_codes():
+            await self.hub.said(session.id, asked.role, asked.text)
+        return Nothing()
+
+    async def prompt(self, identity: Identity, asked: OfSession) -> Prompt:
+        """What the nets let the model do now."""
+        session = self._mine(identity, asked.session)
+        with told_in_codes():
+            return Prompt(text=await self.hub.system_prompt(session.id))
+
+    async def explain(self, identity: Identity, asked: ExplainCall) -> ExplanationView:
+        """What would happen to a call that is not made."""
+        session = self._mine(identity, asked.session)
+        with told_in_codes():
+            return await self.hub.explain_input(session.id, asked.tool, asked.input)
+
+    # Whose and how many
+
+    def _mine(self, identity: Identity, session_id: str) -> _Open:
+        """A session of this token; others are as unknown as those that are not."""
+        found = self._open.get(session_id)
+        if found is None or found.owner != identity.name:
+            raise _unknown(session_id)
+        return found
+
+    def _check_room(self, identity: Identity) -> None:
+        limit = self.limits.sessions_per_token
+        if sum(each.owner == identity.name for each in self._open.values()) >= limit:
+            raise WireError(
+                Code.LIMIT,
+                f"this token has {limit} sessions open, the most it may have: close one",
+                {"limit": limit},
+            )
+
+    def _mode_for(self, asked: Mode | None) -> Mode:
+        """The stricter of what the server runs in and what an agent asks for, unless it may choose."""
+        if asked is None:
+            return self._mode
+        if asked == "shadow" and self._mode == "enforce" and not self._may_shadow:
+            raise WireError(Code.NOT_ALLOWED, "this server lets no agent choose shadow mode")
+        return asked
+
+    def _active(
+        self, registry: Mapping[str, SkillNet], asked: tuple[str, ...] | None
+    ) -> list[str] | None:
+        """The nets that start active: the server's own are, whatever an agent asks for."""
+        if asked is None:
+            return None
+        for net in asked:
+            if net not in registry:
+                raise WireError(Code.PARAMS, f"active: this session has no net '{net}'")
+        return [key for key in registry if key in self.rules.always or key in asked]
+
+    async def _began(self, identity: Identity, session_id: str, listener: Listener) -> SessionOpen:
+        session = _Open(session_id, identity.name, self._clock())
+        session.listeners.add(listener)
+        self._open[session_id] = session
+        return await self._described(session_id, again=False)
+
+    async def _found(self, identity: Identity, session_id: str, listener: Listener) -> SessionOpen:
+        self._mine(identity, session_id).listeners.add(listener)
+        return await self._described(session_id, again=True)
+
+    async def _described(self, session_id: str, *, again: bool) -> SessionOpen:
+        with told_in_codes():
+            state = await self.hub.session(session_id)
+        return SessionOpen(session=session_id, mode=state.mode, active=tuple(state.active), again=again)
+
+
+def _unknown(session_id: str) -> WireError:
+    return WireError(Code.UNKNOWN, f"this token has no session '{session_id}' open")

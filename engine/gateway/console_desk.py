@@ -1,0 +1,306 @@
+"""What a server does for one console. Who decides is whoever the token belongs to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Protocol
+
+from pydantic import JsonValue
+from websockets.exceptions import ConnectionClosed
+
+from ..agents import KEEP_LAST
+from ..explained import ExplanationView
+from ..gate.types import GrantTerms
+from ..history.decision_counts import Counts, ShadowSummary
+from ..history.decisions import Scan
+from ..history.errors import JournalError
+from ..history.events import JournalEvent
+from ..history.state import SessionState
+from ..hub import Hub, Nets, Outcome
+from .agent_methods import OfCall, OfSession
+from .connection import Connection, Handler, handler
+from .console_methods import (
+    ABORT,
+    COMPACT,
+    COUNT,
+    DECIDE,
+    DECISION,
+    END,
+    EVENTS,
+    EXPLAIN_CALL,
+    EXTEND,
+    GO_ON,
+    HAPPENED,
+    HISTORY,
+    LISTED,
+    MODE,
+    MOST_EVENTS,
+    MOST_TEXT,
+    READ,
+    REVOKE,
+    SCAN,
+    SEND,
+    SESSION,
+    SHADOW,
+    START,
+    STARTED_FROM,
+    SUBSCRIBE,
+    TOGGLE,
+    Abort,
+    Compact,
+    CountDecisions,
+    Decide,
+    Decisions,
+    Events,
+    Extend,
+    Filtered,
+    GoOn,
+    Happened,
+    History,
+    Listed,
+    NoParams,
+    OneDecision,
+    ReadDecisions,
+    Recorded,
+    Revoke,
+    ScanDecisions,
+    Send,
+    Sessions,
+    SetMode,
+    Start,
+    Started,
+    StartedFrom,
+    Subscribe,
+    Subscribed,
+    Toggle,
+)
+from .feed import feed
+from .limits import Limits
+from .refusals import told_in_codes
+from .wire import Code, Nothing, WireError
+
+
+class Starter(Protocol):
+    """Makes agents from what is said of them, where the server runs.
+
+    Both raise `ValueError` for what makes no agent, with every problem that can be seen.
+    """
+
+    async def start(self, spec: dict[str, JsonValue], *, by: str) -> str:
+        """Open a session and set its agent to work; the session's id."""
+        ...
+
+    async def go_on(
+        self,
+        session_id: str,
+        *,
+        by: str,
+        at: int | None,
+        nets: Nets,
+        task: str | None,
+        max_cost: float | None,
+    ) -> str:
+        """Go on with a recorded session; the id of the live one."""
+        ...
+
+
+class ConsoleDesk:
+    """See the module."""
+
+    def __init__(
+        self, hub: Hub, connection: Connection, limits: Limits, starter: Starter | None = None
+    ) -> None:
+        self._hub = hub
+        self._connection = connection
+        self._limits = limits
+        self._starter = starter
+        self._by = connection.identity.name
+        self._feed: asyncio.Task[None] | None = None
+        self.handlers: Mapping[str, Handler] = dict(
+            [
+                handler(LISTED, self._listed),
+                handler(SESSION, self._session),
+                handler(SUBSCRIBE, self._subscribe),
+                handler(DECIDE, self._decide),
+                handler(EXTEND, self._extend),
+                handler(REVOKE, self._revoke),
+                handler(TOGGLE, self._toggle),
+                handler(MODE, self._mode),
+                handler(SEND, self._send),
+                handler(ABORT, self._abort),
+                handler(COMPACT, self._compact, waits=True),
+                handler(END, self._end),
+                handler(START, self._start),
+                handler(GO_ON, self._go_on),
+                handler(EXPLAIN_CALL, self._explain),
+                handler(HISTORY, self._history),
+                handler(EVENTS, self._events),
+                handler(STARTED_FROM, self._started_from),
+                handler(SCAN, self._scan),
+                handler(READ, self._read),
+                handler(DECISION, self._decision),
+                handler(COUNT, self._count),
+                handler(SHADOW, self._shadow),
+            ]
+        )
+
+    async def leave(self) -> None:
+        """The console is gone; nothing it has not decided is decided by that."""
+        if self._feed is not None:
+            self._feed.cancel()
+
+    # What there is
+
+    async def _listed(self, _: NoParams) -> Listed:
+        return Listed(sessions=tuple((s.id, s.seq) for s in await self._hub.sessions()))
+
+    async def _session(self, asked: OfSession) -> SessionState:
+        with told_in_codes():
+            return await self._hub.session(asked.session)
+
+    async def _subscribe(self, asked: Subscribe) -> Subscribed:
+        if self._feed is not None:
+            raise WireError(Code.REFUSED, "this connection is subscribed already")
+        with told_in_codes():
+            after = asked.after if asked.after is not None else await self._hub.cursor()
+        self._feed = asyncio.get_running_loop().create_task(self._tell(after))
+        return Subscribed(after=after)
+
+    async def _tell(self, after: int) -> None:
+        try:
+            async for event in feed(self._hub, after, self._limits.backlog):
+                await self._connection.tell(HAPPENED, Happened(event=event))
+        except ConnectionClosed:
+            pass
+        except JournalError as error:
+            # It would go on without what it cannot be told: it has to come again.
+            await self._connection.close(1011, f"the journal cannot be read: {error}"[:120])
+
+    # What operators do
+
+    async def _decide(self, asked: Decide) -> Outcome:
+        try:
+            grant = None
+            if asked.grant is not None:
+                grant = GrantTerms(asked.grant.scope, asked.grant.uses, asked.grant.seconds)
+        except ValueError as error:
+            raise WireError(Code.PARAMS, f"grant: {error}") from error
+        return await self._hub.decide(
+            asked.approval_id,
+            approved=asked.approved,
+            by=self._by,
+            reason=asked.reason,
+            input=asked.input,
+            digest=asked.digest,
+            grant=grant,
+            stop=asked.stop,
+        )
+
+    async def _extend(self, asked: Extend) -> Outcome:
+        return await self._hub.extend(asked.approval_id, seconds=asked.seconds, by=self._by)
+
+    async def _revoke(self, asked: Revoke) -> Outcome:
+        with told_in_codes():
+            return await self._hub.revoke_grant(asked.session, asked.key, by=self._by)
+
+    async def _toggle(self, asked: Toggle) -> Outcome:
+        with told_in_codes():
+            return await self._hub.toggle_net(asked.session, asked.net, asked.active, by=self._by)
+
+    async def _mode(self, asked: SetMode) -> Outcome:
+        with told_in_codes():
+            return await self._hub.set_mode(asked.session, asked.mode, by=self._by)
+
+    async def _send(self, asked: Send) -> Nothing:
+        with told_in_codes():
+            await self._hub.send(asked.session, asked.text, by=self._by, mode=asked.mode)
+        return Nothing()
+
+    async def _abort(self, asked: Abort) -> Nothing:
+        with told_in_codes():
+            await self._hub.abort(asked.session, asked.reason)
+        return Nothing()
+
+    async def _compact(self, asked: Compact) -> Outcome:
+        keep = KEEP_LAST if asked.keep_last is None else asked.keep_last
+        with told_in_codes():
+            return await self._hub.compact(
+                asked.session, by=self._by, keep_last=keep, instructions=asked.instructions
+            )
+
+    async def _end(self, asked: OfSession) -> Nothing:
+        with told_in_codes():
+            await self._hub.close_session(asked.session, self._by)
+        return Nothing()
+
+    async def _start(self, asked: Start) -> Started:
+        starter = self._may_start()
+        with told_in_codes():
+            return Started(session=await starter.start(asked.spec, by=self._by))
+
+    async def _go_on(self, asked: GoOn) -> Started:
+        starter = self._may_start()
+        with told_in_codes():
+            session = await starter.go_on(
+                asked.session,
+                by=self._by,
+                at=asked.at,
+                nets=asked.nets,
+                task=asked.task,
+                max_cost=asked.max_cost,
+            )
+        return Started(session=session)
+
+    def _may_start(self) -> Starter:
+        if self._starter is None:
+            raise WireError(Code.REFUSED, "this server starts no agents")
+        return self._starter
+
+    async def _explain(self, asked: OfCall) -> ExplanationView:
+        with told_in_codes():
+            return await self._hub.explain(asked.session, asked.call)
+
+    # What was recorded
+
+    async def _history(self, asked: History) -> Sessions:
+        with told_in_codes():
+            return Sessions(sessions=tuple(await self._hub.history(asked.limit)))
+
+    async def _events(self, asked: Recorded) -> Events:
+        with told_in_codes():
+            session, found = await self._hub.page(asked.session, asked.after, MOST_EVENTS + 1)
+        events: list[JournalEvent] = []
+        size = 0
+        for event in found[:MOST_EVENTS]:
+            size += len(event.model_dump_json())
+            if events and size > MOST_TEXT:
+                break
+            events.append(event)
+        return Events(session=session, events=tuple(events), more=len(events) < len(found))
+
+    async def _started_from(self, asked: OfSession) -> StartedFrom:
+        with told_in_codes():
+            session, source = await self._hub.started_from(asked.session)
+        return StartedFrom(session=session, source=source)
+
+    async def _scan(self, asked: ScanDecisions) -> Scan:
+        with told_in_codes():
+            return await self._hub.scan_decisions(asked.wanted, top=asked.top, bottom=asked.bottom)
+
+    async def _read(self, asked: ReadDecisions) -> Decisions:
+        with told_in_codes():
+            found = await self._hub.read_decisions(asked.wanted, asked.part)
+        return Decisions(decisions=tuple(found))
+
+    async def _decision(self, asked: OneDecision) -> JournalEvent:
+        with told_in_codes():
+            return await self._hub.decision_event(asked.session, asked.seq)
+
+    async def _count(self, asked: CountDecisions) -> Counts:
+        with told_in_codes():
+            return await self._hub.count_decisions(asked.wanted, by=asked.by, steps=asked.steps)
+
+    async def _shadow(self, asked: Filtered) -> ShadowSummary:
+        with told_in_codes():
+            return await self._hub.shadow_summary(asked.wanted)

@@ -1,0 +1,286 @@
+"""What consoles ask a server. The names of fields are those of the hub's own methods."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from pydantic import Field, JsonValue
+
+from ..explained import ExplanationView
+from ..gate.types import GrantScope, Mode
+from ..history.decision_counts import Counts, GroupBy, ShadowSummary
+from ..history.decision_filter import DecisionFilter
+from ..history.decisions import Decision, Mark, Part, Scan
+from ..history.events import JournalEvent
+from ..history.state import SessionState, SessionSummary
+from ..hub import Nets, Outcome, Streaming
+from .agent_methods import OfCall, OfSession
+from .method import Method, Said
+from .wire import Answer, Nothing, Payload
+
+_ID = Field(min_length=1, max_length=200)
+MOST_EVENTS = 2000
+"""Events in one answer."""
+MOST_TEXT = 512 * 1024
+"""Characters of events in one answer, but for a single longer one."""
+
+
+class NoParams(Payload):
+    """Nothing is asked for in particular."""
+
+
+class Listed(Answer):
+    """The live sessions, in the order they were opened, each with the number of its last event."""
+
+    sessions: tuple[tuple[str, int], ...]
+
+
+class Subscribe(Payload):
+    """Tell everything from now on. With `after` also what the journal has behind that cursor, first."""
+
+    after: int | None = Field(default=None, ge=0)
+
+
+class Subscribed(Answer):
+    """Events come from behind this cursor on; streamed text only as it comes."""
+
+    after: int
+
+
+class Happened(Answer):
+    """An event of the journal, or text on its way, as operators may see it."""
+
+    event: JournalEvent | Streaming
+
+
+class GrantAsked(Payload):
+    """What an approval also lets pass from now on; see `GrantTerms`."""
+
+    scope: GrantScope
+    uses: int | None = None
+    seconds: float | None = None
+
+
+class Decide(Payload):
+    """An operator's answer to the request that was shown, which `digest` says. See `Hub.decide`."""
+
+    approval_id: str = _ID
+    approved: bool
+    digest: str = Field(min_length=1, max_length=200)
+    reason: str | None = Field(default=None, max_length=10_000)
+    input: dict[str, JsonValue] | None = None
+    grant: GrantAsked | None = None
+    stop: bool = False
+
+
+class Extend(Payload):
+    """Give a request this many seconds from now on; without a number it waits for ever."""
+
+    approval_id: str = _ID
+    seconds: float | None
+
+
+class Revoke(Payload):
+    """End a grant."""
+
+    session: str = _ID
+    key: str = _ID
+
+
+class Toggle(Payload):
+    """Switch a net on or off."""
+
+    session: str = _ID
+    net: str = _ID
+    active: bool
+
+
+class SetMode(Payload):
+    """Enforce or shadow."""
+
+    session: str = _ID
+    mode: Mode
+
+
+class Send(Payload):
+    """Say something to an agent."""
+
+    session: str = _ID
+    text: str
+    mode: Literal["steer", "queue"] = "steer"
+
+
+class Abort(Payload):
+    """Stop what an agent is doing."""
+
+    session: str = _ID
+    reason: str = Field(default="", max_length=2000)
+
+
+class Compact(Payload):
+    """Have the conversation summed up."""
+
+    session: str = _ID
+    keep_last: int | None = Field(default=None, ge=0)
+    instructions: str | None = None
+
+
+class Start(Payload):
+    """Start a session on the server, from what an agent file says; see the agent file's description."""
+
+    spec: dict[str, JsonValue]
+
+
+class GoOn(Payload):
+    """Go on with a recorded session on the server, or from an event of it in a new one."""
+
+    session: str = _ID
+    at: int | None = Field(default=None, ge=1)
+    nets: Nets = "recorded"
+    task: str | None = None
+    max_cost: float | None = Field(default=None, ge=0)
+
+
+class Started(Answer):
+    """The id of a session that was started."""
+
+    session: str
+
+
+class History(Payload):
+    """Recorded sessions, newest first."""
+
+    limit: int = Field(default=200, ge=1, le=10_000)
+
+
+class Sessions(Answer):
+    """Recorded sessions."""
+
+    sessions: tuple[SessionSummary, ...]
+
+
+class Recorded(Payload):
+    """Events of a recorded session, behind event number `after`. A unique beginning of the id will do."""
+
+    session: str = _ID
+    after: int = Field(default=0, ge=0)
+
+
+class Events(Answer):
+    """Some events, in order; `more` when further ones follow."""
+
+    session: str
+    events: tuple[JournalEvent, ...]
+    more: bool
+
+
+class StartedFrom(Answer):
+    """A recorded session's whole id, and what it was started from."""
+
+    session: str
+    source: dict[str, JsonValue] | None
+
+
+class ScanDecisions(Payload):
+    """See `DecisionReader.scan`."""
+
+    wanted: DecisionFilter
+    top: Mark | None = None
+    bottom: Mark | None = None
+
+
+class ReadDecisions(Payload):
+    """The decisions of one part."""
+
+    wanted: DecisionFilter
+    part: Part
+
+
+class Decisions(Answer):
+    """Decisions, newest first."""
+
+    decisions: tuple[Decision, ...]
+
+
+class OneDecision(Payload):
+    """The event of a decision."""
+
+    session: str = _ID
+    seq: int = Field(ge=1)
+
+
+class CountDecisions(Payload):
+    """How many, by rule or tool and over time."""
+
+    wanted: DecisionFilter
+    by: GroupBy | None = None
+    steps: int = Field(default=24, ge=1, le=1000)
+
+
+class Filtered(Payload):
+    """The decisions that are meant."""
+
+    wanted: DecisionFilter
+
+
+Who: TypeAlias = Literal["operator"]
+_OPERATOR: Who = "operator"
+
+LISTED = Method("hub.listed", _OPERATOR, NoParams, Listed, "The live sessions.")
+SESSION = Method("hub.session", _OPERATOR, OfSession, SessionState, "The state of a live session.")
+SUBSCRIBE = Method(
+    "hub.subscribe", _OPERATOR, Subscribe, Subscribed, "Be told of everything that happens."
+)
+DECIDE = Method("approval.decide", _OPERATOR, Decide, Outcome, "Answer a request.")
+EXTEND = Method("approval.extend", _OPERATOR, Extend, Outcome, "Let a request wait longer.")
+REVOKE = Method("grant.revoke", _OPERATOR, Revoke, Outcome, "End a grant.")
+TOGGLE = Method("net.toggle", _OPERATOR, Toggle, Outcome, "Switch a net of a session on or off.")
+MODE = Method("session.mode", _OPERATOR, SetMode, Outcome, "Switch the mode of a session.")
+SEND = Method("session.send", _OPERATOR, Send, Nothing, "Say something to an agent.")
+ABORT = Method("session.abort", _OPERATOR, Abort, Nothing, "Stop what an agent is doing.")
+COMPACT = Method("session.compact", _OPERATOR, Compact, Outcome, "Have a conversation summed up.")
+END = Method("session.end", _OPERATOR, OfSession, Nothing, "End a session.")
+START = Method("session.start", _OPERATOR, Start, Started, "Start a session on the server.")
+GO_ON = Method("session.go_on", _OPERATOR, GoOn, Started, "Go on with a recorded session.")
+EXPLAIN_CALL = Method(
+    "call.explain", _OPERATOR, OfCall, ExplanationView, "What the nets say of a call now."
+)
+HISTORY = Method("history.sessions", _OPERATOR, History, Sessions, "Recorded sessions, newest first.")
+EVENTS = Method("history.events", _OPERATOR, Recorded, Events, "Events of a recorded session.")
+STARTED_FROM = Method(
+    "history.started_from", _OPERATOR, OfSession, StartedFrom, "What a session was started from."
+)
+SCAN = Method("decisions.scan", _OPERATOR, ScanDecisions, Scan, "Where decisions stand.")
+READ = Method("decisions.read", _OPERATOR, ReadDecisions, Decisions, "Decisions, newest first.")
+DECISION = Method("decisions.event", _OPERATOR, OneDecision, JournalEvent, "One decision, whole.")
+COUNT = Method("decisions.count", _OPERATOR, CountDecisions, Counts, "How many decisions there are.")
+SHADOW = Method(
+    "decisions.shadow", _OPERATOR, Filtered, ShadowSummary, "What enforce mode would have stopped."
+)
+HAPPENED = Said("hub.event", _OPERATOR, Happened, "Something happened.")
+
+CONSOLE_METHODS = (
+    LISTED,
+    SESSION,
+    SUBSCRIBE,
+    DECIDE,
+    EXTEND,
+    REVOKE,
+    TOGGLE,
+    MODE,
+    SEND,
+    ABORT,
+    COMPACT,
+    END,
+    START,
+    GO_ON,
+    EXPLAIN_CALL,
+    HISTORY,
+    EVENTS,
+    STARTED_FROM,
+    SCAN,
+    READ,
+    DECISION,
+    COUNT,
+    SHADOW,
+)

@@ -1,0 +1,74 @@
+"""How much one peer may ask for, so that none takes the gate from the others."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of a server. Sizes in bytes, times in seconds."""
+
+    frame: int = 1 << 20
+    """Of one message; a longer one closes its connection."""
+    connections: int = 4096
+    connections_per_token: int = 2048
+    rate: float = 5000.0
+    """Messages a second on one connection; what comes faster waits in its socket."""
+    at_work: int = 64
+    """Requests of one connection in progress; the rest waits in its socket. Open calls do not count."""
+    sessions_per_token: int = 1024
+    calls_per_session: int = 256
+    """Calls of one session that wait for an answer."""
+    wait: float = 24 * 3600.0
+    """A call's longest wait for an answer; whoever waits longer asks again."""
+    absent: float = 120.0
+    """How long an unanswered call stays open after the last connection that waited for it is gone."""
+    idle: float = 24 * 3600.0
+    """After how long without a call a session is ended."""
+    failures: int = 20
+    """Refused tokens from one address within a minute, before it has to wait."""
+    backlog: int = 10_000
+    """Events that wait for a slow console; what is beyond is read again from the journal."""
+
+
+class Bucket:
+    """Lets `rate` things a second pass, and as many at once after a rest."""
+
+    def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate = rate
+        self._clock = clock
+        self._left = rate
+        self._at = clock()
+
+    def take(self) -> float:
+        """Take one; the seconds to wait before going on."""
+        now = self._clock()
+        self._left = min(self._rate, self._left + (now - self._at) * self._rate) - 1
+        self._at = now
+        return max(0.0, -self._left / self._rate)
+
+
+class Failures:
+    """Refused tokens by address within the last minute, of the latest addresses only."""
+
+    KEPT = 10_000
+
+    def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most = most
+        self._clock = clock
+        self._found: dict[str, list[float]] = {}
+
+    def note(self, address: str) -> None:
+        """A token was refused."""
+        times = self._found.pop(address, [])
+        self._found[address] = [*times[-self._most :], self._clock()]
+        while len(self._found) > self.KEPT:
+            del self._found[next(iter(self._found))]
+
+    def too_many(self, address: str) -> bool:
+        """Whether this address has to wait."""
+        since = self._clock() - 60.0
+        return sum(at > since for at in self._found.get(address, ())) >= self._most

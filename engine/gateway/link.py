@@ -1,0 +1,244 @@
+"""A client's connection: requests and their answers, and coming back after a loss."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import ssl
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Literal
+
+from pydantic import BaseModel, ValidationError
+from websockets.asyncio.client import ClientConnection, connect, unix_connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+
+from .agent_methods import HELLO, Hello, Welcome
+from .guard import SUBPROTOCOL
+from .method import Method, ParamsT, ResultT
+from .wire import Notice, Response, WireError, problems, read_incoming, request_frame
+
+VERSIONS = (1,)
+"""The versions of the protocol that this client speaks, best first."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+"""Seconds between two attempts to connect."""
+FRAME = 64 << 20
+"""Bytes of the largest answer that is read: a server is trusted more than its clients."""
+
+log = logging.getLogger(__name__)
+
+
+class GatewayError(Exception):
+    """Something with the server; nothing may run because of it."""
+
+
+class UnreachableError(GatewayError):
+    """There is no connection, or it was lost before the answer came."""
+
+
+class NotAdmittedError(GatewayError):
+    """The server lets this client not in: another token or version is needed."""
+
+
+class RequestFailedError(GatewayError):
+    """The server refused a request; `code` is one of `wire.Code`."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Link:
+    """One client's way to a server at `url`; see `address.server_url` for its forms.
+
+    `told` gets what the server says by itself. A lost connection is opened again by the next request;
+    `came_back` then does what has to come before others, with `ask`. A request that was on its way when
+    the connection was lost raises `UnreachableError`, or is asked again where that `may_repeat`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        path: Literal["/agent", "/console"],
+        *,
+        name: str = "",
+        tls: ssl.SSLContext | None = None,
+        told: Callable[[Notice], None] | None = None,
+        came_back: Callable[[], Awaitable[None]] | None = None,
+        lost: Callable[[], None] | None = None,
+    ) -> None:
+        self.url = url
+        self.welcome: Welcome | None = None
+        self._headers = {"Authorization": f"Bearer {token}"}
+        self._path = path
+        self._name = name
+        self._tls = tls
+        self._told = told
+        self._came_back = came_back
+        self._lost = lost
+        self._socket: ClientConnection | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._asked: dict[int, asyncio.Future[Response]] = {}
+        self._number = 0
+        self._connecting = asyncio.Lock()
+        self._closed = False
+
+    async def open(self, patience: float = 0.0) -> Welcome:
+        """Connect, trying again for `patience` seconds. Raises as `request`."""
+        async with self._connecting:
+            if self._socket is None:
+                await self._connect_patiently(patience)
+        assert self.welcome is not None
+        return self.welcome
+
+    async def close(self) -> None:
+        """End the connection; what was asked and not answered raises `UnreachableError`."""
+        self._closed = True
+        if self._socket is not None:
+            await self._socket.close()
+        if self._reading is not None:
+            await asyncio.gather(self._reading, return_exceptions=True)
+
+    async def request(
+        self,
+        method: Method[ParamsT, ResultT],
+        params: ParamsT,
+        *,
+        may_repeat: bool = False,
+        patience: float = 0.0,
+    ) -> ResultT:
+        """Ask; the answer. Raises `RequestFailedError`, `UnreachableError` and `NotAdmittedError`."""
+        while True:
+            await self.open(patience)
+            try:
+                return await self.ask(method, params)
+            except UnreachableError:
+                if not may_repeat or self._closed:
+                    raise
+
+    async def ask(self, method: Method[ParamsT, ResultT], params: ParamsT) -> ResultT:
+        """Ask on the connection there is. Raises `RequestFailedError` and `UnreachableError`."""
+        response = await self._exchange(method.name, params)
+        try:
+            return method.result.model_validate(response.result)
+        except ValidationError as error:
+            raise GatewayError(
+                f"{method.name}: an answer that makes no sense: {problems(error)}"
+            ) from error
+
+    async def _exchange(self, method: str, params: BaseModel) -> Response:
+        socket = self._socket
+        if socket is None:
+            raise UnreachableError(f"There is no connection to {self.url}")
+        self._number += 1
+        number = self._number
+        answered: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        waiting = self._asked
+        waiting[number] = answered
+        try:
+            try:
+                await socket.send(request_frame(method, params, number), text=True)
+            except ConnectionClosed as error:
+                raise UnreachableError(f"The connection to {self.url} was lost") from error
+            response = await answered
+        finally:
+            waiting.pop(number, None)
+        if response.error is not None:
+            raise RequestFailedError(response.error.code, response.error.message)
+        return response
+
+    # Connecting
+
+    async def _connect_patiently(self, patience: float) -> None:
+        loop = asyncio.get_running_loop()
+        until, pause = loop.time() + patience, FIRST_PAUSE
+        while True:
+            try:
+                return await self._connect()
+            except UnreachableError:
+                if self._closed or loop.time() + pause > until:
+                    raise
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+            pause = min(LONGEST_PAUSE, pause * 2)
+
+    async def _connect(self) -> None:
+        if self._closed:
+            raise UnreachableError(f"The connection to {self.url} was closed")
+        socket = await self._dial()
+        self._socket, self._asked = socket, {}
+        self._reading = asyncio.get_running_loop().create_task(self._read(socket, self._asked))
+        try:
+            hello = Hello(versions=VERSIONS, client=self._name)
+            response = await self._exchange(HELLO, hello)
+            self.welcome = Welcome.model_validate(response.result)
+            if self._came_back is not None:
+                await self._came_back()
+        except (RequestFailedError, ValidationError) as error:
+            await self._drop(socket)
+            raise NotAdmittedError(f"{self.url}: {error}") from error
+        except BaseException:
+            await self._drop(socket)
+            raise
+
+    async def _dial(self) -> ClientConnection:
+        try:
+            if self.url.startswith("unix:"):
+                return await unix_connect(
+                    self.url[5:],
+                    uri=f"ws://localhost{self._path}",
+                    additional_headers=self._headers,
+                    subprotocols=[SUBPROTOCOL],
+                    compression=None,
+                    max_size=FRAME,
+                    user_agent_header=None,
+                    logger=log,
+                )
+            return await connect(
+                self.url + self._path,
+                ssl=self._tls,
+                additional_headers=self._headers,
+                subprotocols=[SUBPROTOCOL],
+                compression=None,
+                max_size=FRAME,
+                user_agent_header=None,
+                proxy=None,
+                logger=log,
+            )
+        except InvalidStatus as error:
+            why = (error.response.body or b"").decode("utf-8", "replace").strip()
+            said = f"{self.url}: {why or error}"
+            if error.response.status_code in (429, 503):
+                raise UnreachableError(said) from error
+            raise NotAdmittedError(said) from error
+        except (OSError, TimeoutError, InvalidHandshake) as error:
+            raise UnreachableError(f"No Interlock server answers at {self.url}: {error}") from error
+
+    async def _drop(self, socket: ClientConnection) -> None:
+        with suppress(Exception):
+            await socket.close()
+
+    async def _read(self, socket: ClientConnection, waiting: dict[int, asyncio.Future[Response]]) -> None:
+        """Hand out what comes until the connection ends."""
+        try:
+            async for frame in socket:
+                message = read_incoming(frame)
+                if isinstance(message, Notice):
+                    if self._told is not None:
+                        self._told(message)
+                elif isinstance(message.id, int):
+                    asked = waiting.get(message.id)
+                    if asked is not None and not asked.done():
+                        asked.set_result(message)
+        except (ConnectionClosed, WireError) as error:
+            log.debug("the connection to %s ended: %s", self.url, error)
+        finally:
+            if self._socket is socket:
+                self._socket = None
+            for asked in waiting.values():
+                if not asked.done():
+                    asked.set_exception(UnreachableError(f"The connection to {self.url} was lost"))
+            await self._drop(socket)
+            if self._lost is not None:
+                self._lost()

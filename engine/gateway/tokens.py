@@ -1,0 +1,236 @@
+"""Tokens: who may connect, and as whom. The file holds digests, so that reading it gives nobody a token.
+
+A token is of one kind. Agents are judged with theirs, operators decide with theirs; the name of an
+operator's token is the name in the record, whatever a client says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import stat
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Literal, TypeAlias
+from uuid import uuid4
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+Kind: TypeAlias = Literal["agent", "operator"]
+
+PREFIXES: dict[Kind, str] = {"agent": "ilk_agent_", "operator": "ilk_operator_"}
+LONGEST_NAME = 64
+
+
+class TokenError(ValueError):
+    """A token file that cannot be trusted, or a change to it that makes no sense."""
+
+
+class Identity(BaseModel):
+    """Whose token it was."""
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: Kind
+    name: str
+    token: str
+
+
+class TokenEntry(BaseModel):
+    """A token, without its secret; `digest` is the SHA-256 of it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+    kind: Kind
+    name: str
+    digest: str
+    created: datetime
+    ends: datetime | None = None
+
+
+class _Content(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    version: Literal[1] = 1
+    tokens: tuple[TokenEntry, ...] = ()
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class TokenFile:
+    """The tokens in the file at `path`, which only its owner may read or write.
+
+    Every use looks whether the file has changed, so that a token that was revoked is of no use at once.
+    """
+
+    def __init__(self, path: Path, clock: Callable[[], datetime] = utc_now) -> None:
+        self.path = path
+        self._clock = clock
+        self._seen: tuple[int, int, int] | None = None
+        self._tokens: tuple[TokenEntry, ...] = ()
+
+    def tokens(self) -> tuple[TokenEntry, ...]:
+        """Those in force, oldest first. Raises `TokenError` for a file that cannot be trusted."""
+        now = self._clock()
+        return tuple(each for each in self._read() if each.ends is None or each.ends > now)
+
+    def find(self, secret: str) -> Identity | None:
+        """Whose token this is. All are compared, each in constant time."""
+        digest = _digest(secret)
+        found: TokenEntry | None = None
+        for each in self.tokens():
+            if hmac.compare_digest(each.digest, digest):
+                found = each
+        return None if found is None else Identity(kind=found.kind, name=found.name, token=found.id)
+
+    def holds(self, identity: Identity) -> bool:
+        """Whether the token that an identity came with is still in force."""
+        return any(each.id == identity.token for each in self.tokens())
+
+    def issue(self, kind: Kind, name: str) -> str:
+        """A new token, which is shown this once. Raises `TokenError` for a name that is taken."""
+        name = _name(name)
+        every = self._read()
+        now = self._clock()
+        if any(each.name == name and (each.ends is None or each.ends > now) for each in every):
+            raise TokenError(f"there is a token named '{name}': rotate it, or choose another name")
+        secret, entry = self._new(kind, name)
+        self._write((*every, entry))
+        return secret
+
+    def rotate(self, name: str, *, overlap: float = 0.0) -> str:
+        """A new secret for a name; the old one goes on for `overlap` seconds."""
+        now = self._clock()
+        old = [each for each in self.tokens() if each.name == name]
+        if not old:
+            raise self._unknown(name)
+        ends = now + timedelta(seconds=overlap)
+        kept = [
+            each.model_copy(update={"ends": ends})
+            if each in old and (each.ends or ends) >= ends
+            else each
+            for each in self._read()
+        ]
+        secret, entry = self._new(old[-1].kind, name)
+        self._write((*(each for each in kept if each.ends is None or each.ends > now), entry))
+        return secret
+
+    def revoke(self, name: str) -> None:
+        """End every token of a name at once."""
+        every = self._read()
+        left = tuple(each for each in every if each.name != name)
+        if len(left) == len(every):
+            raise self._unknown(name)
+        self._write(left)
+
+    def _unknown(self, name: str) -> TokenError:
+        names = ", ".join(sorted({f"'{each.name}'" for each in self.tokens()})) or "none"
+        return TokenError(f"no token is named '{name}'; there are: {names}")
+
+    def _new(self, kind: Kind, name: str) -> tuple[str, TokenEntry]:
+        secret = PREFIXES[kind] + secrets.token_urlsafe(32)
+        return secret, TokenEntry(
+            id=uuid4().hex[:12], kind=kind, name=name, digest=_digest(secret), created=self._clock()
+        )
+
+    # The file
+
+    def _read(self) -> tuple[TokenEntry, ...]:
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            self._seen, self._tokens = None, ()
+            return ()
+        except OSError as error:
+            raise TokenError(f"{self.path}: cannot be read: {error.strerror}") from error
+        with os.fdopen(descriptor, encoding="utf-8") as file:
+            status = os.fstat(file.fileno())
+            check_private(self.path, status)
+            seen = (status.st_ino, status.st_mtime_ns, status.st_size)
+            if seen != self._seen:
+                self._tokens, self._seen = _parse(self.path, file.read()), seen
+        return self._tokens
+
+    def _write(self, tokens: tuple[TokenEntry, ...]) -> None:
+        """Put a whole new file in the place of the old one."""
+        text = _Content(tokens=tokens).model_dump_json(indent=2, exclude_none=True)
+        write_private(self.path, text + "\n")
+        self._seen = None
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file for its owner's eyes only; whoever reads meanwhile has the old one or the new one.
+
+    Raises `TokenError`.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Made with mode 0600.
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(name).replace(path)
+        except BaseException:
+            with suppress(OSError):
+                Path(name).unlink()
+            raise
+    except OSError as error:
+        raise TokenError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def read_secret(path: Path) -> str:
+    """The token that a file of its owner holds, for clients on this machine. Raises `TokenError`."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            check_private(path, os.fstat(file.fileno()))
+            return file.read().strip()
+    except FileNotFoundError as error:
+        raise TokenError(f"{path}: there is no token; `interlock serve` makes one") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise TokenError(f"{path}: cannot be read: {error}") from error
+
+
+def check_private(path: Path, status: os.stat_result) -> None:
+    """Nobody but the owner may read or write this file. Raises `TokenError`."""
+    if status.st_uid not in (os.geteuid(), 0):
+        raise TokenError(f"{path}: belongs to another user")
+    wide = stat.S_IMODE(status.st_mode)
+    if wide & 0o077:
+        raise TokenError(
+            f"{path}: others may read or write it (mode {wide:04o}); run: chmod 600 '{path}', and rotate "
+            "the tokens if somebody has read them"
+        )
+
+
+def _parse(path: Path, text: str) -> tuple[TokenEntry, ...]:
+    try:
+        return _Content.model_validate(json.loads(text)).tokens
+    except ValidationError as error:
+        first = error.errors(include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise TokenError(f"{path}: {where}: {first['msg']}") from error
+    except ValueError as error:
+        raise TokenError(f"{path}: is not JSON: {error}") from error
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _name(text: str) -> str:
+    name = text.strip()
+    if not name or len(name) > LONGEST_NAME or not name.isprintable():
+        raise TokenError(f"a token's name is one line of 1 to {LONGEST_NAME} characters, found {text!r}")
+    return name

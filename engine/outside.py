@@ -1,0 +1,188 @@
+"""A session whose loop runs elsewhere: in another process or language, behind another agent's hooks.
+
+Here are its record, its nets and its questions; what it says and which calls it makes comes from outside.
+No call of it is ever run here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Container, Iterable, Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from .agents.messages import clean_text
+from .condition import NOWHERE, Surroundings
+from .history.events import (
+    CallResult,
+    EventBody,
+    JournalEvent,
+    MessageAdded,
+    SessionOpened,
+    SessionResumed,
+)
+from .history.state import SessionState
+from .hosted import HostedSession
+from .outside_calls import OutsideCalls
+from .records import net_record
+from .resuming import Standing, closings, unknown_result
+
+
+class OutsideAgent(BaseModel):
+    """Who makes the calls, as far as it says so: nothing of it is believed, all of it is shown.
+
+    `tools` and `labels`, the tools' names for people, are what consoles list; `workdir` is what relative
+    paths in calls start from, for conditions on paths.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str = Field(min_length=1)
+    model: str = ""
+    tools: tuple[str, ...] = ()
+    workdir: str | None = None
+    labels: dict[str, str] = {}
+
+    @property
+    def surroundings(self) -> Surroundings:
+        """Whether its paths are links nobody here can tell."""
+        return NOWHERE if self.workdir is None else Surroundings(self.workdir)
+
+
+class RecordedOutside(BaseModel):
+    """Who a recorded session is of, and who started it; `agent` is as it said last."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    agent: OutsideAgent
+    opened_by: str | None
+
+    @classmethod
+    def of(cls, session_id: str, events: Iterable[JournalEvent]) -> RecordedOutside | None:
+        """From a session's record; `None` when its loop was here."""
+        by: str | None = None
+        agent: OutsideAgent | None = None
+        for event in events:
+            match event.body:
+                case SessionOpened(kind="outside") as body:
+                    by, agent = body.opened_by, _agent_of(body)
+                case SessionOpened():
+                    return None
+                case SessionResumed() as body:
+                    agent = _agent_of(body)
+                case _:
+                    pass
+        return None if agent is None else cls(id=session_id, agent=agent, opened_by=by)
+
+
+def _agent_of(body: SessionOpened | SessionResumed) -> OutsideAgent:
+    return OutsideAgent(
+        name=body.agent, model=body.model, tools=body.tools, workdir=body.workdir, labels=body.labels
+    )
+
+
+class OutsideSession(HostedSession):
+    """See the module; `session` stays `None`."""
+
+    @cached_property
+    def calls(self) -> OutsideCalls:
+        """What it asks."""
+        return OutsideCalls(self)
+
+    @property
+    def now(self) -> datetime:
+        return self.journal.clock()
+
+    def hand_over(
+        self, *bodies: EventBody, then: Callable[[bool], None] | None = None
+    ) -> asyncio.Future[None]:
+        """As every session's; its calls follow the record."""
+
+        def recorded(written: bool) -> None:
+            for body in bodies if written else ():
+                self.calls.heard(body)
+            if then is not None:
+                then(written)
+
+        return super().hand_over(*bodies, then=recorded)
+
+    def note_settled(self, call_id: str, output: str) -> None:
+        """No message follows here."""
+
+    async def said(self, role: Literal["user", "assistant"], text: str) -> None:
+        """Record what was said elsewhere."""
+        if text.strip():
+            await self.record(MessageAdded(role=role, text=str(clean_text(text))))
+
+    async def result(self, call_id: str, output: str, is_error: bool, seconds: float | None) -> None:
+        """Record how a call ended."""
+        await self.calls.result(call_id, str(clean_text(output)), is_error, seconds)
+
+    # How it begins and goes on
+
+    def begins(self, agent: OutsideAgent, by: str | None) -> SessionOpened:
+        """The event its journal begins with."""
+        return SessionOpened(
+            agent=agent.name,
+            model=agent.model,
+            mode=self.manager.mode,
+            nets=tuple(net_record(key, net) for key, net in self.manager.nets.items()),
+            active=tuple(self.manager.active),
+            tools=agent.tools,
+            workdir=agent.workdir,
+            opened_by=by,
+            kind="outside",
+            labels=agent.labels,
+        )
+
+    def goes_on(
+        self, agent: OutsideAgent, by: str | None, fit: Standing, events: Sequence[JournalEvent]
+    ) -> list[EventBody]:
+        """The events with which it goes on after those recorded.
+
+        A call that was allowed and has no result may have run: what waits for its result in the nets goes
+        on waiting, and only what waits in a net that is not what it was is dropped. A call that a person
+        had denied is denied; any other that was not decided is judged when it is made again.
+        """
+        state = self.state
+        for event in events:
+            self.calls.book.take(event.body)
+        self._wait_for_results(fit.markings)
+        resumed = SessionResumed(
+            agent=agent.name,
+            model=agent.model,
+            mode=self.manager.mode,
+            nets=fit.fresh,
+            dropped=fit.dropped,
+            forgot=fit.forgot,
+            active=tuple(self.manager.active),
+            tools=agent.tools,
+            workdir=agent.workdir,
+            by=by,
+            labels=agent.labels,
+        )
+        waits = {p.call_id for p in state.pending}
+        ended = closings(state, (), [event.body for event in events], going_on=waits)
+        return [resumed, *ended, *_lost(state, fit.markings)]
+
+    def _wait_for_results(self, nets: Container[str]) -> None:
+        self.manager.restore(
+            pending=[
+                (p.step.net, p.step.transition, p.step.tool, self._call(p.call_id))
+                for p in self.state.pending
+                if p.step.net in nets
+            ]
+        )
+
+
+def _lost(state: SessionState, nets: Container[str]) -> list[CallResult]:
+    """What is dropped of calls that wait in other nets than `nets`."""
+    lost = [p for p in state.pending if p.step.net not in nets]
+    return [
+        unknown_result(call_id, state.calls[call_id].tool, [p.step for p in lost if p.call_id == call_id])
+        for call_id in dict.fromkeys(p.call_id for p in lost)
+    ]

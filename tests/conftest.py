@@ -1,0 +1,49 @@
+"""What every test process does once, so that none of its tests does it again and again."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+from textual.css.model import RuleSet
+from textual.css.stylesheet import Stylesheet
+from textual.css.types import CSSLocation
+
+
+def keep_parsed_styles() -> None:
+    """Each app parses all of Textual's styles for a stylesheet of its own; the next finds them parsed.
+
+    Textual keeps what it parsed in the same way, but only for one app.
+    """
+    parse = Stylesheet._parse_rules
+    kept: dict[object, list[RuleSet]] = {}
+
+    def parsed(
+        self: Stylesheet,
+        css: str,
+        read_from: CSSLocation,
+        is_default_rules: bool = False,
+        tie_breaker: int = 0,
+        scope: str = "",
+    ) -> list[RuleSet]:
+        source = (css, read_from, is_default_rules, tie_breaker, scope)
+        key = (source, frozenset(self._variables.items()))
+        if key not in kept:
+            kept[key] = parse(self, *source)
+        return kept[key]
+
+    Stylesheet._parse_rules = parsed
+
+
+def pytest_configure() -> None:
+    keep_parsed_styles()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What was imported and collected stays to the end: the garbage collector need not look at it.
+
+    Later collections come rarely; by default they take a quarter of all the time of the tests.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 10)

@@ -1,0 +1,111 @@
+"""A server on loopback with tokens of its own, and programs that connect to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from websockets.asyncio.client import ClientConnection, connect
+
+from interlock.engine.gateway.address import Address
+from interlock.engine.gateway.agent_client import AgentClient
+from interlock.engine.gateway.agent_methods import HELLO, Hello
+from interlock.engine.gateway.agent_sessions import RuleSets
+from interlock.engine.gateway.console_client import ConsoleClient
+from interlock.engine.gateway.guard import SUBPROTOCOL
+from interlock.engine.gateway.limits import Limits
+from interlock.engine.gateway.server import Gateway
+from interlock.engine.gateway.tokens import TokenFile
+from interlock.engine.gateway.wire import read_incoming, request_frame
+from interlock.engine.hub import Hub
+from interlock.rules import compile_rules
+
+T = TypeVar("T")
+
+RULES = """\
+require test before deploy
+require human-approval before deploy
+block rm
+limit push to 2 per session
+"""
+
+
+@dataclass
+class Served:
+    """A server, and the secrets of an agent and two operators."""
+
+    hub: Hub
+    gateway: Gateway
+    tokens: TokenFile
+    address: Address
+    agent: str
+    other: str
+    ada: str
+    ben: str
+
+    @property
+    def url(self) -> str:
+        return self.address.url
+
+    def agent_client(self, token: str | None = None) -> AgentClient:
+        return AgentClient(self.url, token or self.agent, patience=5.0)
+
+    def console(self, token: str | None = None) -> ConsoleClient:
+        return ConsoleClient(self.url, token or self.ada)
+
+
+@asynccontextmanager
+async def served(
+    directory: Path,
+    *,
+    rules: str | RuleSets = RULES,
+    address: Address | None = None,
+    limits: Limits | None = None,
+    **options: object,
+) -> AsyncGenerator[Served, None]:
+    """A server whose files are in `directory`; started again there it goes on with them."""
+    tokens = TokenFile(directory / "tokens.json")
+    secrets = directory / "secrets"
+    if not secrets.exists():
+        made = [
+            tokens.issue("agent", "bot"),
+            tokens.issue("agent", "other"),
+            tokens.issue("operator", "ada"),
+            tokens.issue("operator", "ben"),
+        ]
+        secrets.write_text("\n".join(made))
+    agent, other, ada, ben = secrets.read_text().split()
+    sets = rules if isinstance(rules, RuleSets) else RuleSets.of(compile_rules(rules).registry)
+    hub = Hub.open(directory / "interlock.db")
+    gateway = Gateway(hub, tokens, rules=sets, limits=limits, **options)  # type: ignore[arg-type]
+    try:
+        where = await gateway.start(address or Address(port=0))
+        yield Served(hub, gateway, tokens, where, agent, other, ada, ben)
+    finally:
+        await gateway.close()
+        await hub.close()
+
+
+@asynccontextmanager
+async def raw(served: Served, token: str, path: str = "/agent") -> AsyncGenerator[ClientConnection, None]:
+    """A connection that has greeted, for whatever a stranger may send."""
+    headers = {"Authorization": f"Bearer {token}"}
+    async with connect(
+        served.url + path, additional_headers=headers, subprotocols=[SUBPROTOCOL], max_size=None
+    ) as socket:
+        await socket.send(request_frame(HELLO, Hello(versions=(1,)), 0), text=True)
+        read_incoming(await socket.recv())
+        yield socket
+
+
+async def until(found: Callable[[], Awaitable[T]]) -> T:
+    """What `found` gives, once it is something."""
+    for _ in range(4000):
+        if value := await found():
+            return value
+        await asyncio.sleep(0.005)
+    raise AssertionError("it did not happen")

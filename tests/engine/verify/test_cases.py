@@ -1,0 +1,99 @@
+"""Which nets a call can be inside of: what is said of conditions against what they say of calls."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from interlock.engine.condition import And, Compare, Condition, Not, Or, holds
+from interlock.engine.net import SkillNet
+from interlock.engine.rule import BlockRule
+from interlock.engine.verify.cases import MAX_COMBINED, Cases
+from interlock.engine.verify.local import Action
+from interlock.rules.nets import build_net
+
+DEPLOY = Action(("deploy",))
+MISSING = object()
+VALUES: tuple[object, ...] = (MISSING, "a", "b", "c", "other", 1, 1.0, True, None, 2)
+scalars = st.sampled_from(["a", "b", "c", 1, True, None])
+fields = st.sampled_from(["env", "ref"])
+atoms = st.one_of(
+    st.builds(lambda f, o, v: Compare((f,), o, v), fields, st.sampled_from(["=", "!="]), scalars),
+    st.builds(
+        lambda f, v: Compare((f,), "in", tuple(v)), fields, st.lists(scalars, min_size=1, max_size=3)
+    ),
+)
+choices = atoms | atoms.map(Not)
+any_conditions = st.recursive(
+    choices | st.builds(lambda f: Compare((f,), "<", 2), fields),
+    lambda inner: (
+        st.lists(inner, min_size=1, max_size=2).map(lambda p: And(tuple(p)))
+        | st.lists(inner, min_size=1, max_size=2).map(lambda p: Or(tuple(p)))
+    ),
+    max_leaves=3,
+)
+
+
+def nets_of(conditions: list[Condition]) -> dict[str, SkillNet]:
+    """One net that blocks `deploy` for each condition."""
+    return {f"n{n}": build_net(BlockRule("deploy", when=when)) for n, when in enumerate(conditions)}
+
+
+def inside(nets: dict[str, SkillNet], action: Any) -> frozenset[str]:
+    return frozenset(nets) - frozenset(action.outside)
+
+
+def real(nets: dict[str, SkillNet]) -> set[frozenset[str]]:
+    """The nets that apply to some call, for every call over a few values."""
+    found: set[frozenset[str]] = set()
+    for env, ref in product(VALUES, VALUES):
+        value = {k: v for k, v in (("env", env), ("ref", ref)) if v is not MISSING}
+        conditions = ((key, net.condition) for key, net in nets.items())
+        found.add(frozenset(k for k, c in conditions if c and holds(c, value) is not False))
+    return found
+
+
+class TestFields:
+    """Conditions that want one field to be this or that."""
+
+    @given(st.lists(choices, min_size=1, max_size=4))
+    @settings(max_examples=200, deadline=None)
+    def test_only_what_some_call_has(self, conditions: list[Condition]) -> None:
+        """G-10: no combination is looked at that no call has, and none is missed that allows most."""
+        nets = nets_of(conditions)
+        cases, calls = Cases(nets), real(nets)
+        free = {inside(nets, action) for action in cases.free([DEPLOY])}
+        each = {inside(nets, action) for action in cases.each([DEPLOY])[0]}
+        assert cases.complete
+        assert free <= calls
+        assert each <= calls
+        assert all(any(found <= applied for found in free) for applied in calls)
+        for applied in calls:
+            for key in applied:
+                assert any(key in found and found <= applied for found in each), (key, applied)
+
+    @given(st.lists(any_conditions, min_size=1, max_size=MAX_COMBINED))
+    @settings(max_examples=200, deadline=None)
+    def test_nothing_missed(self, conditions: list[Condition]) -> None:
+        """G-10: beside other conditions, too, no call leaves more possible than what is looked at."""
+        nets = nets_of(conditions)
+        cases = Cases(nets)
+        free = {inside(nets, action) for action in cases.free([DEPLOY])}
+        if cases.complete:
+            assert all(any(found <= applied for found in free) for applied in real(nets))
+
+
+class TestManyValues:
+    """Many rules about one field."""
+
+    @pytest.mark.parametrize("operator", ["=", "!="])
+    def test_are_told_apart(self, operator: Any) -> None:
+        """G-10: hundreds of them are one field, each with its own value."""
+        nets = nets_of([Compare(("env",), operator, str(n)) for n in range(300)])
+        cases = Cases(nets)
+        sizes = {len(inside(nets, action)) for action in cases.free([DEPLOY])}
+        assert sizes == ({0} if operator == "=" else {299})
