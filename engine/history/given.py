@@ -119,7 +119,7 @@ class _Giving:
         start = _behind(_BLANKS, text, sign.end())
         if _CONSTANT.match(text, start):
             return start, start
-        if self._heredocs.any and sign[2] == "=":
+        if self._heredocs.any and sign[2].startswith("="):
             line = self._heredocs.line(sign.start() - len(name), start)
             if line is not None:
                 return _unquoted(text, line)

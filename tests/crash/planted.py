@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 
-from interlock.engine import live, questions, resuming
+from interlock.engine import questions, resuming
 from interlock.engine.agents import Message, ProposedCall
 from interlock.engine.agents.messages import open_calls
 from interlock.engine.agents.scripted import ScriptedCall, ScriptedModel
@@ -31,6 +31,7 @@ from interlock.engine.hosted import HostedSession
 from interlock.engine.live import LiveSessions
 from interlock.engine.net import ToolCall
 from interlock.engine.records import decision_record
+from interlock.engine.terms import Terms
 
 
 def plant(name: str) -> None:
@@ -152,7 +153,7 @@ def helpers_begin_again() -> None:
 
 def branches_begin_now() -> None:
     """A branch has the markings that its origin has by now, not those of the moment."""
-    branch, fit = LiveSessions.branch, live._fit
+    branch, fit = LiveSessions.branch, Terms.fit
     now: dict[str, SessionState] = {}
 
     async def begin(self: LiveSessions, session_id: str, *more: object) -> str:
@@ -163,7 +164,7 @@ def branches_begin_now() -> None:
             del now[session_id]
 
     LiveSessions.branch = begin
-    live._fit = lambda state, terms: fit(now.get(state.id, state), terms)
+    Terms.fit = lambda terms, state: fit(terms, now.get(state.id, state))
 
 
 def upgraded_in_pieces() -> None:

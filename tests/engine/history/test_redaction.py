@@ -523,6 +523,7 @@ class TestEvents:
     @settings(max_examples=200, deadline=None)
     @given(ANY_SECRETS, TELLING, st.sampled_from(FORMS))
     @example("0000\xa000000012345", "password", FORMS[-4])
+    @example("=00000;01234", "password", FORMS[-2])
     def test_no_part_leaks(self, secret: str, name: str, form: Callable[[str, str], str]) -> None:
         """LAW: of a secret of any characters, quoted as JSON or a shell wants it, not even parts stay."""
         shown = R.text(form(name, secret))
