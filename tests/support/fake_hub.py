@@ -13,7 +13,6 @@ from pydantic import JsonValue
 from interlock.engine.agents import Agent
 from interlock.engine.explained import ExplanationView
 from interlock.engine.gate.types import GrantTerms, Mode
-from interlock.engine.history.decision_source import DecisionSource
 from interlock.engine.history.events import (
     ApprovalDecided,
     ApprovalExpired,
@@ -26,6 +25,7 @@ from interlock.engine.history.events import (
 )
 from interlock.engine.history.state import ApprovalState, SessionState, SessionSummary
 from interlock.engine.hub import HubEvent, Nets, Outcome, Streaming, UnknownSessionError
+from interlock.engine.judging import JudgedSource
 from interlock.engine.net import SkillNet
 
 
@@ -60,7 +60,7 @@ class Answer:
     stop: bool = False
 
 
-class FakeHub(DecisionSource):
+class FakeHub(JudgedSource):
     """Records what the console asks of it in `asked`; decisions are those of a journal at `database`.
 
     `answers` are the decisions among them in full.
@@ -79,6 +79,9 @@ class FakeHub(DecisionSource):
         self.spawn: object = None
         self.journal: list[JournalEvent] = []
         self._subscriptions: list[FakeSubscription] = []
+
+    def spawn_in(self, spawn: object) -> None:
+        self.spawn = spawn
 
     async def sessions(self) -> list[SessionState]:
         return list(self.states.values())
@@ -157,6 +160,13 @@ class FakeHub(DecisionSource):
     async def set_mode(self, session_id: str, mode: str, *, by: str) -> Outcome:
         self.asked.append(("mode", session_id, mode, by))
         return Outcome(ok=True, message=f"{session_id} is now in {mode} mode")
+
+    async def raise_limit(self, session_id: str, max_cost: float, *, by: str) -> Outcome:
+        self.asked.append(("limit", session_id, max_cost, by))
+        if self.refuse is not None:
+            return Outcome(ok=False, message=self.refuse)
+        self.states[session_id].max_cost = max_cost
+        return Outcome(ok=True, message=f"{session_id} may now cost ${max_cost:.2f}")
 
     async def compact(self, session_id: str, *, by: str) -> Outcome:
         self.asked.append(("compact", session_id, by))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
