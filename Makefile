@@ -28,6 +28,7 @@ crash: $(VENV)/dev
 
 screenshots: $(VENV)/dev
 	$(BIN)/python -m tests.support.screenshots screenshots
+	$(BIN)/python -m tests.support.web_screenshots screenshots
 
 # The stamps say which set of dependencies the environment holds; a changed pyproject.toml renews them.
 $(VENV)/run: pyproject.toml

@@ -235,9 +235,9 @@ async def _run(words: list[str]) -> None:
 
 
 def terminal_of(app: App[None], programs: set[asyncio.Task[None]]) -> Terminal | None:
-    """The terminal that `app` runs in; a page in a browser is none. `programs` are those under way."""
+    """The terminal that `app` runs in; a page in a browser has a title only. `programs` are under way."""
     driver = app._driver
-    if driver is None or app.is_headless or app.is_web:
+    if driver is None or app.is_headless:
         return None
     return Terminal(
         write=driver.write,
@@ -245,5 +245,5 @@ def terminal_of(app: App[None], programs: set[asyncio.Task[None]]) -> Terminal |
         focused=lambda: app.app_focus,
         later=app.set_timer,
         monotonic=time.monotonic,
-        kind=notifier_of(os.environ),
+        kind=None if app.is_web else notifier_of(os.environ),
     )

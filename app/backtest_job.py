@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import shlex
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..engine.backtest import Backtest, Recording, Trial, count_calls, recorded_sessions, recordings
-from ..engine.history.queries import open_reader
-from ..engine.history.redaction import Redaction
 from ..engine.history.since import moment
-from ..rules import RuleSet, load_rules
+from ..rules import read_rules
+from .door import Journal
+
+if TYPE_CHECKING:
+    from ..engine.backtest.source import Backtested
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,16 +23,6 @@ class Scope:
 
     session: str | None = None
     since: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """Recordings that are ready to be judged; `total` is how many calls they hold."""
-
-    rules: RuleSet
-    backtest: Backtest
-    found: Iterable[Recording]
-    total: int
 
 
 def rules_files(text: str) -> list[str]:
@@ -51,32 +43,24 @@ def rules_files(text: str) -> list[str]:
     return files
 
 
-def prepare(
-    database: Path,
-    files: Iterable[str],
+async def backtest(
+    journal: Journal,
+    files: Sequence[str],
     scope: Scope,
     *,
     now: datetime,
     zone: tzinfo | None = None,
-    redaction: Redaction | None = None,
-) -> Job:
-    """Compile `files` and find what is to be judged.
+) -> AsyncGenerator[Backtested, None]:
+    """Read `files`, which are on this machine, and have what `journal` has judged by them.
 
-    Raises `RuleError` for rules that do not compile, `ValueError` for a moment that is none and for a
-    subagent's session, and what reading the journal raises.
+    Raises `RuleError` for files that cannot be read, `ValueError` for a moment that is none, and what
+    `JudgedSource.backtest` raises.
     """
-    rules = load_rules(*files)
-    reader = open_reader(database)
-    if scope.session is not None:
-        summary = reader.session(scope.session)
-        if summary.kind == "child":
-            raise ValueError(
-                f"'{summary.id}' is a subagent's session: its calls were decided in '{summary.parent}'; "
-                "judge that one"
-            )
-        found, total = recordings(reader.path, [summary.id]), summary.calls
-    else:
-        since = None if scope.since is None else moment(scope.since, now, zone)
-        found = recordings(reader.path, recorded_sessions(reader.path, since))
-        total = count_calls(reader.path, since)
-    return Job(rules, Backtest(Trial.of(rules.registry), redaction), found, total)
+    since = None if scope.since is None else moment(scope.since, now, zone)
+    rules = await asyncio.to_thread(read_rules, *files)
+    parts = journal.backtest(rules, session=scope.session, since=since)
+    try:
+        async for part in parts:
+            yield part
+    finally:
+        await parts.aclose()

@@ -10,12 +10,18 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from .acp_options import add_acp
+from .amounts import parse_dollars
 from .commands import BAD_INPUT, dispatch
-from .gateway_options import add_gateway
+from .gateway_options import add_connection, add_gateway
 from .history_options import add_parts
+from .hook_options import add_hook, answers
 from .identity import login_name, operator_name
+from .mcp_options import add_mcp
+from .web_options import add_web
 
 DESCRIPTION = "Approval console for AI agents: every tool call passes nets compiled from a rules file."
 EPILOG = (
@@ -105,6 +111,7 @@ def parser() -> argparse.ArgumentParser:
     _hosting(resume)
 
     console = _command(commands, "console", "open the console on the journal, without starting an agent")
+    add_connection(console)
     _journal(console)
     _operator(console)
     _read_only(console)
@@ -194,6 +201,10 @@ def parser() -> argparse.ArgumentParser:
     )
 
     add_gateway(commands, _command, _journal, _operator)
+    add_web(commands, _command, _journal, _operator, _appearance)
+    add_hook(commands, _command)
+    add_mcp(commands, _command)
+    add_acp(commands, _command, _hosting)
 
     replay = _command(commands, "replay", "step through a recorded session")
     replay.add_argument("session", help="its id, or the first letters of it")
@@ -273,12 +284,9 @@ def _positive(text: str) -> int:
 
 def _dollars(text: str) -> float:
     try:
-        amount = float(text)
-    except ValueError:
-        amount = 0.0
-    if not 0 < amount < float("inf"):
-        raise argparse.ArgumentTypeError(f"an amount in US dollars, more than 0, not '{text}'")
-    return amount
+        return parse_dollars(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _settle(
@@ -318,12 +326,15 @@ def _settle_appearance(args: argparse.Namespace) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command. Returns the exit code: 0 done, 1 the work failed, 2 the input was wrong.
+    """Run one command. Returns the exit code: 0 done, 1 the work failed, 2 the input was wrong; of a
+    console also 129 when its terminal is gone (SIGHUP), 143 when it was told to end (SIGTERM).
 
     `args.typed` has the names of the options that were on the line.
     """
-    top = parser()
     line = sys.argv[1:] if arguments is None else list(arguments)
+    if answers(line):
+        return _answer_hook(line, leave=arguments is None)
+    top = parser()
     args, extra = top.parse_known_args(line)
     args.typed = frozenset(name for name, value in vars(args).items() if value is not None)
     if args.command == "run":
@@ -357,6 +368,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader (`| head`) has seen enough; what is still buffered has nowhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    return code
+
+
+def _answer_hook(line: list[str], *, leave: bool) -> int:
+    """Answer a hook; `leave` the process at once, so that nothing later changes the exit code."""
+    code = BAD_INPUT
+    try:
+        from .hook_run import main as answer
+
+        code = answer(line[1], line[2:])
+    except BaseException as error:
+        # Any other code would let a tool run.
+        text = f"Interlock could not answer, so this is blocked: {type(error).__name__}: {error}\n"
+        with suppress(OSError):
+            os.write(2, text.encode("utf-8", "replace"))
+    if leave:
+        os._exit(code)
     return code
 
 

@@ -6,8 +6,9 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import on
 from textual.binding import Binding, BindingType
@@ -19,16 +20,20 @@ from ..engine.hub import Hub, HubEvent, Outcome, Subscription
 from .appearance import Appearance
 from .attention import Attention, AttentionSettings, Terminal, of_queue, terminal_of
 from .collector import settle_collector
+from .connection import ConnectionShown
 from .desk import Desk
+from .door import Door
 from .messages import (
     ActionDone,
     BacktestChosen,
     ContinueChosen,
     HubMoved,
+    ReplayChosen,
     RequestChosen,
     SessionStarted,
     StartFailed,
 )
+from .place import Place
 from .presenting import Presenter
 from .read_only import ReadOnlyHub
 from .recorded_app import RecordedApp
@@ -40,8 +45,8 @@ from .text import shown, utc_now
 from .words import count
 
 if TYPE_CHECKING:
-    from .agent_build import Prepared
     from .starting import StartForm
+    from .starts import Begin
 
 Start = Callable[[Hub], Awaitable[object]]
 
@@ -52,7 +57,8 @@ PANES_AFTER = 0.05
 class InterlockConsole(RecordedApp):
     """The approval console on a hub that whoever made it also closes.
 
-    `start` opens the sessions; `open_session` is the one shown first. `terminal` stands for the one it
+    `start` opens the sessions; `open_session` is the one shown first, `open_at` a place
+    that somebody asked for. `terminal` stands for the one it
     runs in. `deny_reasons` are offered for denials. `clock` gives the times that ages are counted to,
     `monotonic` the seconds that keys sleep; see `Wakeful` for `quiet`.
     """
@@ -67,13 +73,20 @@ class InterlockConsole(RecordedApp):
     class Arrived(Message, bubble=False):
         """The hub has events that were not taken yet."""
 
+    @dataclass
+    class ConnectionMoved(Message, bubble=False):
+        """The connection to a server is lost, for a reason, or back."""
+
+        trouble: str | None
+
     def __init__(
         self,
-        hub: Hub,
+        hub: Door,
         *,
         operator: str,
         start: Start | None = None,
         open_session: str | None = None,
+        open_at: Place | None = None,
         appearance: Appearance | None = None,
         attention: AttentionSettings | None = None,
         terminal: Terminal | None = None,
@@ -97,7 +110,7 @@ class InterlockConsole(RecordedApp):
         self._programs: set[asyncio.Task[None]] = set()
         self.hub = hub
         self._start = start
-        self._open_session = open_session
+        self._open_at = open_at or Place(session=open_session)
         self.monotonic = monotonic
         self._desk = Desk(hub, operator, clock, monotonic, quiet)
         self._inbox: list[HubEvent] = []
@@ -114,18 +127,21 @@ class InterlockConsole(RecordedApp):
         # Installed, so that closing it keeps its widgets.
         self.install_screen(dialog, "approval")
         self._presenter = Presenter(self, self._desk, dialog)
+        self._connection = ConnectionShown(self, hub.place)
 
     def get_default_screen(self) -> Screen[None]:
-        return LiveScreen(self._desk, selected=self._open_session)
+        return LiveScreen(self._desk, selected=self._open_at.session)
 
     def on_mount(self) -> None:
-        self.hub.spawn = self._spawn
+        self.hub.spawn_in(self._spawn)
         # Subscribed before anything starts, so that no event is missed.
         self.run_worker(self._pump(self.hub.subscribe()), name="hub", group="hub", exit_on_error=False)
         if self._start is not None:
             self.run_worker(
                 self._run_start(self._start), name="start", group="start", exit_on_error=False
             )
+        if self._open_at != Place():
+            self.call_after_refresh(self._go_to, self._open_at)
         if not self.is_headless:
             self.call_after_refresh(settle_collector)
         terminal = self._terminal or terminal_of(self, self._programs)
@@ -152,7 +168,7 @@ class InterlockConsole(RecordedApp):
 
     async def _run_start(self, start: Start) -> None:
         try:
-            await start(self.hub)
+            await start(cast("Hub", self.hub))
         except Exception as error:
             self.post_message(StartFailed(f"{type(error).__name__}: {error}"))
 
@@ -165,6 +181,14 @@ class InterlockConsole(RecordedApp):
                     self.post_message(self.Arrived())
         finally:
             subscription.close()
+
+    @on(ConnectionMoved)
+    async def show_connection(self, event: ConnectionMoved) -> None:
+        """Nothing that is shown is to be taken for what is, while nothing is heard."""
+        await self._connection.show(event.trouble)
+        if event.trouble is None:
+            for screen in self.screen_stack:
+                screen.post_message(HubMoved(()))
 
     # Routing
 
@@ -191,6 +215,15 @@ class InterlockConsole(RecordedApp):
         if events:
             for screen in self.screen_stack:
                 screen.post_message(HubMoved(events))
+
+    async def _go_to(self, place: Place) -> None:
+        """An open request, or the replay of a session that is none of the live ones any more."""
+        if place.approval is not None:
+            await self.open_request(place.approval)
+        elif place.session is not None:
+            with suppress(Exception):  # What a hub does not answer the screens say.
+                if all(state.id != place.session for state in await self.hub.sessions()):
+                    self.post_message(ReplayChosen(place.session))
 
     async def open_request(self, approval_id: str) -> bool:
         """The dialog of an open request, on top of whatever is shown. Whether it could be opened."""
@@ -219,22 +252,21 @@ class InterlockConsole(RecordedApp):
         """A form for another session; what was typed last is still there."""
         from .screens.start import StartScreen
         from .starting import StartForm
+        from .starts import starts_at
 
-        screen = StartScreen(self._form or StartForm())
+        screen = StartScreen(self._form or StartForm(), starts_at(self.hub, self.operator))
 
-        def chosen(prepared: Prepared | None) -> None:
+        def chosen(begin: Begin | None) -> None:
             self._form = screen.last
-            if prepared is not None:
-                self.run_worker(self._open(prepared), name="open", group="start", exit_on_error=False)
+            if begin is not None:
+                self.run_worker(self._open(begin), name="open", group="start", exit_on_error=False)
 
         self.push_screen(screen, chosen)
 
-    async def _open(self, prepared: Prepared) -> None:
-        """Open a session, and show it."""
-        from .starting import start
-
+    async def _open(self, begin: Begin) -> None:
+        """Begin a session, and show it."""
         try:
-            session = await start(self.hub, prepared, self.operator)
+            session = await begin()
         except Exception as error:
             self.post_message(StartFailed(f"{type(error).__name__}: {error}"))
             return
@@ -265,10 +297,11 @@ class InterlockConsole(RecordedApp):
         self.push_screen(Confirm("Continue", question, details), answered)
 
     async def _continue(self, event: ContinueChosen) -> None:
-        from .starting import go_on
+        from .starts import starts_at
 
         try:
-            session = await go_on(self.hub, event.session_id, self.operator, at=event.at)
+            starts = starts_at(self.hub, self.operator)
+            session = await starts.go_on(event.session_id, at=event.at)
         except Exception as error:
             self.post_message(ActionDone(Outcome(ok=False, message=f"Cannot continue: {error}")))
             return
@@ -284,7 +317,7 @@ class InterlockConsole(RecordedApp):
         """Leave; asks first while something runs or waits."""
         if isinstance(self.screen, Confirm):
             return
-        if self.read_only:
+        if self.read_only or self.hub.elsewhere:
             self.exit()  # Nothing ends with it.
             return
         try:

@@ -8,7 +8,8 @@ from pydantic import JsonValue
 
 from ..engine.gate.types import GrantTerms
 from ..engine.history.state import ApprovalState
-from ..engine.hub import Hub, Outcome
+from ..engine.hub import Outcome
+from .door import Door
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class Decision:
     stop: bool = False
 
 
-async def send(hub: Hub, request: ApprovalState, decision: Decision, by: str) -> Outcome:
+async def send(hub: Door, request: ApprovalState, decision: Decision, by: str) -> Outcome:
     """What became of it. Raises nothing: what fails has decided nothing, and says so."""
     try:
         return await hub.decide(
@@ -39,7 +40,7 @@ async def send(hub: Hub, request: ApprovalState, decision: Decision, by: str) ->
         return Outcome(ok=False, message=f"Not decided: {error}")
 
 
-async def still_open(hub: Hub, request: ApprovalState) -> bool:
+async def still_open(hub: Door, request: ApprovalState) -> bool:
     """Whether a request waits, also when the hub does not say. Raises nothing."""
     try:
         return any(waiting.id == request.id for waiting in await hub.approvals())
@@ -47,7 +48,7 @@ async def still_open(hub: Hub, request: ApprovalState) -> bool:
         return True
 
 
-async def ask_for_time(hub: Hub, request: ApprovalState, seconds: float, by: str) -> Outcome:
+async def ask_for_time(hub: Door, request: ApprovalState, seconds: float, by: str) -> Outcome:
     """Have a request wait so long from now on. Raises nothing."""
     try:
         return await hub.extend(request.id, seconds=seconds, by=by)

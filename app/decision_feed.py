@@ -17,8 +17,8 @@ from textual.timer import Timer
 
 from ..engine.history.decision_counts import Counts, GroupBy, ShadowSummary
 from ..engine.history.decision_filter import EVERYTHING, DecisionFilter
-from ..engine.history.decision_source import DecisionSource
 from ..engine.history.decisions import Decision, Mark, Part, Scan
+from .door import Journal
 
 COUNTS_PAUSE = 2.0
 """Seconds between counts, at least."""
@@ -72,7 +72,7 @@ class Failed(Message):
 class DecisionFeed:
     """Asks `source` for `screen`, in workers of it."""
 
-    def __init__(self, source: DecisionSource, screen: Screen[None]) -> None:
+    def __init__(self, source: Journal, screen: Screen[None]) -> None:
         self.wanted: DecisionFilter = EVERYTHING
         self.search = 0
         self._source = source

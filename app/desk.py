@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from ..engine.hub import Hub
+from .door import Door
 from .screens.wakeful import QUIET
 from .text import utc_now
 
@@ -20,7 +20,7 @@ class Desk:
     `Wakeful` for `quiet`.
     """
 
-    hub: Hub
+    hub: Door
     operator: str
     clock: Callable[[], datetime] = utc_now
     monotonic: Callable[[], float] = time.monotonic

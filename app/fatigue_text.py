@@ -25,7 +25,7 @@ WARNING = (
 
 def name_width(width: int) -> int:
     """The cells that a name has beside the numbers."""
-    return max(12, width - NUMBERS - 1)
+    return max(8, width - NUMBERS - 1)
 
 
 def heading(name: str, width: int) -> str:
@@ -89,8 +89,8 @@ def rule_notes(rule: RuleFatigue) -> str:
     return "".join(f" · {part}" for part in parts)
 
 
-def total_line(found: Fatigue) -> str:
-    """All of it in a line."""
+def total_line(found: Fatigue, width: int | None = None) -> str:
+    """All of it in a line; of what does not fit into `width` nothing, the tables have it too."""
     total = found.total
     parts = [f"{count(total.requests, 'request')}"]
     if total.decided:
@@ -102,6 +102,8 @@ def total_line(found: Fatigue) -> str:
             f"{total.edited:,} edited",
         ]
     parts += [f"{total.expired:,} expired"] if total.expired else []
+    while width is not None and len(parts) > 1 and len(" · ".join(parts)) > width:
+        parts.pop()
     return " · ".join(parts)
 
 

@@ -10,6 +10,42 @@ Add = Callable[..., argparse.ArgumentParser]
 Options = Callable[[argparse.ArgumentParser], None]
 
 
+TRUE, FALSE = {"", "1", "true", "yes", "on"}, {"0", "false", "no", "off"}
+
+
+def server_named(text: str) -> str | None:
+    """A server's URL, empty for the usual one; nothing where a setting says so."""
+    word = text.strip().lower()
+    if word in TRUE or word in FALSE:
+        return "" if word in TRUE else None
+    from ..engine.gateway.address import server_url
+
+    try:
+        return server_url(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def add_connection(console: argparse.ArgumentParser) -> None:
+    """What connects a console to a server."""
+    console.add_argument(
+        "--connect",
+        metavar="URL",
+        nargs="?",
+        const="",
+        type=server_named,
+        help="show the sessions of a server (default: INTERLOCK_URL, else ws://127.0.0.1:8737)",
+    )
+    console.add_argument(
+        "--token-file",
+        metavar="FILE",
+        type=Path,
+        help="your token for it (default: INTERLOCK_TOKEN, else operator.token in the config directory)",
+    )
+    console.add_argument("--session", metavar="SESSION", help="with --connect: begin at this session")
+    console.add_argument("--approval", metavar="REQUEST", help="with --connect: begin at this request")
+
+
 def add_gateway(commands: object, command: Add, journal: Options, operator: Options) -> None:
     """`serve`, `token` and `protocol`."""
     serve = command(commands, "serve", "judge agents from elsewhere, and let consoles connect")
@@ -22,6 +58,12 @@ def add_gateway(commands: object, command: Add, journal: Options, operator: Opti
         help="127.0.0.1:PORT or unix:PATH (default: 127.0.0.1:8737)",
     )
     serve.add_argument("--mode", choices=("enforce", "shadow"), help="enforce (default) or shadow")
+    serve.add_argument(
+        "--config",
+        metavar="FILE",
+        type=Path,
+        help="settings to read instead of interlock.toml here; also INTERLOCK_CONFIG",
+    )
     serve.add_argument("--certificate", metavar="FILE", type=Path, help="serve TLS with this certificate")
     serve.add_argument("--key", metavar="FILE", type=Path, help="the certificate's private key")
     journal(serve)

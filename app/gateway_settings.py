@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import cast
 
+from ..engine.gateway.limits import Limits
 from .settings import SettingsError, table_setting
 
-USERS_OWN = ("agents_may_shadow", "hosts", "origins")
+USERS_OWN = ("agents_may_shadow", "hosts", "limits", "origins")
 """What would loosen a server; an agent may write in the working directory."""
 KNOWN = (*USERS_OWN, "rules")
 
@@ -17,13 +18,15 @@ KNOWN = (*USERS_OWN, "rules")
 @dataclass(frozen=True, slots=True)
 class GatewaySettings:
     """`rules` are sets that agents may add to a server's own, each a few files; `hosts` further names,
-    with port, under which the server is reached; `origins` pages that may connect from a browser.
+    with port, under which the server is reached; `origins` pages that may connect from a browser;
+    `limits` how much one peer may ask for.
     """
 
     rules: Mapping[str, tuple[str, ...]]
     hosts: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
     agents_may_shadow: bool = False
+    limits: Limits = field(default_factory=Limits)
 
 
 def gateway_settings(
@@ -53,7 +56,24 @@ def gateway_settings(
         hosts=_texts(table.get("hosts", []), f"{where}: hosts"),
         origins=_texts(table.get("origins", []), f"{where}: origins"),
         agents_may_shadow=shadow,
+        limits=_limits(table.get("limits", {}), f"{where}: limits"),
     )
+
+
+def _limits(value: object, where: str) -> Limits:
+    if not isinstance(value, dict):
+        raise SettingsError(f"{where}: expected lines like rate = 500, found {value!r}")
+    known = {each.name: getattr(Limits(), each.name) for each in fields(Limits)}
+    given: dict[str, int | float] = {}
+    for name, number in cast("dict[str, object]", value).items():
+        if name not in known:
+            raise SettingsError(f"{where}: unknown limit '{name}'; known: {', '.join(known)}")
+        kinds = (int,) if isinstance(known[name], int) else (int, float)
+        if isinstance(number, bool) or not isinstance(number, kinds) or not 0 < number < float("inf"):
+            whole = "a whole number" if kinds == (int,) else "a number"
+            raise SettingsError(f"{where}: {name}: expected {whole} above 0, found {number!r}")
+        given[name] = number
+    return replace(Limits(), **given)
 
 
 def _texts(value: object, where: str) -> tuple[str, ...]:

@@ -60,6 +60,7 @@ class HangupDriver(LinuxDriver):
         self._loop = asyncio.get_running_loop()
         self._pulse: asyncio.TimerHandle | None = None
         self._gone = False
+        self._lent = False
         self._file = _Painted(self._file, self._lost)
 
     def start_application_mode(self) -> None:
@@ -70,7 +71,36 @@ class HangupDriver(LinuxDriver):
     def close(self) -> None:
         if self._pulse is not None:
             self._pulse.cancel()
+            self._pulse = None
         super().close()
+
+    def write(self, data: str) -> None:
+        """Paint. While another program has the terminal, what the app goes on painting is dropped: the
+        thread that would write it has ended, and would be waited for once enough had gathered."""
+        if not self._lent:
+            super().write(data)
+
+    def suspend_application_mode(self) -> None:
+        super().suspend_application_mode()
+        self._lent = True
+
+    def resume_application_mode(self) -> None:
+        self._lent = False
+        super().resume_application_mode()
+
+    @contextmanager
+    def as_before(self) -> Iterator[int]:
+        """Leave the terminal, whose descriptor this gives, set as it is, and with nothing typed to read.
+
+        For while it is suspended, whatever a program that has it then does.
+        """
+        try:
+            yield self.fileno
+        finally:
+            with suppress(termios.error):
+                if self.attrs_before is not None:
+                    termios.tcsetattr(self.fileno, termios.TCSANOW, self.attrs_before)
+                termios.tcflush(self.fileno, termios.TCIFLUSH)
 
     def run_input_thread(self) -> None:
         """Read until the console ends. A terminal that cannot be read is gone: nothing to panic about."""

@@ -9,8 +9,8 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
-from ..engine.history.decision_source import DecisionSource
 from ..engine.history.events import JournalEvent
+from ..engine.judging import JudgedSource
 from .appearance import Appearance
 from .collector import settle_collector
 from .history_source import HistorySource
@@ -40,7 +40,7 @@ class HistoryConsole(RecordedApp):
         clock: Callable[[], datetime] = utc_now,
         appearance: Appearance | None = None,
     ) -> None:
-        journal = source if isinstance(source, DecisionSource) else None
+        journal = source if isinstance(source, JudgedSource) else None
         super().__init__(source, journal, appearance, clock=clock, zone=zone)
         self._recorded = recorded
 

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from ..engine.history.decision_source import DecisionSource
 from ..engine.history.events import JournalEvent
 from ..engine.history.masked import MaskedEvents
 from ..engine.history.queries import open_reader
 from ..engine.history.redaction import Redaction
 from ..engine.history.state import SessionSummary
+from ..engine.judging import JudgedSource
+from .language import LANGUAGE
 
 DEFAULT_LIMIT = 200
 
@@ -32,12 +33,13 @@ class HistorySource(Protocol):
         ...
 
 
-class RecordedFile(DecisionSource):
+class RecordedFile(JudgedSource):
     """The journal in `database`, read and never written; another process may be writing it meanwhile."""
 
     def __init__(self, database: Path, redaction: Redaction | None = None) -> None:
         self._database = database
         self.redaction = redaction or Redaction()
+        self.language = LANGUAGE
 
     @property
     def database(self) -> Path:

@@ -7,6 +7,7 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from ..engine.history.journal import JournalError
 from ..engine.history.redaction import Redaction
@@ -15,7 +16,9 @@ from ..engine.text import visible
 from .appearance import Appearance
 from .approval_settings import approval_settings
 from .commands import BAD_INPUT, redaction
+from .language import LANGUAGE
 from .notify import notify_settings, notifying
+from .place import Place
 from .settings import SettingsError
 
 
@@ -38,7 +41,7 @@ def host(
         from .headless import follow
 
         hook, policy = notify_settings(), approval_settings().policy
-        hub = Hub.open(database, redaction=hidden, policy=policy)
+        hub = Hub.open(database, redaction=hidden, policy=policy, language=LANGUAGE)
         async with notifying(hub, hook, lambda problem: print(f"interlock: {problem}", file=sys.stderr)):
             return await follow(hub, start, answer=args.answer or "approve", out=sys.stdout)
 
@@ -70,7 +73,7 @@ def show(
     attention, hook, approvals = attention_settings(), notify_settings(), approval_settings()
 
     async def session() -> int:
-        hub = Hub.open(database, redaction=redaction, policy=approvals.policy)
+        hub = Hub.open(database, redaction=redaction, policy=approvals.policy, language=LANGUAGE)
         app: InterlockConsole | None = None
 
         def end(code: int) -> None:
@@ -129,3 +132,58 @@ def watch(
             await journal.close()
 
     return asyncio.run(session())
+
+
+def attach(
+    url: str | None,
+    token_file: Path | None,
+    *,
+    read_only: bool = False,
+    appearance: Appearance | None = None,
+    open_at: Place | None = None,
+) -> int:
+    """The console on the hub of a server; nothing there ends with it. Who decides is who the token names.
+
+    Raises `SettingsError`, `GatewayError`, `TokenError` and `ValueError` before it is shown.
+    """
+    from ..engine.gateway.address import server_url
+    from ..engine.gateway.console_client import ConsoleClient
+    from ..engine.gateway.tokens import read_secret
+    from .attention import attention_settings
+    from .console import InterlockConsole
+    from .hangup import run_until_ended
+    from .read_only import read_only as guarded
+
+    attention, approvals = attention_settings(), approval_settings()
+    _check_private(server_url(url))
+    secret = None if token_file is None else read_secret(token_file)
+
+    async def session() -> int:
+        client = ConsoleClient(url, secret)
+        try:
+            operator = await client.open()
+            app = InterlockConsole(
+                guarded(client) if read_only else client,
+                operator=operator,
+                open_at=open_at,
+                appearance=appearance,
+                attention=attention,
+                deny_reasons=approvals.deny_reasons,
+            )
+            client.connected = lambda _: app.post_message(app.ConnectionMoved(client.trouble))
+            return await run_until_ended(app)
+        finally:
+            await client.close()
+
+    return asyncio.run(session())
+
+
+def _check_private(url: str) -> None:
+    """An operator's token goes over no network where others can read it. Raises `ValueError`."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if parts.scheme == "ws" and host != "localhost" and not host.startswith("127.") and host != "::1":
+        raise ValueError(
+            f"{url} would carry your token where others can read it; connect to wss://{parts.netloc}, or "
+            f"have SSH carry it: ssh -L {parts.port or 80}:127.0.0.1:{parts.port or 80} {host}"
+        )

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import tzinfo
-from typing import cast
 
-from pydantic import JsonValue
 from textual.content import Content
 
 from ..engine.backtest import (
     Count,
     Counts,
     Divergence,
-    Judgement,
     RuleCount,
     SessionReport,
     Then,
     ThenView,
     Totals,
-    divergence,
 )
 from ..engine.gate.types import Outcome
 from ..engine.history.parts import RuleRecord
-from ..engine.history.redaction import Redaction
 from .backtest_text import now_words, then_words
 from .moments import clock, day_and_time
 from .symbols import SHADOW, Look
@@ -55,13 +49,12 @@ def then_look(then: Then | ThenView) -> Look:
     return NOW[then.outcome]
 
 
-def judged_lines(judged: Judgement, width: int, *, first: bool, zone: tzinfo | None) -> list[Content]:
+def judged_lines(called: Divergence, width: int, *, first: bool, zone: tzinfo | None) -> list[Content]:
     """A call, then → now and the rule: one line, or two where there is little room.
 
     `first` marks the first divergence. A hypothetical one is dim and says so.
     """
-    called = divergence(judged)
-    dim = judged.hypothetical
+    dim = called.hypothetical
     mark = "▶ " if first else ("~ " if dim else "  ")
     at = "" if called.at is None else f"{clock(called.at, zone)}  "
     text = called.input if called.name == called.tool else f"{called.tool} {called.input}"
@@ -101,21 +94,13 @@ def _verdicts(called: Divergence, dim: bool) -> Content:
     )
 
 
-def masked(judged: Judgement, redaction: Redaction) -> Judgement:
-    """The same, its call's input as it may be shown."""
-    given = cast("dict[str, JsonValue]", dict(judged.call.input))
-    fields = redaction.fields(given)
-    return judged if fields is given else replace(judged, call=replace(judged.call, input=fields))
-
-
-def judged_height(judged: Judgement, width: int) -> int:
+def judged_height(called: Divergence, width: int) -> int:
     """How many lines `judged_lines` makes."""
-    return 1 if width >= WIDE or judged.change == "same" else 2
+    return 1 if width >= WIDE or called.change == "same" else 2
 
 
-def judged_facts(judged: Judgement, width: int) -> list[Content]:
+def judged_facts(called: Divergence, width: int) -> list[Content]:
     """A call in full lines: what was decided then and by whom, and what would be now."""
-    called = divergence(judged)
     head = Content.assemble(
         (f"event {called.event}  ", MUTED),
         (shown(called.name), "bold"),
@@ -130,7 +115,7 @@ def judged_facts(judged: Judgement, width: int) -> list[Content]:
                 (f"{label:<6}", MUTED), words, (f"  {rule_words(rule)}" if rule else "", MUTED)
             )
         )
-    if judged.hypothetical:
+    if called.hypothetical:
         lines.append(Content.styled("hypothetical: the agent would have gone on differently", MUTED))
     return [line.truncate(width, ellipsis=True) for line in lines]
 

@@ -77,3 +77,10 @@ class BacktestChosen(Message):
     def of(cls, session: SessionState | SessionSummary | None) -> BacktestChosen:
         """With `session` as the one that is shown, if there is one."""
         return cls() if session is None else cls(session.id, rules_of(session.source))
+
+
+@dataclass
+class EditChosen(Message):
+    """A file to open in the operator's editor."""
+
+    path: str

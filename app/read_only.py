@@ -11,25 +11,30 @@ from typing import NoReturn
 from textual.app import App
 from textual.dom import DOMNode
 
-from ..engine.hub import Hub
+from ..engine.hub import Spawn
+from .door import Door
 from .keymap import bindings_of, decides
 
 READING = frozenset(
     {
         "approvals",
+        "backtest",
         "count_decisions",
-        "database",
         "decision_event",
+        "elsewhere",
         "explain",
+        "fatigue",
         "history",
+        "judge",
+        "place",
         "read_decisions",
         "recorded",
-        "redaction",
         "scan_decisions",
         "session",
         "sessions",
         "shadow_summary",
         "started_from",
+        "steers",
         "subscribe",
         "wait",
     }
@@ -45,6 +50,7 @@ CHANGING = frozenset(
         "live.deny",
         "live.extend",
         "live.interrupt",
+        "live.limit",
         "live.mark",
         "live.mode",
         "live.nets",
@@ -54,11 +60,15 @@ CHANGING = frozenset(
         "live.together",
         "nets.switch",
         "replay.continue",
+        "rules.edit",
         "shadow.enforce",
         "start.start",
     }
 )
-"""The actions of the console, by their bindings' ids, that are not offered. Deciding is none either."""
+"""The actions of the console, by their bindings' ids, that are not offered. Deciding is none either.
+
+An editor changes files, and many start a shell: whoever is given a read-only console has neither.
+"""
 
 REFUSED = "This console is read-only: it changes nothing"
 
@@ -70,9 +80,6 @@ class ReadOnlyError(RuntimeError):
 class ReadOnlyHub:
     """What of `hub` shows; all else raises `ReadOnlyError`, awaited or not."""
 
-    spawn: object = None
-    """A console says here where its agents run; there are none."""
-
     def __init__(self, hub: object) -> None:
         self._hub = hub
 
@@ -82,12 +89,15 @@ class ReadOnlyHub:
             raise AttributeError(name)
         return getattr(self._hub, name) if name in READING else _refuse
 
+    def spawn_in(self, spawn: Spawn) -> None:
+        """A console has no agents here, wherever it would have them run."""
+
 
 def _refuse(*_: object, **__: object) -> NoReturn:
     raise ReadOnlyError(f"{REFUSED}. Use the console of the process that hosts the session")
 
 
-def read_only(hub: object) -> Hub:
+def read_only(hub: object) -> Door:
     """A hub for a console that is to change nothing."""
     guarded: object = ReadOnlyHub(hub)
     return guarded  # type: ignore[return-value]  # it answers what a hub answers, and refuses the rest

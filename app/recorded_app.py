@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from textual import on
 
-from ..engine.history.decision_source import DecisionSource
-from ..engine.hub import Hub
 from .appearance import Appearance
+from .door import Door, Journal
 from .history_source import HistorySource
 from .messages import BacktestChosen, ReplayChosen
 from .terminal import TerminalApp
@@ -31,10 +30,10 @@ class RecordedApp(TerminalApp):
     def __init__(
         self,
         source: HistorySource,
-        journal: DecisionSource | None,
+        journal: Journal | None,
         appearance: Appearance | None,
         *,
-        host: Hub | None = None,
+        host: Door | None = None,
         operator: str = "",
         clock: Callable[[], datetime] = utc_now,
         zone: tzinfo | None = None,

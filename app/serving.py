@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import signal
 import ssl
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+import sys
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
 from ..engine.gate.types import Mode
 from ..engine.gateway.address import Address
-from ..engine.gateway.agent_sessions import RuleSets
 from ..engine.gateway.places import agent_token_file, operator_token_file
+from ..engine.gateway.rule_sets import RuleSets
 from ..engine.gateway.server import Gateway
 from ..engine.gateway.tokens import Kind, TokenError, TokenFile, read_secret, write_private
 from ..engine.history.redaction import Redaction
 from ..engine.hub import Hub, Nets
 from ..engine.net import SkillNet
 from ..engine.questions import ApprovalPolicy
+from ..engine.text import visible
 from ..rules import load_rules
 from .agent_build import prepare
-from .agent_spec import AgentSpec, AgentSpecError
+from .collector import settle_collector
 from .gateway_settings import GatewaySettings
-from .starting import NO_TASK, go_on, start
+from .language import LANGUAGE
+from .notify import notify_settings, notifying
+from .starting import asked_for, go_on, start
+
+FILES = 512
+"""Files that a server has open beside its connections."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +67,19 @@ def rule_sets(files: tuple[str, ...], named: Mapping[str, tuple[str, ...]]) -> R
 
 async def serve(serving: Serving, ready: Callable[[Address], None]) -> None:
     """Serve until a signal ends it; `ready` hears where. Raises what its parts raise at the start."""
+    async with running(serving) as address:
+        ready(address)
+        await until_told()
+
+
+@asynccontextmanager
+async def running(serving: Serving) -> AsyncGenerator[Address, None]:
+    """A server, and where it listens. Raises what its parts raise at the start."""
+    hook = notify_settings()
     rules = await asyncio.to_thread(rule_sets, serving.rules, serving.settings.rules)
-    hub = Hub.open(serving.database, redaction=serving.redaction, policy=serving.policy)
+    hub = Hub.open(
+        serving.database, redaction=serving.redaction, policy=serving.policy, language=LANGUAGE
+    )
     try:
         gateway = Gateway(
             hub,
@@ -68,20 +87,47 @@ async def serve(serving: Serving, ready: Callable[[Address], None]) -> None:
             rules=rules,
             mode=serving.mode,
             agents_may_shadow=serving.settings.agents_may_shadow,
+            limits=serving.settings.limits,
             hosts=serving.settings.hosts,
             origins=serving.settings.origins,
             starter=HubStarter(hub),
         )
-        ready(await gateway.start(serving.address, tls=serving.tls))
+        address = await gateway.start(serving.address, tls=serving.tls)
+        settle_collector()
         try:
-            await _until_told()
+            async with notifying(hub, hook, _complain):
+                yield address
         finally:
             await gateway.close()
     finally:
         await hub.close()
 
 
-async def _until_told() -> None:
+def _complain(problem: str) -> None:
+    print(f"interlock serve: {visible(problem)}", file=sys.stderr, flush=True)
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """The faster event loop where it is installed; else Python's own."""
+    try:
+        import uvloop  # type: ignore[import-not-found]
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+def take_files(connections: int) -> None:
+    """Let this process have as many files open as `connections` need, where the system lets it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + FILES
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+async def until_told() -> None:
+    """Wait for a signal that ends programs."""
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -103,7 +149,11 @@ def own_token(tokens: TokenFile, kind: Kind, name: str) -> Path:
         raise TokenError(
             f"{path}: the token in it is not in force; delete the file to have a new one made"
         )
-    taken = {each.name for each in tokens.tokens()}
+    taken = {each.name: each.kind for each in tokens.tokens()}
+    if taken.get(name, kind) != kind:
+        raise TokenError(
+            f"'{name}' is the name of an {taken[name]}'s token; revoke that, or choose another with --as"
+        )
     write_private(path, (tokens.rotate(name) if name in taken else tokens.issue(kind, name)) + "\n")
     return path
 
@@ -116,15 +166,8 @@ class HubStarter:
 
     async def start(self, spec: dict[str, JsonValue], *, by: str) -> str:
         """Open a session and set its agent to work; its id. Raises `AgentSpecError`."""
-        try:
-            wanted = AgentSpec.model_validate(spec)
-        except ValidationError as error:
-            raise AgentSpecError(
-                [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
-            ) from error
-        if wanted.task is None:
-            raise AgentSpecError([NO_TASK])
-        return await start(self._hub, await asyncio.to_thread(prepare, wanted), by)
+        prepared = await asyncio.to_thread(lambda: prepare(asked_for(spec)))
+        return await start(self._hub, prepared, by)
 
     async def go_on(
         self,

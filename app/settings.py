@@ -1,9 +1,11 @@
 """Settings: what the command line left open comes from the environment, then from configuration files.
 
-Order: option, `INTERLOCK_<OPTION>`, `interlock.toml` in the working directory, `interlock.toml` in the
-user's config directory. In a file an option is a key, at the top or in a table of its command's name;
-dashes become underscores. The tables `keys`, `attention`, `notify` and `approvals` are no options: they
-say what keys do, how an operator who looks elsewhere is told that somebody waits, and what dialogs offer.
+Order: option, `INTERLOCK_<OPTION>`, `interlock.toml` in the working directory or the file that is named
+instead of it (`--config`, `INTERLOCK_CONFIG`), `interlock.toml` in the user's config directory. In a file
+an option is a key, at the top or in a table of its command's name; dashes become underscores. The tables
+`keys`, `attention`, `notify`, `approvals`, `gateway` and `hook` are no options: they say what keys do,
+how an operator who looks elsewhere is told that somebody waits, what dialogs offer, and what agents and
+consoles from elsewhere may do.
 """
 
 from __future__ import annotations
@@ -17,10 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FILE_NAME = "interlock.toml"
+CONFIG = "INTERLOCK_CONFIG"
+"""The file that is read instead of the working directory's; who names it answers for what is in it."""
 KEYS = "keys"
 """The table of a file that says which keys do what."""
-TABLES = (KEYS, "attention", "notify", "approvals")
+TABLES = (KEYS, "attention", "notify", "approvals", "gateway", "hook")
 """The tables that hold no options of a command. Whoever uses one reads it."""
+USERS_OWN = frozenset({"connect", "token_file"})
+"""Options that a file in the working directory may not set."""
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off", ""}
 
@@ -58,9 +64,9 @@ def apply_settings(
     """
     from .setting_paths import path_fault
 
-    environ = os.environ if environ is None else environ
+    environ = named_file(args, os.environ if environ is None else environ)
     command = _subparser(top, args.command)
-    files = list(_files(directory or Path.cwd(), environ))
+    files = list(settings_files(directory or Path.cwd(), environ))
     known = {n for p in _subparsers(top).values() for a in _all_options(p) for n in _names(a)}
     for path, table in files:
         _reject_unknown(path, table, known, set(_subparsers(top)))
@@ -71,12 +77,38 @@ def apply_settings(
             found = next(filter(None, each), None)
             if found is None:
                 continue
+            _check_whose(action, found, directory or Path.cwd(), environ)
             value = _convert(action, found)
             setattr(args, action.dest, value)
         fault = path_fault(action, value)
         if fault is not None:
             where = action.option_strings[-1] if found is None else found.where
             raise SettingsError(f"{where}: {fault}")
+
+
+def _check_whose(
+    action: argparse.Action, found: _Found, directory: Path, environ: Mapping[str, str]
+) -> None:
+    """Where an operator's token is sent, no agent may say, and it may write in the working directory.
+
+    Raises `SettingsError`.
+    """
+    project = directory / FILE_NAME
+    here = found.where.startswith(f"{project}: ") and project != users_file(environ)
+    if here and action.dest in USERS_OWN:
+        raise SettingsError(
+            f"{found.where}: may stand in {users_file(environ)} only, since agents may write in the "
+            "working directory; move it there"
+        )
+
+
+def named_file(args: argparse.Namespace, environ: Mapping[str, str]) -> Mapping[str, str]:
+    """The environment in which `--config` is the file to read, where it stands on the line.
+
+    A file names no other: one that came with the directory could name a file to be trusted.
+    """
+    on_line = getattr(args, "config", None) if "config" in getattr(args, "typed", ()) else None
+    return environ if on_line is None else {**environ, CONFIG: str(on_line)}
 
 
 def key_settings(
@@ -88,7 +120,9 @@ def key_settings(
     actions and keys is `keymap_check`'s to say.
     """
     found: dict[str, KeySetting] = {}
-    for path, table in _files(directory or Path.cwd(), os.environ if environ is None else environ):
+    for path, table in settings_files(
+        directory or Path.cwd(), os.environ if environ is None else environ
+    ):
         chosen = table.get(KEYS, {})
         if not isinstance(chosen, dict):
             raise SettingsError(
@@ -117,7 +151,7 @@ def table_setting(
     """
     environ = os.environ if environ is None else environ
     project = (directory or Path.cwd()) / FILE_NAME
-    for path, found in _files(directory or Path.cwd(), environ):
+    for path, found in settings_files(directory or Path.cwd(), environ):
         if name in found:
             table, where = found[name], f"{path}: [{name}]"
             if not isinstance(table, dict):
@@ -205,11 +239,17 @@ def _names(action: argparse.Action) -> tuple[str, ...]:
     return tuple(dict.fromkeys([on_line.lstrip("-").replace("-", "_"), action.dest]))
 
 
-def _files(directory: Path, environ: Mapping[str, str]) -> Iterator[tuple[Path, Mapping[str, object]]]:
-    for path in (directory / FILE_NAME, users_file(environ)):
+def settings_files(
+    directory: Path, environ: Mapping[str, str]
+) -> Iterator[tuple[Path, Mapping[str, object]]]:
+    """The settings files there are, the nearest first. Raises `SettingsError` for one that is none."""
+    named = environ.get(CONFIG)
+    for path in (Path(named) if named else directory / FILE_NAME, users_file(environ)):
         try:
             text = path.read_text(encoding="utf-8")
-        except FileNotFoundError:
+        except FileNotFoundError as error:
+            if named and path == Path(named):
+                raise SettingsError(f"{path}: there is no such file of settings") from error
             continue
         except (OSError, UnicodeDecodeError) as error:
             raise SettingsError(_unread(path, error, environ)) from error

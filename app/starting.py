@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
+from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from ..engine.history.events import JournalEvent, LimitRaised, SessionResumed
 from ..engine.history.masked import MaskedEvents
@@ -72,6 +72,27 @@ class StartForm:
         if spec.task is None:
             raise AgentSpecError([NO_TASK])
         return spec
+
+
+def asked_for(said: Mapping[str, JsonValue]) -> AgentSpec:
+    """The agent that a console elsewhere asks for: what an agent file says, or `form` as it was typed.
+
+    Paths are this machine's. Raises `AgentSpecError`.
+    """
+    try:
+        if said.keys() == {"form"}:
+            return _form.validate_python(said["form"]).spec()
+        wanted = AgentSpec.model_validate(said)
+    except ValidationError as error:
+        raise AgentSpecError(
+            [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
+        ) from error
+    if wanted.task is None:
+        raise AgentSpecError([NO_TASK])
+    return wanted
+
+
+_form = TypeAdapter(StartForm)
 
 
 def _words(text: str) -> list[str]:

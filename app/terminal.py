@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
+from textual import on
 from textual.actions import ActionParseResult
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
@@ -17,11 +18,15 @@ from textual.screen import Screen
 from .appearance import Appearance
 from .ascii import AsciiFilter
 from .charset import ascii_only, unmarked, use_ascii
+from .editing import EditorError, Lending, edit, has_editor
 from .keymap import display_key
+from .messages import EditChosen
 from .palette import binding_commands
 from .read_only import REFUSED, changes
 from .screens.help import Help, help_for
 from .screens.keys import COMMANDS_KEY, HELP_KEY, LEAVE_KEY
+from .screens.wakeful import FallsAsleep
+from .text import shown
 from .theme import OWN_THEMES, SIGNAL_BOX
 
 
@@ -63,6 +68,34 @@ class TerminalApp(App[None]):
 
             return HangupDriver
         return chosen
+
+    def on_mount(self) -> None:
+        self.app_resume_signal.subscribe(self, self._back, immediate=True)
+
+    def _back(self, _: object) -> None:
+        """Whoever was elsewhere has not seen what came meanwhile: keys that decide sleep first."""
+        for screen in self.screen_stack:
+            if isinstance(screen, FallsAsleep):
+                screen.fall_asleep()
+
+    @property
+    def lends(self) -> bool:
+        """Whether the operator has an editor, and a terminal for it."""
+        return isinstance(self._driver, Lending) and not self.is_web and has_editor()
+
+    @on(EditChosen)
+    def edit_chosen(self, event: EditChosen) -> None:
+        """Have a file edited. Everything but what is painted goes on meanwhile."""
+        self.run_worker(self._edit(event.path), group="edit", exit_on_error=False)
+
+    async def _edit(self, path: str) -> None:
+        driver = self._driver
+        if not isinstance(driver, Lending):
+            return
+        try:
+            await edit(path, self.suspend, driver)
+        except (EditorError, OSError) as error:
+            self.notify(shown(f"Not edited: {error}"), severity="error", markup=False)
 
     def end(self, code: int) -> None:
         """End without asking, with an exit code: nobody is there to be asked, or somebody wants it so."""

@@ -11,6 +11,8 @@ import logging
 from contextlib import suppress
 from pathlib import Path
 
+from pydantic import JsonValue
+
 from ..engine.explained import ExplanationView
 from ..engine.explained_then import explained_then
 from ..engine.history.errors import JournalError
@@ -141,13 +143,13 @@ class WatchedJournal(RecordedFile):
         )
         return await asyncio.to_thread(explained_then, told.shown, asked, utc_now(), condition_of)
 
-    async def started_from(self, session_id: str) -> tuple[str, dict[str, object] | None]:
+    async def started_from(self, session_id: str) -> tuple[str, dict[str, JsonValue] | None]:
         """A recorded session's whole id, and what it was started from. Raises `SessionNotFound`."""
         found = await asyncio.to_thread(lambda: open_reader(self.database).session(session_id))
         return found.id, found.source
 
-    def subscribe(self) -> Subscription:
+    def subscribe(self, limit: int | None = None) -> Subscription:
         """Everything that is found from now on. Close it when done."""
-        subscription = Subscription(self._subscriptions.remove)
+        subscription = Subscription(self._subscriptions.remove, limit)
         self._subscriptions.append(subscription)
         return subscription

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..engine.backtest import Trial
 from ..engine.history.parts import NetRecord
 from ..engine.history.state import SessionState
 from ..engine.records import net_record
-from ..rules import RuleSet, condition_of
+from ..rules import RuleSet
 
 OWN = (
     "Its own nets: calls go by the names they were recorded under, since a journal does not hold `map` "
@@ -32,11 +31,10 @@ class WhatIf:
     active: tuple[str, ...]
     rules: RuleSet | None = None
 
-    def trial(self, state: SessionState) -> Trial:
-        """What the rest of a session is judged under that stands at `state`."""
-        if self.rules is None:
-            return Trial.recorded(state, self.active, conditions=condition_of)
-        return Trial.of(self.rules.registry, self.active)
+    @property
+    def texts(self) -> Mapping[str, str] | None:
+        """The rules as they are sent to where the journal is."""
+        return None if self.rules is None else self.rules.sources
 
     def words(self, state: SessionState) -> str:
         """What is different, in a line."""

@@ -144,7 +144,8 @@ class Approving(ABC):
         Raises `UnknownSessionError`, and `LookupError` for a call the session has not made.
         """
         hosted = self._live.hosted(session_id)
-        return await asyncio.to_thread(hosted.explain, call_id)
+        view = await asyncio.to_thread(hosted.explain, call_id)
+        return view.masked(hosted.redaction)
 
     async def toggle_net(self, session_id: str, net: str, active: bool, *, by: str) -> Outcome:
         """Switch a net of a session on or off."""

@@ -14,6 +14,7 @@ from .live import LiveSessions, new_id
 from .net import SkillNet, ToolCall
 from .outside import OutsideAgent, OutsideSession, RecordedOutside
 from .outside_calls import CallAnswer
+from .prompts import Driver, Prompts
 from .records import json_input
 from .refusals import UnknownSessionError
 from .resuming import Nets
@@ -38,17 +39,21 @@ class Driving:
         by: str | None = None,
         session_id: str | None = None,
         explain_blocks: bool = False,
+        driver: Driver | None = None,
     ) -> str:
         """A session whose loop runs elsewhere, under the nets of `registry`; `active` defaults to all.
 
-        Its id. `by` is who started it. Raises `NetError` for unknown names in `active`, `JournalError`
-        when it cannot be recorded or the id is taken.
+        Its id. `by` is who started it. With a `driver` operators can speak to the agent as to any other,
+        and closing the session, or the hub, closes the driver. Raises `NetError` for unknown names in
+        `active`, `JournalError` when it cannot be recorded or the id is taken.
         """
         terms = Terms(registry, active, mode, by, explain_blocks)
         session_id = session_id or new_id(agent.name)
         with self._live.beginning(session_id, terms, agent.surroundings, OutsideSession) as hosted:
             await hosted.record(hosted.begins(agent, by))
             self._live.add(hosted)
+            if driver is not None:
+                hosted.drive(driver)
         return session_id
 
     async def resume_outside(
@@ -132,6 +137,22 @@ class Driving:
         """
         await self._outside(session_id).said(role, text)
 
+    def stream(self, session_id: str, text: str) -> None:
+        """Show a piece of what the agent is saying; `said` has it whole. Raises `UnknownSessionError`."""
+        self._outside(session_id).stream(text)
+
+    async def warn(self, session_id: str, text: str) -> None:
+        """Record, as an error in the transcript, what people have to know of the agent.
+
+        Raises as `said`.
+        """
+        await self._outside(session_id).warn(text)
+
+    def steers(self, session_id: str) -> bool:
+        """Whether `Hub.send` reaches the loop of a live session."""
+        hosted = self._live.hosted(session_id)
+        return hosted.session is not None or self._prompts(session_id) is not None
+
     async def system_prompt(self, session_id: str) -> str:
         """An account of a live session's active nets, for its model's system prompt (G-24)."""
         return self._live.hosted(session_id).manager.format_system_prompt()
@@ -153,6 +174,11 @@ class Driving:
         """
         found, events = await self._live.recorded(session_id)
         return RecordedOutside.of(found, events)
+
+    def _prompts(self, session_id: str) -> Prompts | None:
+        """What a live session's driver is told through, where it has one."""
+        hosted = self._live.hosted(session_id)
+        return hosted.prompts if isinstance(hosted, OutsideSession) else None
 
     def _outside(self, session_id: str) -> OutsideSession:
         hosted = self._live.hosted(session_id)

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from .condition import written
 from .gate.explain import Explanation, NetExplanation
 from .history.parts import RuleRecord
+from .history.redaction import Redaction
 from .records import json_input, rule_record
 from .verify import Answer, Never, PlannedCall, Way
 
@@ -95,6 +96,17 @@ class ExplanationView(_View):
     nets: tuple[NetView, ...]
     way: WayView | None
     granted: tuple[str, ...] = ()
+
+    def masked(self, redaction: Redaction) -> ExplanationView:
+        """The same as people may see it."""
+        nets = tuple(
+            net if net.reason is None else net.model_copy(update={"reason": redaction.text(net.reason)})
+            for net in self.nets
+        )
+        names = tuple(map(redaction.text, self.names))
+        return self.model_copy(
+            update={"input": redaction.fields(self.input), "names": names, "nets": nets}
+        )
 
     @classmethod
     def of(cls, explained: Explanation) -> ExplanationView:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import ExitStack
 
 from .history.events import EventBody, JournalEvent
 from .history.journal import Journal
@@ -48,12 +47,15 @@ class HandingOver:
             if events:
                 self._unheard -= 1
             # Whatever comes of telling, nobody waits for ever.
-            with ExitStack() as last:
-                last.callback(_settle, heard, failure)
-                if then is not None:
-                    last.callback(then, failure is None)
+            try:
                 for event in events if failure is None else ():
                     self._written(event)
+            finally:
+                try:
+                    if then is not None:
+                        then(failure is None)
+                finally:
+                    _settle(heard, failure)
 
         durable.add_done_callback(on_durable)
         return heard

@@ -19,7 +19,6 @@ from .driving import Driving
 from .ending import end_left_open
 from .gate.types import Mode
 from .hints import hinted, with_hints
-from .history.decision_source import DecisionSource
 from .history.events import (
     CallResult,
     JournalEvent,
@@ -29,6 +28,8 @@ from .history.journal import Journal, JournalError
 from .history.masked import MaskedEvents
 from .history.redaction import Redaction
 from .history.state import SessionState, SessionSummary
+from .judging import JudgedSource
+from .language import Language, NoLanguage
 from .live import LiveSessions, Spawn
 from .net import SkillNet
 from .outside import OutsideAgent, OutsideSession
@@ -77,7 +78,7 @@ def _as_task(coroutine: Coroutine[None, None, None], name: str) -> object:
     return asyncio.get_running_loop().create_task(coroutine, name=name)
 
 
-class Hub(Approving, Driving, DecisionSource):
+class Hub(Approving, Driving, JudgedSource):
     """See the module. `spawn` starts a session's run; a console puts it in a worker of its own."""
 
     def __init__(
@@ -87,8 +88,10 @@ class Hub(Approving, Driving, DecisionSource):
         spawn: Spawn = _as_task,
         redaction: Redaction | None = None,
         policy: ApprovalPolicy | None = None,
+        language: Language | None = None,
     ) -> None:
         self.spawn = spawn
+        self.language = language or NoLanguage()
         self.redaction = redaction or Redaction()
         self._journal = journal
         self.policy = policy or ApprovalPolicy()
@@ -99,6 +102,10 @@ class Hub(Approving, Driving, DecisionSource):
     def _spawn(self, run: Coroutine[None, None, None], session_id: str) -> object:
         return self.spawn(run, session_id)
 
+    def spawn_in(self, spawn: Spawn) -> None:
+        """From now on start runs so."""
+        self.spawn = spawn
+
     @classmethod
     def open(
         cls,
@@ -107,6 +114,7 @@ class Hub(Approving, Driving, DecisionSource):
         spawn: Spawn = _as_task,
         redaction: Redaction | None = None,
         policy: ApprovalPolicy | None = None,
+        language: Language | None = None,
     ) -> Hub:
         """A hub on the journal at `database`. Raises `JournalError` when it cannot be written.
 
@@ -115,7 +123,8 @@ class Hub(Approving, Driving, DecisionSource):
         a result become unknown. They can be resumed.
 
         What it shows is masked by `redaction`; agents and the journal have everything. `policy` is what
-        holds for approvals where rules do not say.
+        holds for approvals where rules do not say. `language` reads the rules that recorded calls are
+        judged again by.
         """
         journal = Journal.open(database)
         try:
@@ -123,7 +132,7 @@ class Hub(Approving, Driving, DecisionSource):
         except BaseException:
             journal.close()
             raise
-        return cls(journal, spawn=spawn, redaction=redaction, policy=policy)
+        return cls(journal, spawn=spawn, redaction=redaction, policy=policy, language=language)
 
     @property
     def database(self) -> Path:
@@ -239,6 +248,8 @@ class Hub(Approving, Driving, DecisionSource):
         When this returns the record has it, so that it is not lost when the host dies. Raises
         `UnknownSessionError`, `DrivenElsewhereError`, and as `Sending.send` when it was not accepted.
         """
+        if (prompts := self._prompts(session_id)) is not None:
+            return await prompts.send(text, by=by, mode=mode)
         hosted, _ = self._live.get(session_id)
         await hosted.sending.send(text, by=by, mode=mode)
 
@@ -272,19 +283,21 @@ class Hub(Approving, Driving, DecisionSource):
         """Stop what the agent is doing; the session stays open.
 
         Messages that waited are handed back: they are withdrawn in the record when this returns. Of an
-        agent whose loop runs elsewhere the calls that wait for a person are blocked, and nothing else.
+        agent whose loop runs elsewhere the calls that wait for a person are blocked, and nothing else
+        where it has no driver.
         Raises `UnknownSessionError`, and `JournalError` when that could not be recorded.
         """
         outside = self._live.hosted(session_id)
         if isinstance(outside, OutsideSession):
-            await outside.calls.deny_all(stopped(reason))
-            return
+            return await outside.stop(reason)
         hosted, session = self._live.get(session_id)
         session.abort(reason)
         await hosted.sending.withdraw(stopped(reason))
 
     async def wait(self, session_id: str) -> None:
         """Return when the session rests; raises what its run failed with."""
+        if (prompts := self._prompts(session_id)) is not None:
+            return await prompts.wait()
         await self._live.get(session_id)[1].wait_for_idle()
 
     async def sessions(self) -> list[SessionState]:

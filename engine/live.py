@@ -395,6 +395,8 @@ async def _stop(hosted: HostedSession) -> None:
     """Let nothing of a session's be asked any more."""
     if isinstance(hosted, OutsideSession):
         await hosted.calls.close(CLOSED)
+        if hosted.prompts is not None:
+            await hosted.prompts.close(CLOSED)
     elif hosted.session is not None:
         await hosted.session.aclose()
 

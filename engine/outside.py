@@ -12,10 +12,12 @@ from datetime import datetime
 from functools import cached_property
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from .agents import ErrorEvent, TextDelta
 from .agents.messages import clean_text
 from .condition import NOWHERE, Surroundings
+from .history.errors import JournalError
 from .history.events import (
     CallResult,
     EventBody,
@@ -23,12 +25,16 @@ from .history.events import (
     MessageAdded,
     SessionOpened,
     SessionResumed,
+    SessionStatus,
 )
 from .history.state import SessionState
+from .history.unmasked import StillMaskedError
 from .hosted import HostedSession
 from .outside_calls import OutsideCalls
+from .prompts import Driver, Prompts
 from .records import net_record
 from .resuming import Standing, closings, unknown_result
+from .sending import stopped
 
 
 class OutsideAgent(BaseModel):
@@ -86,7 +92,9 @@ def _agent_of(body: SessionOpened | SessionResumed) -> OutsideAgent:
 
 
 class OutsideSession(HostedSession):
-    """See the module; `session` stays `None`."""
+    """See the module; `session` stays `None`. Where a driver is, it can be spoken to."""
+
+    prompts: Prompts | None = None
 
     @cached_property
     def calls(self) -> OutsideCalls:
@@ -100,11 +108,15 @@ class OutsideSession(HostedSession):
     def hand_over(
         self, *bodies: EventBody, then: Callable[[bool], None] | None = None
     ) -> asyncio.Future[None]:
-        """As every session's; its calls follow the record."""
+        """As every session's; its calls follow the record. Raises also for what rests on a lost call."""
+        self.calls.check(bodies)
 
         def recorded(written: bool) -> None:
-            for body in bodies if written else ():
-                self.calls.heard(body)
+            for body in bodies:
+                if written:
+                    self.calls.heard(body)
+                else:
+                    self.calls.lost(body)
             if then is not None:
                 then(written)
 
@@ -113,10 +125,42 @@ class OutsideSession(HostedSession):
     def note_settled(self, call_id: str, output: str) -> None:
         """No message follows here."""
 
+    def drive(self, driver: Driver) -> None:
+        """From here on operators can speak to the agent, and whoever ends the session ends it."""
+        self.prompts = Prompts(self, driver)
+
+    async def stop(self, reason: str) -> None:
+        """Block what waits for a person; a driver's turn is interrupted."""
+        if self.prompts is not None:
+            await self.prompts.abort(reason)
+        await self.calls.deny_all(stopped(reason))
+
     async def said(self, role: Literal["user", "assistant"], text: str) -> None:
         """Record what was said elsewhere."""
         if text.strip():
             await self.record(MessageAdded(role=role, text=str(clean_text(text))))
+
+    def stream(self, text: str) -> None:
+        """Show what is being said elsewhere; the record gets it whole."""
+        self.publish(TextDelta(delta=str(clean_text(text))), self.id)
+
+    async def warn(self, text: str) -> None:
+        """Record what people have to know of the agent, where it stands in the transcript."""
+        await self.record(SessionStatus(status=self.state.phase, error=str(clean_text(text))))
+
+    def fail(self, error: JournalError) -> None:
+        """Show what the journal cannot say; the state is all that is left."""
+        self._told.fail(str(error))
+        self.publish(ErrorEvent(error=error), self.id)
+
+    def unmasked(self, approval_id: str, edited: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        """As every session's, where an edited input can be passed on."""
+        if self.prompts is not None and not self.prompts.takes_edits:
+            raise StillMaskedError(
+                "this agent runs its calls as it asked for them, so an input cannot be changed here. "
+                "Deny the call and tell the agent what to do instead"
+            )
+        return super().unmasked(approval_id, edited)
 
     async def result(self, call_id: str, output: str, is_error: bool, seconds: float | None) -> None:
         """Record how a call ended."""

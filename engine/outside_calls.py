@@ -7,9 +7,8 @@ answer, as often as it is asked; what the record does not have was never answere
 from __future__ import annotations
 
 import asyncio
-import copy
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
@@ -19,12 +18,13 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from .gate.types import GateDecision, Mode, ResultRecord, ToolResult
 from .history.errors import JournalError
-from .history.events import CallDecided, EventBody, MessageAdded
+from .history.events import ApprovalRequested, ApprovalWithdrawn, CallDecided, EventBody, MessageAdded
 from .history.parts import CallRecord
+from .history.quick import made, updated
 from .history.state import SessionState
 from .history.transcript import UNDECIDED
 from .net import ToolCall
-from .records import json_input
+from .own_json import copied, own_input
 from .refusals import (
     CallIdUsed,
     CallWithdrawn,
@@ -34,6 +34,10 @@ from .refusals import (
 )
 
 NOT_RUN = "Tool call not executed"
+
+_CALL = CallRecord(call_id="", tool="", input={})
+_PROPOSED = MessageAdded(role="assistant")
+"""What is filled in without asking pydantic again about what is known to be JSON."""
 
 
 class CallAnswer(BaseModel):
@@ -66,7 +70,9 @@ class Host(Protocol):
     @property
     def now(self) -> datetime: ...
 
-    async def record(self, *bodies: EventBody, then: Callable[[bool], None] | None = None) -> None: ...
+    async def record(self, *bodies: EventBody) -> None: ...
+
+    def hand_over(self, *bodies: EventBody) -> asyncio.Future[None]: ...
 
     async def decide(self, call: ToolCall) -> GateDecision: ...
 
@@ -77,7 +83,7 @@ class Host(Protocol):
 class CallBook:
     """What a session's record says of its calls, by id: which call it is, and what was decided."""
 
-    asked: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    asked: dict[str, CallRecord] = field(default_factory=dict[str, CallRecord])
     decided: dict[str, CallDecided] = field(default_factory=dict[str, CallDecided])
 
     def take(self, body: EventBody) -> None:
@@ -85,7 +91,7 @@ class CallBook:
         match body:
             case MessageAdded(calls=calls):
                 for call in calls:
-                    self.asked.setdefault(call.call_id, digest(call.tool, call.input))
+                    self.asked.setdefault(call.call_id, call)
             case CallDecided():
                 self.decided[body.call_id] = body
             case _:
@@ -100,15 +106,21 @@ def digest(tool: str, arguments: Mapping[str, JsonValue]) -> bytes:
 def answer_of(decided: CallDecided, *, repeated: bool) -> CallAnswer:
     """A recorded decision as the agent gets it."""
     shadow = decided.mode == "shadow"
-    return CallAnswer(
-        outcome="block" if decided.outcome == "block" and not shadow else "allow",
-        input=copy.deepcopy(decided.input),
-        edited=decided.edited,
-        reason=decided.reason,
-        mode=decided.mode,
-        repeated=repeated,
-        would=decided.outcome if shadow else None,
-    )
+    fields = {
+        "outcome": "block" if is_blocked(decided) else "allow",
+        "input": copied(decided.input),
+        "edited": decided.edited,
+        "reason": decided.reason,
+        "mode": decided.mode,
+        "repeated": repeated,
+        "would": decided.outcome if shadow else None,
+    }
+    return made(CallAnswer, fields)
+
+
+def is_blocked(decided: CallDecided) -> bool:
+    """Whether a decision keeps a call from running; in shadow mode none does."""
+    return decided.outcome == "block" and decided.mode != "shadow"
 
 
 _How: TypeAlias = Literal["withdrawn", "denied", "closed"]
@@ -118,17 +130,28 @@ _How: TypeAlias = Literal["withdrawn", "denied", "closed"]
 class _Asked:
     """A call on its way through the gate; `ending` is how and why somebody ended that."""
 
-    digest: bytes
-    judging: asyncio.Task[CallDecided]
-    end: asyncio.Future[tuple[_How, str]]
+    call: CallRecord
+    judging: asyncio.Task[CallDecided] = field(init=False)
+    proposed: asyncio.Future[None] | None = None
+    ending: tuple[_How, str] | None = None
+    at_gate: bool = False
 
     @property
-    def ending(self) -> tuple[_How, str] | None:
-        return self.end.result() if self.end.done() else None
+    def is_lost(self) -> bool:
+        """It could not be recorded that the call was made."""
+        proposed = self.proposed
+        return proposed is not None and proposed.done() and proposed.exception() is not None
 
     def stop(self, how: _How, why: str) -> None:
-        if not self.end.done():
-            self.end.set_result((how, why))
+        """End it, where it waits for its decision. What is being recorded comes to its end."""
+        if self.ending is None:
+            self.ending = how, why
+            # What the gate was told before this it hears first.
+            asyncio.get_running_loop().call_soon(self._leave_gate)
+
+    def _leave_gate(self) -> None:
+        if self.at_gate:
+            self.judging.cancel()
 
 
 class OutsideCalls:
@@ -140,6 +163,7 @@ class OutsideCalls:
         self._asked: dict[str, _Asked] = {}
         self._settling: dict[str, tuple[tuple[str, bool], asyncio.Task[None]]] = {}
         self._since: dict[str, datetime] = {}
+        self._unasked: set[str] = set()
         self._closed: str | None = None
 
     def heard(self, body: EventBody) -> None:
@@ -148,82 +172,119 @@ class OutsideCalls:
         if isinstance(body, CallDecided):
             self._since[body.call_id] = self._host.now
 
+    def lost(self, body: EventBody) -> None:
+        """The record could not take this event."""
+        if isinstance(body, ApprovalRequested):
+            self._unasked.add(body.approval_id)
+
+    def check(self, bodies: Iterable[EventBody]) -> None:
+        """Nothing may be recorded of a call or request that could not be recorded itself.
+
+        Raises `JournalError`.
+        """
+        for body in bodies:
+            match body:
+                case CallDecided() | ApprovalRequested():
+                    asked = self._asked.get(body.call_id)
+                    lost = asked is not None and asked.is_lost
+                case ApprovalWithdrawn():
+                    lost = body.approval_id in self._unasked
+                case _:
+                    lost = False
+            if lost:
+                raise JournalError("what it is about could not be recorded")
+
     # Calls
 
     async def ask(self, call_id: str, tool: str, arguments: Mapping[str, JsonValue]) -> CallAnswer:
         """The answer to a call, once there is one. Cancelling this takes nothing back."""
         if not call_id or not tool:
             raise ValueError("A call needs an id and the name of a tool")
-        given = json_input(copy.deepcopy(dict(arguments)))
-        mark = digest(tool, given)
+        given = own_input(arguments)
         while (asked := self._asked.get(call_id)) is not None and asked.ending is not None:
             await asyncio.wait([asked.judging])
-        known = self.book.asked.get(call_id) if asked is None else asked.digest
-        if known is not None and known != mark:
+        known = self.book.asked.get(call_id) if asked is None else asked.call
+        if known is not None and digest(known.tool, known.input) != digest(tool, given):
             raise CallIdUsed(self._host.id, call_id)
         self._check_open()
         if (decided := self.book.decided.get(call_id)) is not None:
             return answer_of(decided, repeated=True)
         if asked is not None:
             return answer_of(await asyncio.shield(asked.judging), repeated=True)
-        asked = self._begin(ToolCall(call_id, tool, given), mark)
+        asked = self._begin(updated(_CALL, {"call_id": call_id, "tool": tool, "input": given}))
         return answer_of(await asyncio.shield(asked.judging), repeated=known is not None)
 
-    def _begin(self, call: ToolCall, mark: bytes) -> _Asked:
-        loop = asyncio.get_running_loop()
-        end: asyncio.Future[tuple[_How, str]] = loop.create_future()
-        judging = loop.create_task(self._judge(call, end), name=f"call {call.tool_call_id}")
-        asked = self._asked[call.tool_call_id] = _Asked(mark, judging, end)
+    def _begin(self, call: CallRecord) -> _Asked:
+        asked = self._asked[call.call_id] = _Asked(call)
+        judging = self._judge(asked)
+        asked.judging = asyncio.get_running_loop().create_task(judging, name=f"call {call.call_id}")
 
         def done(task: asyncio.Task[CallDecided]) -> None:
-            self._asked.pop(call.tool_call_id, None)
+            self._asked.pop(call.call_id, None)
             if not task.cancelled():
                 task.exception()  # whoever asked may have gone: then nobody else looks
 
-        judging.add_done_callback(done)
+        asked.judging.add_done_callback(done)
         return asked
 
-    async def _judge(self, call: ToolCall, end: asyncio.Future[tuple[_How, str]]) -> CallDecided:
+    async def _judge(self, asked: _Asked) -> CallDecided:
         """The decision on a call, durable. The gate is left alone once it has decided."""
+        call = asked.call
+        # The decision follows it in the record, or is lost with it: they need not be waited for singly.
+        asked.proposed = self._propose(call)
+        problem = await self._decided(asked)
         # Nobody ends it before this: an id whose first call is not in the record could get another one.
-        await self._propose(call)
-        gate = asyncio.ensure_future(self._host.decide(call))
-        await asyncio.wait([gate, end], return_when=asyncio.FIRST_COMPLETED)
-        if not gate.done():
-            gate.cancel()
-            await asyncio.wait([gate])
-        problem = None if gate.cancelled() else gate.exception()
-        if end.done() and call.tool_call_id not in self.book.decided:
-            await self._ended(call, *end.result())
-        decided = self.book.decided.get(call.tool_call_id)
+        if asked.proposed is not None:
+            await asked.proposed
+        decided = self.book.decided.get(call.call_id)
+        if decided is None and asked.ending is not None:
+            await self._ended(call, *asked.ending)
+            decided = self.book.decided.get(call.call_id)
         if decided is None:
             raise JournalError(
-                f"Call '{call.tool_call_id}' was not decided: {problem or 'it could not be recorded'}"
+                f"Call '{call.call_id}' was not decided: {problem or 'it could not be recorded'}"
             ) from problem
         return decided
 
-    async def _propose(self, call: ToolCall) -> None:
-        """Record the call as the agent made it, unless the record has it and it is open."""
-        call_id, arguments = call.tool_call_id, json_input(call.input)
-        stands = self._host.state.calls.get(call_id)
-        if stands is None or stands.status not in UNDECIDED:
-            proposed = CallRecord(call_id=call_id, tool=call.tool_name, input=arguments)
-            await self._host.record(MessageAdded(role="assistant", calls=(proposed,)))
+    async def _decided(self, asked: _Asked) -> Exception | None:
+        """Have the gate decide, unless somebody ends that; what went wrong there."""
+        call = asked.call
+        if asked.ending is not None:
+            return None
+        asked.at_gate = True
+        try:
+            await self._host.decide(ToolCall(call.call_id, call.tool, copied(call.input)))
+        except asyncio.CancelledError:
+            if asked.ending is None:
+                raise
+            asked.judging.uncancel()
+        except Exception as error:
+            return error
+        finally:
+            asked.at_gate = False
+        return None
 
-    async def _ended(self, call: ToolCall, how: _How, why: str) -> None:
+    def _propose(self, call: CallRecord) -> asyncio.Future[None] | None:
+        """Record the call as the agent made it, unless the record has it and it is open."""
+        stands = self._host.state.calls.get(call.call_id)
+        if stands is not None and stands.status in UNDECIDED:
+            return None
+        return self._host.hand_over(updated(_PROPOSED, {"calls": (call,)}))
+
+    async def _ended(self, call: CallRecord, how: _How, why: str) -> None:
         """Record that a call was ended before its decision. Raises unless that decides it."""
-        call_id = call.tool_call_id
+        call_id = call.call_id
         if how == "closed":
             raise UnknownSessionError(f"Call '{call_id}' was not decided and must not run: {why}")
         if any(asked.call_id == call_id for asked in self._host.state.approvals.values()):
             raise JournalError(f"The request about call '{call_id}' could not be withdrawn; try again")
         stands = self._host.state.calls.get(call_id)
         if how == "denied":
-            names = (call.tool_name,) if stands is None else stands.names or (call.tool_name,)
+            names = (call.tool,) if stands is None else stands.names or (call.tool,)
             denied = CallDecided(
                 call_id=call_id,
-                tool=call.tool_name,
-                input=json_input(call.input),
+                tool=call.tool,
+                input=call.input,
                 names=names,
                 outcome="block",
                 mode="enforce",
@@ -232,7 +293,7 @@ class OutsideCalls:
             await self._host.record(denied)
             return
         gone = MessageAdded(
-            role="tool", text=f"{NOT_RUN}: {why}", call_id=call_id, tool=call.tool_name, is_error=True
+            role="tool", text=f"{NOT_RUN}: {why}", call_id=call_id, tool=call.tool, is_error=True
         )
         await self._host.record(gone)
         raise CallWithdrawn(self._host.id, call_id, why)
@@ -285,7 +346,7 @@ class OutsideCalls:
         decided = self.book.decided.get(call_id)
         if decided is None and call_id not in self.book.asked:
             raise UnknownCallError(self._host.id, call_id)
-        if decided is None or answer_of(decided, repeated=True).outcome == "block":
+        if decided is None or is_blocked(decided):
             raise ResultRefusedError(self._host.id, call_id, "the call was not allowed")
         before = self._settled(call_id)
         if before is not None and before[0] != said:
@@ -313,7 +374,7 @@ class OutsideCalls:
         if seconds is None:
             since = self._since.get(call_id)
             seconds = 0.0 if since is None else max(0.0, (self._host.now - since).total_seconds())
-        ended = ToolResult(call_id, decided.tool, copy.deepcopy(decided.input), is_error)
+        ended = ToolResult(call_id, decided.tool, copied(decided.input), is_error)
         await self._host.settle(ended, output, seconds)
         self._since.pop(call_id, None)
 

@@ -91,7 +91,13 @@ class _Open:
     ending: bool = False
     # The call is withdrawn: nobody waits for an answer.
     left: bool = False
+    # The request itself could not be recorded: there is nothing to withdraw.
+    unasked: bool = False
     timer: asyncio.TimerHandle | None = None
+
+    def note(self, written: bool) -> None:
+        """Whether the record has the request."""
+        self.unasked = not written
 
     @property
     def over(self) -> bool:
@@ -145,14 +151,14 @@ class Questions:
         waits = _Open(request, digest, asyncio.get_running_loop().create_future())
         self._open[approval_id] = waits
         try:
-            await self._host.record(asked)
+            await self._host.record(asked, then=waits.note)
             self._arm(approval_id, waits)
             return await waits.answered
         except asyncio.CancelledError:
             # An answer that is being recorded ends the request by itself. From here on nobody can
             # answer: an answer must not follow the withdrawal.
             waits.left = True
-            if not waits.ending:
+            if not waits.ending and not waits.unasked:
                 waits.ending = True
                 await self.withdrawals.withdraw(approval_id, call_id)
             raise

@@ -7,7 +7,7 @@ block rm
 map bash.command ./deploy as deploy
 """
 
-from .compiler import compile_rules, condition_of, load_rules
+from .compiler import compile_files, compile_rules, condition_of, load_rules, read_rules
 from .library import library_rules
 from .problems import Problem, RuleError
 from .ruleset import RuleSet, Verification
@@ -17,8 +17,10 @@ __all__ = [
     "RuleError",
     "RuleSet",
     "Verification",
+    "compile_files",
     "compile_rules",
     "condition_of",
     "library_rules",
     "load_rules",
+    "read_rules",
 ]

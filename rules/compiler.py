@@ -53,6 +53,23 @@ def load_rules(*paths: str | os.PathLike[str]) -> RuleSet:
     return _compile({_shown(name): read_text(name) for name in names})
 
 
+def read_rules(*paths: str | os.PathLike[str]) -> dict[str, str]:
+    """The texts of rules files by the names that rules say where they stand, to be compiled elsewhere.
+
+    Raises `RuleError` for files that cannot be read, as `load_rules`.
+    """
+    names = dict.fromkeys(os.fspath(path) for path in paths)
+    texts = {_shown(name): read_text(name) for name in names}
+    if problems := [text for text in texts.values() if isinstance(text, Problem)]:
+        raise RuleError(problems)
+    return {name: text for name, text in texts.items() if isinstance(text, str)}
+
+
+def compile_files(texts: Mapping[str, str]) -> RuleSet:
+    """Compile texts by file name as one set, as `load_rules` does with files. Raises `RuleError`."""
+    return _compile(texts)
+
+
 def _shown(name: str) -> str:
     """A file as rules say where they stand: by the path that was given, the library's without where it
     is installed."""

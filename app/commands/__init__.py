@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 BAD_INPUT = 2
@@ -92,10 +93,14 @@ def dispatch(args: argparse.Namespace) -> int:
         case "console":
             if not in_terminal():
                 return needs_terminal("console", "start it in a terminal")
+            if args.connect is not None:
+                from .connect import connect
+
+                return connect(args)
             from .console import console
 
             return console(args, database(args), redaction(args))
-        case "demo" | "run" | "resume" if args.read_only:
+        case "acp" | "demo" | "run" | "resume" if args.read_only:
             return starts_nothing(args.command)
         case "demo":
             from .demo import demo
@@ -113,6 +118,10 @@ def dispatch(args: argparse.Namespace) -> int:
             from .serve import serve
 
             return serve(args, database(args), operator(args), redaction(args))
+        case "web":
+            from .web import web
+
+            return web(args, database(args), operator(args), redaction(args))
         case "token":
             from .token import token
 
@@ -121,6 +130,18 @@ def dispatch(args: argparse.Namespace) -> int:
             from .protocol import protocol
 
             return protocol(schema=bool(args.schema), out=sys.stdout)
+        case "mcp":
+            from .mcp import mcp
+
+            return mcp(args)
+        case "acp":
+            from .acp import acp
+
+            return acp(args, database(args), operator(args))
+        case "hook":
+            from .hook import hook
+
+            return hook(args)
         case "notify":
             from .notify import notify
 
@@ -162,7 +183,12 @@ def starts_nothing(command: str) -> int:
 
 
 def in_terminal() -> bool:
-    """Whether a console can be shown here: it reads from stdin and Textual paints on stderr."""
+    """Whether a console can be shown here: it reads from stdin and Textual paints on stderr.
+
+    A tab's process is told by its driver that it is shown in a browser.
+    """
+    if os.environ.get("TEXTUAL_DRIVER"):
+        return True
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
 
 

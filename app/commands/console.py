@@ -16,6 +16,9 @@ from . import BAD_INPUT, operator
 
 def console(args: argparse.Namespace, database: Path, redaction: Redaction) -> int:
     """Open the console, with `--read-only` on a journal that others write. Returns the exit code."""
+    for name in {"session", "approval"} & args.typed:
+        print(f"interlock console: --{name} goes with --connect: a server has it", file=sys.stderr)
+        return BAD_INPUT
     try:
         if args.read_only:
             return watch(database, operator(args), redaction, args.appearance)

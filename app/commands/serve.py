@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import ssl
 import sys
 from pathlib import Path
@@ -18,11 +19,15 @@ from ...engine.text import visible
 from ...rules import RuleError
 from ..approval_settings import approval_settings
 from ..gateway_settings import gateway_settings
-from ..serving import Serving, own_token
+from ..serving import Serving, loop_factory, own_token, take_files
 from ..serving import serve as run_server
-from ..settings import SettingsError
+from ..settings import SettingsError, named_file
 from . import BAD_INPUT
 
+IN_CLEAR = (
+    "{} can be reached from elsewhere, and what is sent there can be read on the way, tokens too. "
+    "Serve TLS with --certificate and --key, or listen on 127.0.0.1"
+)
 NOTHING_JUDGED = "no rules were given: every call is allowed and recorded. Name files with --rules"
 
 
@@ -30,6 +35,7 @@ def serve(args: argparse.Namespace, database: Path, operator: str, redaction: Re
     """Serve until it is told to end. Returns the exit code."""
     try:
         address = Address.parse(args.listen) if args.listen else Address()
+        environ = named_file(args, os.environ)
         tokens = TokenFile(token_file())
         agent, console = own_token(tokens, "agent", "agent"), own_token(tokens, "operator", operator)
         serving = Serving(
@@ -37,14 +43,16 @@ def serve(args: argparse.Namespace, database: Path, operator: str, redaction: Re
             address=address,
             rules=tuple(args.rules or ()),
             mode=args.mode or "enforce",
-            settings=gateway_settings(),
+            settings=gateway_settings(environ=environ),
             tokens=tokens,
             redaction=redaction,
-            policy=approval_settings().policy,
-            tls=_tls(args.certificate, args.key),
+            policy=approval_settings(environ=environ).policy,
+            tls=_tls(address, args.certificate, args.key),
         )
         if not serving.rules:
             print(f"interlock serve: {NOTHING_JUDGED}", file=sys.stderr)
+        if serving.tls is None and not address.is_local:
+            print(f"interlock serve: {IN_CLEAR.format(address)}", file=sys.stderr)
 
         def ready(where: Address) -> None:
             print(f"Listening on {where}", flush=True)
@@ -54,7 +62,10 @@ def serve(args: argparse.Namespace, database: Path, operator: str, redaction: Re
             )
             print("Ctrl+C ends it.", flush=True)
 
-        asyncio.run(run_server(serving, ready))
+        limits = serving.settings.limits
+        take_files(limits.connections + limits.strangers)
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            runner.run(run_server(serving, ready))
     except (JournalError, NetError, RuleError, SettingsError, TokenError, ValueError, OSError) as error:
         said = (
             f"cannot listen on {args.listen or Address()}: {error.strerror}"
@@ -74,8 +85,10 @@ def _url(serving: Serving, where: Address) -> str:
     return where.url if serving.tls is None else where.url.replace("ws://", "wss://")
 
 
-def _tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
+def _tls(address: Address, certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
     """TLS with the files given. Raises `ValueError`."""
+    if certificate is not None and address.path is not None:
+        raise ValueError("--certificate is for addresses; a unix: socket does not leave this machine")
     if certificate is None:
         if key is not None:
             raise ValueError("--key without --certificate")
@@ -83,7 +96,8 @@ def _tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
-        context.load_cert_chain(certificate.expanduser(), key and key.expanduser())
-    except (OSError, ssl.SSLError) as error:
+        # Asks nobody for a password: nobody may be there.
+        context.load_cert_chain(certificate.expanduser(), key and key.expanduser(), lambda: b"")
+    except (OSError, ssl.SSLError, ValueError) as error:
         raise ValueError(f"--certificate {certificate}: cannot be used: {error}") from error
     return context

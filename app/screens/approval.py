@@ -14,14 +14,15 @@ from typing import ClassVar
 from pydantic import JsonValue
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import ActiveBinding, BindingType
 from textual.content import Content
 
 from ...engine.gate.types import GrantTerms
 from ...engine.history.state import ApprovalState, SessionState
-from ...engine.hub import Hub, Outcome
+from ...engine.hub import Outcome
 from ...engine.questions import ApprovalPolicy
 from ..decision import Decision
+from ..door import Door
 from ..drafts import Drafts
 from ..grant_terms import not_at_all
 from ..keymap import clickable, hints
@@ -35,7 +36,7 @@ from ..widgets.request_list import RequestList
 from ..widgets.request_title import request_title
 from ..widgets.so_far import Viewer
 from .approval_answers import Answered, Extended, decide, extend
-from .approval_keys import APPROVAL_KEYS
+from .approval_keys import APPROVAL_KEYS, once_over
 from .detail import Detail
 from .wakeful import QUIET, FollowsRequest, Wakeful
 
@@ -50,7 +51,7 @@ class ApprovalScreen(Wakeful[Outcome | None]):
 
     def __init__(
         self,
-        hub: Hub,
+        hub: Door,
         *,
         operator: str,
         clock: Callable[[], datetime],
@@ -90,11 +91,9 @@ class ApprovalScreen(Wakeful[Outcome | None]):
         self._session: SessionState | None = None
         self._speaker: SessionState | None = None
         self._flash_until = 0.0
-        self.deciding = False
-        self._over = False
+        self.deciding = self._over = self._too_late = False
         self._meanwhile: str | None = None
         self._titled: tuple[Content, Content] | None = None
-        self._too_late = False
         self._others = 0
         self._shown_at = None
         self._stop_coming()
@@ -227,6 +226,11 @@ class ApprovalScreen(Wakeful[Outcome | None]):
                 screen.request_over(text)
 
     # What the operator does
+
+    @property
+    def active_bindings(self) -> dict[str, ActiveBinding]:
+        """What the keys do, `escape` too."""
+        return once_over(super().active_bindings) if self._over else super().active_bindings
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Decision keys go away once there is nothing to decide."""

@@ -11,8 +11,9 @@ from textual.message import Message
 from textual.screen import Screen
 
 from ...engine.history.state import ApprovalState
-from ...engine.hub import Hub, Outcome
+from ...engine.hub import Outcome
 from ..decision import Decision, ask_for_time, send, still_open
+from ..door import Door
 
 
 @dataclass
@@ -33,7 +34,7 @@ class Extended(Message):
 
 
 def decide(
-    screen: Screen[Outcome | None], hub: Hub, request: ApprovalState, decision: Decision, by: str
+    screen: Screen[Outcome | None], hub: Door, request: ApprovalState, decision: Decision, by: str
 ) -> None:
     """Send a decision; `Answered` brings the answer."""
 
@@ -46,7 +47,7 @@ def decide(
 
 
 def extend(
-    screen: Screen[Outcome | None], hub: Hub, request: ApprovalState, seconds: float, by: str
+    screen: Screen[Outcome | None], hub: Door, request: ApprovalState, seconds: float, by: str
 ) -> None:
     """Have a request wait so long from now on; `Extended` brings the answer."""
 

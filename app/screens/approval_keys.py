@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from textual.binding import Binding
+from dataclasses import replace
+
+from textual.binding import ActiveBinding, Binding
 
 from .keys import FOLD_KEY
 
@@ -59,3 +61,14 @@ APPROVAL_KEYS = (
         "escape", "close", "decide later", id="approval.close", tooltip="Close; it stays in the queue"
     ),
 )
+
+
+def once_over(found: dict[str, ActiveBinding]) -> dict[str, ActiveBinding]:
+    """The keys of a dialog with nothing to decide any more: what leaves it leaves nothing for later."""
+    tooltip = "Close; there is nothing to decide any more"
+    return {
+        key: each._replace(binding=replace(each.binding, description="close"), tooltip=tooltip)
+        if each.binding.id == "approval.close"
+        else each
+        for key, each in found.items()
+    }

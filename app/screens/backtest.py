@@ -1,15 +1,14 @@
-"""The backtest screen: recorded calls judged again under other rules, in a thread beside the screen."""
+"""The backtest screen: recorded calls judged again under other rules, beside the screen."""
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import ClassVar
 
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
@@ -17,11 +16,12 @@ from textual.content import Content
 from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Input, Static
-from textual.worker import get_current_worker
+from textual.worker import Worker
 
 from ...engine.backtest import SessionReport, Totals
-from ...engine.history.decision_source import DecisionSource
-from ..backtest_job import Scope, prepare, rules_files
+from ...engine.backtest.source import Backtested
+from ..backtest_job import Scope, backtest, rules_files
+from ..door import Journal
 from ..judged_text import report_lines, totals_lines
 from ..keymap import key_of
 from ..messages import ReplayChosen
@@ -31,7 +31,6 @@ from ..widgets.blocks import Block, BlockList
 from ..widgets.choice import Choice
 from .keys import COPY_KEY, FOCUS_KEYS
 
-TELLS_PER_SECOND = 8
 MUTED = "$foreground 60%"
 BAR = 24
 LAST_DAY = "24h"
@@ -67,14 +66,10 @@ class BacktestScreen(Screen[None], inherit_bindings=False):
 
     @dataclass
     class Progressed(Message):
-        """So many of `total` calls are judged; `reports` are diverging sessions found since the last."""
+        """More calls were judged."""
 
         run: int
-        done: int
-        total: int
-        reports: Sequence[SessionReport]
-        totals: Totals
-        finished: bool = False
+        part: Backtested
 
     @dataclass
     class Failed(Message):
@@ -85,7 +80,7 @@ class BacktestScreen(Screen[None], inherit_bindings=False):
 
     def __init__(
         self,
-        journal: DecisionSource,
+        journal: Journal,
         session: str | None = None,
         rules: Sequence[str] = (),
         *,
@@ -99,7 +94,7 @@ class BacktestScreen(Screen[None], inherit_bindings=False):
         self._clock = clock
         self._zone = zone
         self._run = 0
-        self._stop: threading.Event | None = None
+        self._work: Worker[None] | None = None
         self._reports: list[SessionReport] = []
         self._totals = Totals()
         self._progress: tuple[int, int] | None = None
@@ -137,7 +132,7 @@ class BacktestScreen(Screen[None], inherit_bindings=False):
     @property
     def judging(self) -> bool:
         """Whether calls are being judged."""
-        return self._stop is not None
+        return self._work is not None
 
     @property
     def scope(self) -> Scope:
@@ -178,22 +173,27 @@ class BacktestScreen(Screen[None], inherit_bindings=False):
         except ValueError as error:
             self._fail(str(error))
             return
-        self._stop = threading.Event()
-        self._judge(self._run, files, self.scope, self._stop)
+        judging = self._judge(self._run, files, self.scope)
+        self._work = self.run_worker(judging, group="backtest", exit_on_error=False)
         self._show()
         self.query_one(BlockList).focus()
 
     def action_leave(self) -> None:
         """Stop judging when that is under way, else go back."""
-        if self._stop is not None:
-            self._stop.set()
+        if self.judging:
+            self._cancel()
+            # What is on its way from before is not counted any more.
+            self._run += 1
+            self._progress = self._progress or (0, 0)
+            self._totals = self._totals.model_copy(update={"cancelled": True})
+            self._show()
         elif self.is_current:
             self.dismiss()
 
     def _cancel(self) -> None:
-        if self._stop is not None:
-            self._stop.set()
-            self._stop = None
+        if self._work is not None:
+            self._work.cancel()
+            self._work = None
 
     @on(BlockList.Opened)
     def open_session(self, message: BlockList.Opened) -> None:
@@ -202,43 +202,15 @@ class BacktestScreen(Screen[None], inherit_bindings=False):
         if report is not None and report.first is not None:
             self.post_message(ReplayChosen(report.session, at=report.first.event))
 
-    # What the thread says
+    # What is found
 
-    @work(thread=True, group="backtest", exit_on_error=False)
-    def _judge(self, run: int, files: Sequence[str], scope: Scope, stop: threading.Event) -> None:
-        """Judge in this thread; messages say how far it is, several times a second."""
-        found: list[SessionReport] = []
-        told = 0.0
-        worker = get_current_worker()
-
-        def gone() -> bool:
-            return stop.is_set() or worker.is_cancelled
-
+    async def _judge(self, run: int, files: Sequence[str], scope: Scope) -> None:
+        """Have it judged; messages say how far it is, several times a second."""
         try:
-            job = prepare(
-                self._journal.database,
-                files,
-                scope,
-                now=self._clock(),
-                zone=self._zone,
-                redaction=self._journal.redaction,
-            )
-
-            def tell(done: int, total: int | None, *, finished: bool = False) -> None:
-                nonlocal told
-                now = time.monotonic()
-                if finished or now - told >= 1 / TELLS_PER_SECOND:
-                    told = now
-                    totals = job.backtest.totals
-                    self.post_message(
-                        self.Progressed(run, done, total or 0, tuple(found), totals, finished)
-                    )
-                    found.clear()
-
-            for report in job.backtest.run(job.found, total=job.total, progress=tell, cancelled=gone):
-                if report.first is not None:
-                    found.append(report)
-            tell(job.backtest.totals.counts.judged.calls, job.total, finished=True)
+            now, zone = self._clock(), self._zone
+            async with aclosing(backtest(self._journal, files, scope, now=now, zone=zone)) as parts:
+                async for part in parts:
+                    self.post_message(self.Progressed(run, part))
         except Exception as error:
             self.post_message(self.Failed(run, str(error) or type(error).__name__))
 
@@ -246,11 +218,12 @@ class BacktestScreen(Screen[None], inherit_bindings=False):
     def show_progress(self, message: Progressed) -> None:
         if message.run != self._run:
             return
-        self._reports += message.reports
-        self._totals = message.totals
-        self._progress = (message.done, message.total)
-        if message.finished:
-            self._stop = None
+        part = message.part
+        self._reports += part.reports
+        self._totals = part.totals
+        self._progress = (part.done, part.total)
+        if part.finished:
+            self._work = None
         self._show()
 
     @on(Failed)
@@ -259,7 +232,7 @@ class BacktestScreen(Screen[None], inherit_bindings=False):
             self._fail(message.error)
 
     def _fail(self, error: str) -> None:
-        self._stop = None
+        self._work = None
         self._error = error
         self._show()
 
@@ -287,7 +260,6 @@ class BacktestScreen(Screen[None], inherit_bindings=False):
             return Content.styled("reading the rules…" if self.judging else HINT, MUTED)
         done, total = self._progress
         if self.judging:
-            stopping = self._stop is not None and self._stop.is_set()
             share = min(1.0, done / total) if total else 0.0
             full = round(BAR * share)
             leave = key_of(BacktestScreen, "backtest.leave")
@@ -295,7 +267,7 @@ class BacktestScreen(Screen[None], inherit_bindings=False):
                 ("━" * full, "$text-accent"),
                 ("─" * (BAR - full), MUTED),
                 f"  {done:,} of {total:,} calls",
-                (f"  {'stopping…' if stopping else f'{leave} cancels'}", MUTED),
+                (f"  {leave} cancels", MUTED),
             )
         if self._totals.cancelled:
             return Content.styled(f"◐ cancelled after {done:,} of {total:,} calls", "$text-warning")

@@ -20,6 +20,8 @@ from ..text import shown
 from .panel import Panel
 from .wakeful import ASLEEP
 
+WIDEST = 72
+
 
 class Confirm(Panel[bool]):
     """Asks `question`; `y` answers yes, `n` and escape no. Enter answers nothing."""
@@ -30,7 +32,7 @@ class Confirm(Panel[bool]):
     ]
 
     DEFAULT_CSS = """
-    Confirm > .frame { width: auto; max-width: 72; padding: 1 2; border: round $warning; }
+    Confirm > .frame { width: auto; padding: 1 2; border: round $warning; }
     Confirm Static { width: auto; max-width: 100%; }
     """
 
@@ -51,8 +53,16 @@ class Confirm(Panel[bool]):
             for detail in self._details:
                 yield Static(Content.styled(shown(detail), "$foreground 60%"))
 
+    def on_resize(self) -> None:
+        """As wide as the question needs, as far as the screen goes."""
+        self.query_one(".frame").styles.max_width = min(WIDEST, self.app.size.width)
+
     def on_screen_resume(self) -> None:
         """Whatever brings the question into view starts the wait anew."""
+        self.fall_asleep()
+
+    def fall_asleep(self) -> None:
+        """Start the wait anew."""
         self._shown_at = None
         self.call_after_refresh(self._mark_shown)
 

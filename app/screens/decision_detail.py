@@ -9,12 +9,11 @@ from typing import ClassVar
 from textual.app import App
 from textual.binding import Binding, BindingType
 
-from ...engine.history.decision_source import DecisionSource
 from ...engine.history.decisions import Decision
 from ...engine.history.events import CallDecided, JournalEvent
-from ...engine.hub import Hub
 from ..charset import ours
 from ..decision_text import RESULT, VERDICT, verdict_words
+from ..door import Door, Journal
 from ..messages import ReplayChosen
 from ..moments import clock, day
 from ..text import as_json, shown
@@ -64,10 +63,10 @@ class DecisionDetail(Detail):
 
 async def show_decision(
     app: App[None],
-    source: DecisionSource,
+    source: Journal,
     decision: Decision,
     *,
-    hub: Hub | None = None,
+    hub: Door | None = None,
     zone: tzinfo | None = None,
 ) -> None:
     """Open the panel of a decision; for a live session of `hub` with what its nets say of it now."""

@@ -28,13 +28,12 @@ from ...engine.history.decision_filter import (
     parse_filter,
     quoted,
 )
-from ...engine.history.decision_source import DecisionSource
 from ...engine.history.decisions import Decision
 from ...engine.history.events import CallDecided, CallResult, JournalEvent
-from ...engine.hub import Hub
 from ..decision_feed import Counted, DecisionFeed, Failed, Found, Loaded, Newer
 from ..decision_notes import choose_shadow, nothing_found
 from ..decision_text import course_line, facts, heading, line, session_words, shadow_lines, title_line
+from ..door import Door, Journal
 from ..keymap import key_of
 from ..messages import HubMoved, ReplayChosen
 from ..text import shown, utc_now
@@ -71,9 +70,9 @@ class DecisionsScreen(Screen[None], inherit_bindings=False):
 
     def __init__(
         self,
-        source: DecisionSource,
+        source: Journal,
         *,
-        hub: Hub | None = None,
+        hub: Door | None = None,
         operator: str = "",
         clock: Callable[[], datetime] = utc_now,
         zone: tzinfo | None = None,

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from textual.app import App
 
-from ...engine.hub import Hub, Outcome
+from ...engine.hub import Outcome
+from ..door import Door
 from ..messages import ActionDone
 from .confirm import Confirm
 
@@ -14,7 +15,7 @@ WHAT_CHANGES = "From its next call on, what a rule forbids is blocked and what n
 
 
 async def enforce(
-    app: App[None], hub: Hub, session: str, *, by: str, details: Sequence[str] = ()
+    app: App[None], hub: Door, session: str, *, by: str, details: Sequence[str] = ()
 ) -> None:
     """Ask whether to, and switch. Says why not for a session that is not live or enforces already."""
     try:
@@ -36,7 +37,7 @@ async def enforce(
         app.call_later(app.push_screen, question, answered)
 
 
-async def _switch(app: App[None], hub: Hub, session: str, by: str) -> None:
+async def _switch(app: App[None], hub: Door, session: str, by: str) -> None:
     try:
         outcome = await hub.set_mode(session, "enforce", by=by)
     except Exception as error:

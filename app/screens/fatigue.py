@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from typing import ClassVar
@@ -16,9 +17,8 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from ...engine.backtest.saved import Saved
-from ...engine.history.decision_source import DecisionSource
 from ...engine.history.fatigue import ENOUGH, Fatigue, RuleFatigue, Tally
-from ..fatigue_job import count, suggest
+from ..door import Journal
 from ..fatigue_text import (
     ALWAYS,
     WARNING,
@@ -79,7 +79,7 @@ class FatigueScreen(Screen[None], inherit_bindings=False):
         error: str
 
     def __init__(
-        self, source: DecisionSource, *, clock: Callable[[], datetime], zone: tzinfo | None = None
+        self, source: Journal, *, clock: Callable[[], datetime], zone: tzinfo | None = None
     ) -> None:
         super().__init__()
         self._source = source
@@ -119,10 +119,12 @@ class FatigueScreen(Screen[None], inherit_bindings=False):
         length = PERIODS[self._period][1]
         since = None if length is None else self._clock() - length
         try:
-            found = await count(self._source.database, since)
-            self.post_message(self.Counted(turn, found))
-            async for rule, what in suggest(self._source.database, found, self._source.redaction):
-                self.post_message(self.Suggested(turn, rule, what))
+            async with aclosing(self._source.fatigue(since)) as parts:
+                async for part in parts:
+                    if part.found is not None:
+                        self.post_message(self.Counted(turn, part.found))
+                    else:
+                        self.post_message(self.Suggested(turn, part.rule, part.what))
             self.post_message(self.Suggested(turn))
         except Exception as error:
             self.post_message(self.Failed(turn, str(error) or type(error).__name__))
@@ -157,9 +159,10 @@ class FatigueScreen(Screen[None], inherit_bindings=False):
     def _show(self) -> None:
         found = self._found
         told = "counting…" if found is None and not self._problem else ""
-        told = told or ("" if found is None else total_line(found))
-        title = Content.assemble(("Approvals", TITLE), (f" · {PERIODS[self._period][0]} · ", MUTED), told)
-        self.query_one("#title", Static).update(title, layout=False)
+        title = Content.assemble(("Approvals", TITLE), (f" · {PERIODS[self._period][0]} · ", MUTED))
+        room = self.app.size.width - title.cell_length - 2
+        told = told or ("" if found is None else total_line(found, room))
+        self.query_one("#title", Static).update(title + told, layout=False)
         self.query_one(BlockList).show(list(self._blocks()))
 
     def _blocks(self) -> list[Block]:

@@ -36,7 +36,7 @@ class GrantScreen(AboutRequest[GrantTerms]):
     DEFAULT_CSS = """
     GrantScreen > .frame {
         width: 96; max-width: 95%; border: round $warning; border-title-color: $text-warning;
-        & .field { height: 1; }
+        & .field { height: auto; }
         & .label { width: 10; color: $text-primary; text-style: bold; }
         & #typed { width: 20; }
         & #narrowed, & #said { height: auto; }
@@ -59,8 +59,8 @@ class GrantScreen(AboutRequest[GrantTerms]):
         self._said = ""
         exact = [("input", "exactly this input")]
         wide = [] if not_by_names(request) else [("names", clip(by_names(request), 50))]
-        self._scope = Choice([*wide, *exact], id="scope")
-        self._bound = Choice(BOUNDS, id="bound")
+        self._scope = Choice([*wide, *exact], id="scope", folds=True)
+        self._bound = Choice(BOUNDS, id="bound", folds=True)
         self._typed = TypedLine("", id="typed")
         self._texts = {name: first for name, (first, _) in HINTS.items()}
 

@@ -46,7 +46,7 @@ def help_for(screen: Screen[object]) -> Help:
         else:
             groups["Here"].append(active)
     blocks = [_group(title, _rows(screen, found)) for title, found in groups.items() if found]
-    return Help("Keys", [*blocks, Block("how", 0, _how)])
+    return Help("Keys", [*blocks, Block("how", 0, _how_in_browser if screen.app.is_web else _how)])
 
 
 def _rows(screen: Screen[object], found: Sequence[ActiveBinding]) -> list[_Row]:
@@ -94,6 +94,11 @@ def _lines(row: _Row, width: int) -> list[Content]:
         Content.assemble(keys, " ", short, " ", (beside, MUTED)),
         *(Content.styled(f"  {line}", MUTED) for line in wrap_all(below, width - 2)),
     ]
+
+
+def _how_in_browser(width: int) -> list[Content]:
+    text = "Ctrl+w, ctrl+t and ctrl+n are the browser's; all other keys are the console's."
+    return [Content.styled(row, MUTED) for row in wrap_all([text], width)] + _how(width)
 
 
 def _how(width: int) -> list[Content]:

@@ -16,9 +16,9 @@ from textual.message import Message
 from textual.timer import Timer
 from textual.widgets import Input, Static
 
-from ...engine.history.decision_source import DecisionSource
 from ...engine.history.state import SessionSummary
 from ..charset import visible
+from ..door import Journal
 from ..history_source import HistorySource
 from ..keymap import key_of
 from ..messages import ContinueChosen, HubMoved
@@ -117,7 +117,7 @@ class HistoryScreen(RecordedScreen, inherit_bindings=False):
         *,
         zone: tzinfo | None = None,
         goes_on: bool = False,
-        journal: DecisionSource | None = None,
+        journal: Journal | None = None,
     ) -> None:
         super().__init__(zone=zone, goes_on=goes_on, journal=journal)
         self._source = source

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-import threading
-import time
+import asyncio
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import tzinfo
 from typing import ClassVar
 
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Static
-from textual.worker import get_current_worker
+from textual.worker import Worker
 
-from ...engine.backtest import Change, Judge, Judgement, fork
-from ...engine.history.decision_source import DecisionSource
+from ...engine.backtest import Change, Divergence
+from ...engine.backtest.beside import beside
+from ...engine.backtest.source import Judged, judge_rest
 from ...engine.history.events import CallDecided, JournalEvent
-from ...engine.history.queries import open_reader
+from ...engine.history.redaction import Redaction
 from ...engine.history.state import SessionState
-from ..judged_text import NOW, judged_facts, judged_height, judged_lines, masked
+from ..door import Journal
+from ..judged_text import NOW, judged_facts, judged_height, judged_lines
 from ..keymap import key_of
+from ..language import LANGUAGE
 from ..text import shown, wrap_all
 from ..what_if import WhatIf
 from ..widgets.bars import KeyBar
@@ -34,7 +37,6 @@ from ..widgets.cursor_list import GUTTER
 from ..words import count
 from .keys import COPY_KEY, FOCUS_KEYS
 
-TELLS_PER_SECOND = 4
 MUTED = "$foreground 60%"
 DIVIDER = "hypothetical from here on: the agent would have gone on differently after event {}"
 
@@ -62,10 +64,10 @@ class JudgedScreen(Screen[int], inherit_bindings=False):
     ]
 
     @dataclass
-    class Judged(Message):
+    class Found(Message):
         """More calls were judged; with `finished` there are no more."""
 
-        found: Sequence[Judgement]
+        found: Sequence[Divergence]
         finished: bool
         error: str = ""
 
@@ -76,7 +78,7 @@ class JudgedScreen(Screen[int], inherit_bindings=False):
         state: SessionState,
         chosen: WhatIf,
         *,
-        journal: DecisionSource | None = None,
+        journal: Journal | None = None,
         zone: tzinfo | None = None,
     ) -> None:
         super().__init__()
@@ -86,12 +88,13 @@ class JudgedScreen(Screen[int], inherit_bindings=False):
         self._chosen = chosen
         self._journal = journal
         self._zone = zone
-        self._stop = threading.Event()
+        self._work: Worker[None] | None = None
+        self._cancelled = False
         self._total = 0
-        self._found: list[Judgement] = []
-        self._first: Judgement | None = None
+        self._found: list[Divergence] = []
+        self._first: Divergence | None = None
         self._changes: Counter[Change] = Counter()
-        self._border: Judgement | None = None
+        self._border: Divergence | None = None
         self._after = at
         self._unsure = 0
         self._finished = False
@@ -119,47 +122,41 @@ class JudgedScreen(Screen[int], inherit_bindings=False):
     def on_mount(self) -> None:
         self.query_one(BlockList).focus()
         self._sum()
-        self._judge()
-
-    def on_unmount(self) -> None:
-        self._stop.set()
+        self._work = self.run_worker(self._judge(), group="judged", exit_on_error=False)
 
     def on_resize(self) -> None:
         self._describe()
 
     # Judging
 
-    @work(thread=True, group="judged", exit_on_error=False)
-    def _judge(self) -> None:
-        """Judge in this thread; messages bring what was judged, some times a second."""
-        batch: list[Judgement] = []
-        told = time.monotonic()
-        worker = get_current_worker()
-        rest = (self._recorded[n].body for n in range(self._at, len(self._recorded)))
-        self._total = sum(type(body) is CallDecided for body in rest)
+    async def _judge(self) -> None:
+        """Have it judged; messages bring what was, some times a second."""
+        error = ""
         try:
-            trial = self._chosen.trial(self._state)
-            recording = fork(self._events(), self._at, trial)
-            for judged in Judge(trial).judge(recording.items, recording.start):
-                batch.append(judged if self._journal is None else masked(judged, self._journal.redaction))
-                if self._stop.is_set() or worker.is_cancelled:
-                    break
-                if time.monotonic() - told >= 1 / TELLS_PER_SECOND:
-                    self.post_message(self.Judged(tuple(batch), finished=False))
-                    batch.clear()
-                    told = time.monotonic()
-        except Exception as error:
-            self.post_message(self.Judged(tuple(batch), True, str(error) or type(error).__name__))
-            return
-        self.post_message(self.Judged(tuple(batch), finished=True))
+            self._total = await asyncio.to_thread(self._count_calls)
+            async with aclosing(self._parts()) as parts:
+                async for part in parts:
+                    self.post_message(self.Found(part.found, finished=False))
+        except Exception as failed:
+            error = str(failed) or type(failed).__name__
+        self.post_message(self.Found((), True, error))
 
-    def _events(self) -> Iterable[JournalEvent]:
+    def _count_calls(self) -> int:
+        rest = (self._recorded[n].body for n in range(self._at, len(self._recorded)))
+        return sum(type(body) is CallDecided for body in rest)
+
+    def _parts(self) -> AsyncGenerator[Judged, None]:
+        active, rules = self._chosen.active, self._chosen.texts
         if self._journal is None:
-            return self._recorded
-        return open_reader(self._journal.database).events(self._state.id, limit=len(self._recorded))
+            recorded, at = self._recorded, self._at
+            return beside(
+                lambda parts: judge_rest(parts, recorded, at, active, rules, LANGUAGE, Redaction())
+            )
+        until = len(self._recorded)
+        return self._journal.judge(self._state.id, self._at, until=until, active=active, rules=rules)
 
-    @on(Judged)
-    def take(self, message: Judged) -> None:
+    @on(Found)
+    def take(self, message: Found) -> None:
         """Add what was judged; what is shown already stays as it is."""
         calls = self.query_one(BlockList)
         here, first = calls.current, self._first
@@ -168,17 +165,17 @@ class JudgedScreen(Screen[int], inherit_bindings=False):
             self._count(judged)
             blocks += self._lines_of(judged)
         calls.show(blocks, keep=len(calls.blocks))
-        if first is None and self._first is not None and here in (None, str(self._found[0].call.seq)):
-            calls.select(str(self._first.call.seq))
-        self._finished, self._error = message.finished, message.error
+        if first is None and self._first is not None and here in (None, str(self._found[0].event)):
+            calls.select(str(self._first.event))
+        self._finished, self._error = message.finished or self._cancelled, message.error
         self._sum()
         self._describe()
 
-    def _count(self, judged: Judgement) -> None:
+    def _count(self, judged: Divergence) -> None:
         if judged.hypothetical:
             if not self._unsure:
                 self._border = judged
-                self._after = self._found[-1].call.seq if self._found else self._at
+                self._after = self._found[-1].event if self._found else self._at
             self._unsure += 1
         if self._first is None and judged.change != "same":
             self._first = judged
@@ -187,17 +184,17 @@ class JudgedScreen(Screen[int], inherit_bindings=False):
 
     # Painting
 
-    def _lines_of(self, judged: Judgement) -> list[Block]:
+    def _lines_of(self, judged: Divergence) -> list[Block]:
         """A call's block, with a line before it where the rest begins to be hypothetical."""
         blocks = [_divider(self._after)] if judged is self._border else []
         if not self._only or judged.change != "same":
             blocks.append(self._block(judged))
         return blocks
 
-    def _block(self, judged: Judgement) -> Block:
+    def _block(self, judged: Divergence) -> Block:
         first, zone = judged is self._first, self._zone
         return Block(
-            str(judged.call.seq),
+            str(judged.event),
             first,
             lambda width: judged_lines(judged, width, first=first, zone=zone),
             height=lambda width: judged_height(judged, width),
@@ -208,7 +205,7 @@ class JudgedScreen(Screen[int], inherit_bindings=False):
         parts: list[tuple[str, str]] = [(count(judged, "call"), "bold")]
         if self._error:
             parts = [(f"✗ {shown(self._error)}", "$text-error")]
-        elif self._finished and judged and self._first is None and not self._stop.is_set():
+        elif self._finished and judged and self._first is None and not self._cancelled:
             parts.append(("   nothing would have gone differently", "bold $text-success"))
         else:
             parts.append((f", {self._unsure:,} of them hypothetical", MUTED))
@@ -224,7 +221,7 @@ class JudgedScreen(Screen[int], inherit_bindings=False):
         if not self._finished:
             key = key_of(JudgedScreen, "judged.leave")
             parts.append((f"   judging, {judged:,} of {self._total:,}   {key} cancels", "$text-accent"))
-        elif self._stop.is_set():
+        elif self._cancelled:
             parts.append((f"   cancelled, {judged:,} of {self._total:,} judged", "$text-warning"))
         self.query_one("#sums", Static).update(Content.assemble(*parts))
 
@@ -235,7 +232,7 @@ class JudgedScreen(Screen[int], inherit_bindings=False):
     def _describe(self) -> None:
         """The call under the cursor in full lines."""
         current = self.query_one(BlockList).current
-        judged = next((j for j in self._found if str(j.call.seq) == current), None)
+        judged = next((j for j in self._found if str(j.event) == current), None)
         width = max(20, self.size.width - GUTTER)
         facts = [] if judged is None else judged_facts(judged, width)
         self.query_one("#facts", Static).update(Content("\n").join(facts))
@@ -253,7 +250,7 @@ class JudgedScreen(Screen[int], inherit_bindings=False):
         """To the next call that is judged differently, or the one before."""
         calls = self.query_one(BlockList)
         here = int(calls.current) if calls.current is not None else 0
-        different = [j.call.seq for j in self._found if j.change != "same"]
+        different = [j.event for j in self._found if j.change != "same"]
         if step > 0:
             there = next((seq for seq in different if seq > here), None)
         else:
@@ -271,8 +268,10 @@ class JudgedScreen(Screen[int], inherit_bindings=False):
 
     def action_leave(self) -> None:
         """Stop judging while that is under way, else go back."""
-        if not self._finished and not self._stop.is_set():
-            self._stop.set()
+        if not self._finished and self._work is not None:
+            self._work.cancel()
+            self._cancelled = self._finished = True
+            self._sum()
         elif self.is_current:
             self.dismiss(None)
 

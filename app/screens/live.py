@@ -20,7 +20,9 @@ from ...engine.history.state import SessionState, TranscriptEntry
 from ...engine.hub import DrivenElsewhereError, Outcome
 from ..desk import Desk
 from ..flow import Flow, changes_queue
+from ..keymap import key_of
 from ..messages import HubMoved, ReplayChosen, RequestChosen
+from ..steering import can_be_told
 from ..text import clip, shown
 from ..widgets.bars import KeyBar, PaneTabs, TitleBar
 from ..widgets.blocks import BlockList
@@ -33,6 +35,7 @@ from .live_keys import LIVE_KEYS, PANES
 from .live_titles import counted, transcript_titles
 from .net_picture import grant_picture, net_picture
 from .queue_screen import QueueScreen
+from .raise_limit import RaiseLimit, RaisesLimits, has_limit
 from .switch_nets import SwitchNets
 
 PAINTS_PER_SECOND = 5
@@ -59,7 +62,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         self._returns_to: str = "transcript"
 
     def compose(self) -> ComposeResult:
-        yield TitleBar("live", operator=self._operator, database=self._hub.database.name)
+        yield TitleBar("live", self._operator, self._hub.place, self._hub.elsewhere)
         yield Static("", id="problem")
         yield PaneTabs(PANES)
         with Vertical(id="panes"):
@@ -143,7 +146,11 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         if state is None:
             _entitle(transcript, "Transcript")
         else:
-            transcript.border_title, transcript.border_subtitle = transcript_titles(state, name)
+            offered = self.offered("raise_limit") and not getattr(self.app, "read_only", False)
+            titles = transcript_titles(
+                state, name, raises=key_of(LiveScreen, "live.limit") if offered else ""
+            )
+            transcript.border_title, transcript.border_subtitle = titles
         marked = len(self._marked)
         self.query_one("#waiting").border_subtitle = Content(f"{marked} marked" if marked else "")
 
@@ -294,7 +301,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         if state is None:
             self.notify("No session to speak to.")
             return
-        if self._elsewhere(state):
+        if not can_be_told(state, self._hub) and self._elsewhere(state):
             return
         self.query_one(SayLine).open(state.id, state.agent or state.id)
 
@@ -345,7 +352,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         self._ask(
             "Stop the agent",
             f"Stop what {state.agent or state.id} is doing?",
-            [STOP_ELSEWHERE if state.kind == "outside" else STOP_HERE],
+            [STOP_HERE if can_be_told(state, self._hub) else STOP_ELSEWHERE],
             lambda: self._abort(state.id),
         )
 
@@ -362,9 +369,25 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
             return
         self._do(self._hub.compact(state.id, by=self._operator))
 
+    def action_raise_limit(self) -> None:
+        """Ask what the session may cost, and let it."""
+        state, hub = self.state, self._hub
+        if state is None or not isinstance(hub, RaisesLimits):
+            return
+
+        def answered(max_cost: float | None) -> None:
+            if max_cost is not None:
+                self._do(hub.raise_limit(state.id, max_cost, by=self._operator))
+
+        self.app.push_screen(RaiseLimit(state), answered)
+
     def action_replay(self) -> None:
         if self._selected is not None:
             self.post_message(ReplayChosen(self._selected))
+
+    def offered(self, action: str) -> bool:
+        """A limit can be raised where there is one."""
+        return has_limit(self.state, self._hub) if action == "raise_limit" else super().offered(action)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Keys of a pane do something in that pane."""

@@ -60,6 +60,13 @@ LIVE_KEYS: tuple[BindingType, ...] = (
     Binding("n", "switch_nets", "nets", id="live.nets", tooltip="Switch nets of this session on or off"),
     Binding("m", "mode", "mode", id="live.mode", tooltip="Enforce or shadow: block, or only record"),
     Binding(
+        "dollar_sign",
+        "raise_limit",
+        "raise the limit",
+        id="live.limit",
+        tooltip="Let this session cost more than it may now",
+    ),
+    Binding(
         "v", "app.decisions", "decisions", id="live.decisions", tooltip="All decisions of all sessions"
     ),
     Binding("h", "app.history", "history", id="live.history", tooltip="The recorded sessions"),

@@ -10,9 +10,9 @@ from ..symbols import session_look
 from ..text import amount, clip, shown
 
 
-def transcript_titles(state: SessionState, name: str) -> tuple[Content, Content]:
+def transcript_titles(state: SessionState, name: str, *, raises: str = "") -> tuple[Content, Content]:
     """Above, the session with its state and mode; below, its model with what was used, or that its loop
-    runs elsewhere.
+    runs elsewhere. `raises` is the key that raises its cost limit, if one does.
     """
     look = session_look(state)
     above = Content.assemble(
@@ -21,7 +21,7 @@ def transcript_titles(state: SessionState, name: str) -> tuple[Content, Content]
     model = clip(shown(state.model), 30)
     if state.kind == "outside":
         return above, Content(f"{model} · runs elsewhere" if model else "runs elsewhere")
-    return above, Content(f"{model}{_tokens(state)}")
+    return above, Content(f"{model}{_used(state, raises)}")
 
 
 def counted(word: str, number: int) -> str:
@@ -29,10 +29,14 @@ def counted(word: str, number: int) -> str:
     return f"{word} ({number})" if number else word
 
 
-def _tokens(state: SessionState) -> str:
-    """What the model has read and written so far, once it has."""
+def _used(state: SessionState, raises: str) -> str:
+    """What the model has read and written so far, once it has, and what that cost.
+
+    A limit comes first: the frame may have no room for all.
+    """
     read, written = state.input_tokens, state.output_tokens
-    paid = f" · {dollars(state.cost)}" if state.cost else ""
-    if state.max_cost is not None:
-        paid = f" · {dollars(state.cost)} of {dollars(state.max_cost)}"
-    return f" · {amount(read)} in {amount(written)} out{paid}" if read or written else ""
+    tokens = f" · {amount(read)} in {amount(written)} out" if read or written else ""
+    if state.max_cost is None:
+        return f"{tokens} · {dollars(state.cost)}" if tokens and state.cost else tokens
+    how = f", {raises} raises it" if raises else ""
+    return f" · {dollars(state.cost)} of {dollars(state.max_cost)}{how}{tokens}"

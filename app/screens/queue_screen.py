@@ -28,6 +28,8 @@ from .wakeful import ASLEEP
 
 MOST = 50
 """Requests that are decided together at most."""
+COMING = ("mark", "together", "revoke", "raise_limit")
+"""What is offered or not as sessions and requests come and go."""
 
 
 class QueueScreen(Screen[None], inherit_bindings=False):
@@ -70,10 +72,14 @@ class QueueScreen(Screen[None], inherit_bindings=False):
         waiting.show_waiting(self._approvals, names, now, self._marked)
         if waiting.current != before:
             self._arrived = self._desk.monotonic()
-        offered = [self.offered(action) for action in ("mark", "together", "revoke")]
+        offered = [self.offered(action) for action in COMING]
         if offered != self._offered:
             self._offered = offered
             self.refresh_bindings()
+
+    def fall_asleep(self) -> None:
+        """What is under the cursor may not be what was."""
+        self._arrived = self._desk.monotonic()
 
     def _awake(self) -> bool:
         if self._desk.monotonic() - self._arrived >= ASLEEP:

@@ -6,8 +6,8 @@ from datetime import tzinfo
 
 from textual.screen import Screen
 
-from ...engine.history.decision_source import DecisionSource
 from ...engine.history.state import SessionState, SessionSummary
+from ..door import Journal
 from ..messages import BacktestChosen
 
 
@@ -17,7 +17,7 @@ class RecordedScreen(Screen[None], inherit_bindings=False):
     With `goes_on` it can be continued, as something hosts it; with a `journal` judged by other rules.
     """
 
-    def __init__(self, *, zone: tzinfo | None, goes_on: bool, journal: DecisionSource | None) -> None:
+    def __init__(self, *, zone: tzinfo | None, goes_on: bool, journal: Journal | None) -> None:
         super().__init__()
         self._zone = zone
         self._goes_on = goes_on

@@ -19,13 +19,13 @@ from textual.widgets import Static
 from textual.worker import get_current_worker
 
 from ...engine.history.changes import headline
-from ...engine.history.decision_source import DecisionSource
 from ...engine.history.errors import FoldError, JournalError
 from ...engine.history.events import JournalEvent
 from ...engine.history.replay import Replay
 from ...engine.history.state import SessionState
 from ..call_story import told
 from ..collector import bulk_load
+from ..door import Journal
 from ..messages import ContinueChosen
 from ..moments import clock, day
 from ..playable import Playable, playable, shortened
@@ -86,7 +86,7 @@ class ReplayScreen(RecordedScreen, inherit_bindings=False):
         *,
         zone: tzinfo | None = None,
         goes_on: bool = False,
-        journal: DecisionSource | None = None,
+        journal: Journal | None = None,
         at: int | None = None,
     ) -> None:
         super().__init__(zone=zone, goes_on=goes_on, journal=journal)

@@ -33,7 +33,6 @@ class ReviewEdit(AboutRequest[bool]):
     ReviewEdit #said { height: auto; max-height: 3; }
     """
     DECIDES = ("approve_edited", "approval.edited", "approves it like this")
-    BACK = "goes back to the form"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
             "a",

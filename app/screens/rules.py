@@ -1,6 +1,7 @@
 """The rules screen: the files that sessions began with, and others, with what `interlock check` finds.
 
-Nothing is edited here. A file that changes on disk is read again when the operator says so.
+Files are edited in the operator's own editor. One that changes on disk otherwise is read again when the
+operator says so.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ..backtest_job import rules_files
 from ..collector import bulk_load
 from ..history_source import HistorySource
 from ..keymap import key_of
-from ..messages import BacktestChosen
+from ..messages import BacktestChosen, EditChosen
 from ..rules_files import Chosen, files_of, name_of, offered, stamps, usual
 from ..rules_view import RuleNet, RulesView, check, read
 from ..text import shown, shown_lines
@@ -116,6 +117,7 @@ class RulesScreen(Screen[None], inherit_bindings=False):
         self.query_one("#files").border_title = "Files"
         self.query_one(RuleList if self._files else RulesFileList).focus()
         self.set_interval(SECONDS_BETWEEN_LOOKS, self.look)
+        self.app.app_resume_signal.subscribe(self, lambda _: self.action_reload())
         self._show()
         self.action_reload()
 
@@ -257,6 +259,17 @@ class RulesScreen(Screen[None], inherit_bindings=False):
         """Judge recorded calls by the rules that are shown."""
         self.post_message(BacktestChosen(self._session, self._files))
 
+    def action_edit(self) -> None:
+        """Open the file under the cursor in the operator's editor."""
+        file = self.query_one(RuleList).file
+        if file is not None:
+            self.post_message(EditChosen(file.path))
+
+    def _can_edit(self) -> bool:
+        """Whether there is an editor, and a file that is the operator's own."""
+        file = self.query_one(RuleList).file
+        return file is not None and not file.library and getattr(self.app, "lends", False)
+
     def action_finding(self, direction: int) -> None:
         """Go to a line with an error or a warning."""
         if self.query_one(RuleList).step(direction):
@@ -304,6 +317,8 @@ class RulesScreen(Screen[None], inherit_bindings=False):
         match action:
             case "backtest":
                 return self._judges and bool(self._files)
+            case "edit":
+                return self.is_mounted and self._can_edit()
             case "picture":
                 return self.is_mounted and self._net() is not None
             case "finding":

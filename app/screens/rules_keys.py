@@ -36,6 +36,13 @@ RULES_KEYS: tuple[BindingType, ...] = (
         id="rules.previous-finding",
         tooltip="Go to the line with an error or a warning before this one",
     ),
+    Binding(
+        "e",
+        "edit",
+        "edit",
+        id="rules.edit",
+        tooltip="Open this file in your editor ($VISUAL or $EDITOR); agents go on meanwhile",
+    ),
     Binding("o", "name_files", "other files", id="rules.open", tooltip="Name other rules files"),
     Binding(
         "f5",

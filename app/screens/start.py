@@ -14,11 +14,11 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Checkbox, Input, Static
 
-from ..agent_build import Prepared
 from ..agent_spec import AgentSpecError
 from ..keymap import hints
-from ..starting import StartForm, prepare_form
-from ..text import shown_lines
+from ..starting import StartForm
+from ..starts import Begin, Starts
+from ..text import shown, shown_lines
 from .panel import Panel
 
 FIELDS = (
@@ -44,8 +44,8 @@ class Tick(Checkbox):
         super().watch_value()
 
 
-class StartScreen(Panel[Prepared | None]):
-    """Asks what to start. Dismissed with what can be started, or with nothing on escape.
+class StartScreen(Panel[Begin | None]):
+    """Asks what to start. Dismissed with what begins it, or with nothing on escape.
 
     What is wrong with the form is shown below it, and everything typed stays.
     """
@@ -59,11 +59,12 @@ class StartScreen(Panel[Prepared | None]):
     class Checked(Message):
         """The form has been read: what can be started, or every problem with it."""
 
-        prepared: Prepared | None
+        begin: Begin | None
         problems: Sequence[str] = ()
 
-    def __init__(self, form: StartForm) -> None:
+    def __init__(self, form: StartForm, starts: Starts) -> None:
         super().__init__()
+        self._starts = starts
         self.last = form
         """The form as it was when the screen closed."""
         self._checking = False
@@ -84,6 +85,9 @@ class StartScreen(Panel[Prepared | None]):
                 with Horizontal(classes="field"):
                     yield Static(label, classes="label")
                     yield Input(getattr(self.last, name), placeholder=hint, id=f"start-{name}")
+            if self._starts.elsewhere:
+                place = shown(self._starts.elsewhere)
+                yield Static(f"It runs on {place}: files and modules are those there.", id="where")
             yield Tick("Shadow mode: block nothing, record what would have been", self.last.shadow)
             yield Static("", id="start-problems")
 
@@ -105,12 +109,12 @@ class StartScreen(Panel[Prepared | None]):
         if self._checking:
             return
         self._checking = True
-        self._say(["reading…"], "$foreground 60%")
+        self._say(["starting…" if self._starts.elsewhere else "reading…"], "$foreground 60%")
         self.run_worker(self._check(self.form), exit_on_error=False)
 
     async def _check(self, form: StartForm) -> None:
         try:
-            checked = self.Checked(await prepare_form(form))
+            checked = self.Checked(await self._starts.check(form))
         except AgentSpecError as error:
             checked = self.Checked(None, error.problems)
         except Exception as error:
@@ -121,11 +125,11 @@ class StartScreen(Panel[Prepared | None]):
     def show_checked(self, message: Checked) -> None:
         """Close when it can be started; otherwise say what is wrong."""
         self._checking = False
-        if message.prepared is None:
+        if message.begin is None:
             self._say(message.problems, "$text-error")
         elif self.is_current:
             self.last = self.form
-            self.dismiss(message.prepared)
+            self.dismiss(message.begin)
 
     def action_close(self) -> None:
         """Start nothing; what was typed is kept for the next time."""

@@ -12,7 +12,8 @@ from textual.content import Content
 from textual.widgets import Static
 
 from ...engine.history.state import NetState, SessionState
-from ...engine.hub import Hub, Outcome
+from ...engine.hub import Outcome
+from ..door import Door
 from ..keymap import hints
 from ..messages import ActionDone, HubMoved
 from ..text import clip, place, shown
@@ -32,7 +33,7 @@ class SwitchNets(Panel[None]):
     SwitchNets #said { height: auto; max-height: 3; padding: 0 2; margin-top: 1; }
     """
 
-    def __init__(self, hub: Hub, session: SessionState, *, operator: str) -> None:
+    def __init__(self, hub: Door, session: SessionState, *, operator: str) -> None:
         super().__init__()
         self._hub = hub
         self._session = session

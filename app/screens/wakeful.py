@@ -25,6 +25,14 @@ Answer = TypeVar("Answer")
 
 
 @runtime_checkable
+class FallsAsleep(Protocol):
+    """A screen with keys that wait until it can have been read."""
+
+    def fall_asleep(self) -> None:
+        """Let them wait anew."""
+
+
+@runtime_checkable
 class FollowsRequest(Protocol):
     """A panel over a dialog, about the same request."""
 

@@ -16,10 +16,11 @@ from textual.widgets import Input, Static
 
 from ...engine.history.parts import NetRecord
 from ...engine.history.state import SessionState
-from ...rules import RuleSet, load_rules
+from ...rules import RuleSet
 from ..backtest_job import rules_files
 from ..charset import ours
 from ..keymap import hints
+from ..language import rules_of_files
 from ..text import clip, place, shown, shown_lines
 from ..what_if import ALWAYS, OTHER, OWN, WhatIf, active_at, nets_of
 from ..widgets.blocks import Block, BlockList
@@ -132,7 +133,7 @@ class WhatIfDialog(Panel[WhatIf]):
 
     async def _load(self, text: str, judge: bool) -> None:
         try:
-            rules: RuleSet | str = await asyncio.to_thread(lambda: load_rules(*rules_files(text)))
+            rules: RuleSet | str = await asyncio.to_thread(lambda: rules_of_files(*rules_files(text)))
         except Exception as error:
             rules = str(error) or type(error).__name__
         self.post_message(self.Compiled(text, rules, judge))

@@ -25,7 +25,7 @@ from ..text import shown
 MUTED = "$foreground 60%"
 MORE = "app.command_palette"
 """What a click on the ellipsis of the keys does: every action is in the palette."""
-OFF = "$foreground 35% strike"
+OFF = "$foreground 60% strike"
 """A key that does nothing here, as elsewhere it would."""
 SCREENS = ("live", "decisions", "history", "rules")
 
@@ -48,11 +48,12 @@ class TitleBar(Widget):
 
         screen: str
 
-    def __init__(self, here: str, *, operator: str = "", database: str = "") -> None:
+    def __init__(self, here: str, operator: str = "", place: str = "", elsewhere: str = "") -> None:
         super().__init__()
         self._here = here
         self._operator = shown(operator)
-        self._database = shown(database)
+        self._place = shown(place)
+        self._elsewhere = elsewhere
         self._links: list[tuple[int, int, str]] = []
 
     def render(self) -> Content:
@@ -65,14 +66,17 @@ class TitleBar(Widget):
         who = Content.styled(f" · as {self._operator}" if self._operator else "", "$foreground")
         if getattr(self.app, "read_only", False):
             badge += Content.styled(" · read-only", "bold $text-warning")
-        where = Content.styled(f" · {self._database}" if self._database else "", MUTED)
+        where = Content.styled(f" · {self._place}" if self._place else "", MUTED)
         name = Content.styled("Interlock", "bold $text-primary")
         links = Content.styled(" · ", MUTED).join(
             Content.styled(each, "bold" if self._here == each else MUTED) for each in SCREENS
         )
         named = Content.assemble(name, (" ── ", MUTED), links)
+        # Whoever decides at a server's has to see whose.
+        first = [(links, badge + who + where), (name, badge + who + where)] if self._elsewhere else []
         for left, right in (
             (named, badge + who + where),
+            *first,
             (named, badge + who),
             (links, badge + who),
             (name, badge + who),

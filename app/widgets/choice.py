@@ -1,4 +1,4 @@
-"""A choice of one among a few, on one line."""
+"""A choice of one among a few, on one line, or on as many as they need."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import ClassVar
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.content import Content
+from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
@@ -16,13 +17,18 @@ from textual.widget import Widget
 from ..text import shown
 
 GAP = 3
+MARK = 4
 
 
 class Choice(Widget, can_focus=True):
-    """`(●) this   ( ) that`: arrows or a click choose. What is chosen has a mark, not only a colour."""
+    """`(●) this   ( ) that`: arrows or a click choose. What is chosen has a mark, not only a colour.
+
+    With `folds` what does not fit goes on below.
+    """
 
     DEFAULT_CSS = """
     Choice { height: 1; width: 1fr; text-wrap: nowrap; text-overflow: ellipsis; }
+    Choice.-folds { height: auto; }
     Choice:focus { background: $boost; }
     """
     ALLOW_SELECT: ClassVar[bool] = False
@@ -58,19 +64,45 @@ class Choice(Widget, can_focus=True):
         def control(self) -> Choice:
             return self.choice
 
-    def __init__(self, options: Sequence[tuple[str, str]], *, id: str) -> None:  # noqa: A002 - Textual's own
-        super().__init__(id=id)
+    def __init__(
+        self,
+        options: Sequence[tuple[str, str]],
+        *,
+        id: str,  # noqa: A002 - Textual's own
+        folds: bool = False,
+    ) -> None:
+        super().__init__(id=id, classes="-folds" if folds else None)
+        self._folds = folds
         self._options = [(name, shown(label)) for name, label in options]
         self.set_reactive(Choice.chosen, self._options[0][0])
 
-    def render(self) -> Content:
-        parts: list[Content] = []
+    def _rows(self, width: int) -> list[list[tuple[str, str]]]:
+        """The options of each line."""
+        rows: list[list[tuple[str, str]]] = [[]]
+        used = 0
         for name, label in self._options:
-            here = name == self.chosen
-            style = "bold $foreground" if here else "$foreground 60%"
-            mark = ("(●) ", "bold $text-accent") if here else ("( ) ", "$foreground 60%")
-            parts.append(Content.assemble(mark, (label, style)))
-        return Content(" " * GAP).join(parts)
+            cells = MARK + Content(label).cell_length
+            if self._folds and rows[-1] and used + cells > width:
+                rows.append([])
+                used = 0
+            rows[-1].append((name, label))
+            used += cells + GAP
+        return rows
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """As many lines as there are."""
+        return len(self._rows(width))
+
+    def render(self) -> Content:
+        return Content("\n").join(
+            Content(" " * GAP).join(self._option(*each) for each in row)
+            for row in self._rows(self.content_size.width)
+        )
+
+    def _option(self, name: str, label: str) -> Content:
+        if name == self.chosen:
+            return Content.assemble(("(●) ", "bold $text-accent"), (label, "bold $foreground"))
+        return Content.assemble(("( ) ", "$foreground 60%"), (label, "$foreground 60%"))
 
     def watch_chosen(self, chosen: str) -> None:
         self.post_message(self.Changed(self, chosen))
@@ -81,9 +113,10 @@ class Choice(Widget, can_focus=True):
         self.chosen = names[(names.index(self.chosen) + step) % len(names)]
 
     def _on_click(self, event: events.Click) -> None:
+        rows = self._rows(self.content_size.width)
         start = 0
-        for name, label in self._options:
-            end = start + 4 + Content(label).cell_length
+        for name, label in rows[min(event.y, len(rows) - 1)]:
+            end = start + MARK + Content(label).cell_length
             if start <= event.x < end:
                 self.chosen = name
                 return

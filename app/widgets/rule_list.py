@@ -108,6 +108,12 @@ class RuleList(BlockList):
             return ""
         return f"{at[0].name}:{at[1]}" if at[1] else at[0].name
 
+    @property
+    def file(self) -> RulesFile | None:
+        """The file under the cursor."""
+        at = self._at()
+        return None if at is None else at[0]
+
     def _at(self) -> tuple[RulesFile, int] | None:
         file, _, line = (self.current or "").partition(":")
         if self._view is None or not (file.isdecimal() and line.isdecimal()):

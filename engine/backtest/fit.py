@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import chain, islice
 
@@ -44,9 +44,12 @@ def _call(state: SessionState, call_id: str) -> ToolCall:
     return ToolCall(call_id, call.tool, call.input)
 
 
-def fork(events: Iterable[JournalEvent], at: int, trial: Trial) -> Recording:
+def fork(
+    events: Iterable[JournalEvent], at: int, trial: Trial | Callable[[SessionState], Trial]
+) -> Recording:
     """What came after event number `at` of one session, to be judged from there: what if.
 
+    A `trial` may be made from the state that the session has there.
     `events` are all of the session's, those after `at` read only as they are judged. After event 0 it is
     the whole session, as `recordings` gives it. Raises `FoldError` for events that contradict each other.
     """
@@ -62,5 +65,7 @@ def fork(events: Iterable[JournalEvent], at: int, trial: Trial) -> Recording:
         item = items.of(event)
         if isinstance(item, RecordedQuestion):
             asked.add(item.call_id)
+    if not isinstance(trial, Trial):
+        trial = trial(state)
     start = replace(fit(state, trial), asked=frozenset(asked)) if state.seq else BEGINNING
     return Recording(state.id, (i for i in map(items.of, left) if i is not None), start=start)

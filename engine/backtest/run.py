@@ -108,15 +108,23 @@ class Backtest:
         self._diverging = self._following = 0
         self._done = 0
         self._cancelled = False
+        self._under_way: _Session | None = None
 
     @property
     def totals(self) -> Totals:
-        """What has been judged so far."""
+        """What has been judged so far, of a session under way as far as it came."""
+        tally, now = _Tally(), self._under_way
+        tally.take(self._tally)
+        calls = 0
+        if now is not None:
+            tally.take(now.tally)
+            tally.calls["same"] += now.plain
+            calls = now.tally.judged.calls + now.plain
         return Totals(
-            sessions=self._sessions,
-            diverging=self._diverging,
-            following=self._following,
-            counts=self._tally.counts(),
+            sessions=self._sessions + (calls > 0),
+            diverging=self._diverging + (now is not None and now.first is not None),
+            following=self._following + (self._judge.followed and calls > 0),
+            counts=tally.counts(),
             rules=tuple(
                 RuleCount(
                     side=side,
@@ -153,7 +161,7 @@ class Backtest:
             return not self._cancelled
 
         for recording in recordings:
-            session = _Session(self._redaction)
+            session = self._under_way = _Session(self._redaction)
             for judgement in self._judge.judge(recording.items, recording.start):
                 as_recorded = judgement.now.outcome == judgement.call.then.outcome
                 if as_recorded and not judgement.hypothetical:
@@ -167,6 +175,7 @@ class Backtest:
                 self._done += 1
                 if self._done % EVERY == 0 and not goes_on():
                     break
+            self._under_way = None
             session.tally.calls["same"] += session.plain
             calls = session.tally.judged.calls
             self._sessions += calls > 0
@@ -210,10 +219,14 @@ def divergence(judgement: Judgement, redaction: Redaction = USUAL) -> Divergence
             by=then.by,
             net=then.net,
             rule=then.rule,
-            reason=then.reason,
+            reason=None if then.reason is None else redaction.text(then.reason),
         ),
         now=NowView(
-            outcome=now.outcome, net=now.net, rule=now.rule, reason=now.reason, assumed=now.assumed
+            outcome=now.outcome,
+            net=now.net,
+            rule=now.rule,
+            reason=None if now.reason is None else redaction.text(now.reason),
+            assumed=now.assumed,
         ),
         hypothetical=judgement.hypothetical,
     )

@@ -37,7 +37,7 @@ from .types import (
     ToggleResult,
     ToolResult,
 )
-from .undo import NO_TIMES, Moves
+from .undo import NO_NETS, NO_TIMES, Moves
 
 log = logging.getLogger(__name__)
 
@@ -193,28 +193,28 @@ class GateManager:
         self, call: ToolCall, confirm: Confirm | None, asking: Asking | None = None
     ) -> GateDecision | phases.Asked:
         """As far as the call goes without waiting, from the start or after an answer."""
-        tool_call_id = call.tool_call_id
-        roster, pending = self._roster, self._pending
+        tool_call_id, roster, pending = call.tool_call_id, self._roster, self._pending
         if self._recorder is not None and self._recorder.broken is not None:
             return phases.refusal(call, self._recorder.broken)
         if tool_call_id in pending.waiting or (asking is None and tool_call_id in self._waiting):
-            return phases.refusal(call, reasons.id_in_use(tool_call_id), self._mode)
+            refused = phases.refusal(call, reasons.id_in_use(tool_call_id), self._mode)
+            return self._moves.noted(refused, NO_TIMES, roster.members)
         try:
             if asking is None and self._mode == "enforce":
                 passed = phases.pass_at_once(call, roster, pending)
                 if passed is not None:
                     if passed.steps:
-                        self._moves.note((tool_call_id, passed.steps, NO_TIMES))
+                        self._moves.note((tool_call_id, passed.steps, NO_TIMES, NO_NETS))
                     return passed
             moment = self._time.moment()
             here = phases.standing(roster, pending, self._granted, moment)
             in_shadow = self._mode == "shadow" and (asking is None or asking.fresh)
             reached = (phases.shadow if in_shadow else phases.enforce)(call, confirm, here, asking)
         except Exception as problem:
-            log.exception("The gate failed on call '%s' to '%s'", call.tool_call_id, call.tool_name)
+            log.exception("The gate failed on call '%s' to '%s'", tool_call_id, call.tool_name)
             return phases.refusal(call, reasons.gate_failed(problem))
-        if type(reached) is GateDecision and reached.steps:
-            self._moves.note((tool_call_id, reached.steps, moment.moved or NO_TIMES))
+        if type(reached) is GateDecision:
+            self._moves.noted(reached, moment.moved or NO_TIMES, roster.members)
         return reached
 
     async def _ask(self, asked: phases.Asked) -> GateDecision | phases.Asked:
@@ -250,7 +250,7 @@ class GateManager:
         try:
             record = self._pending.settle(result, self._time)
             if record.fired:
-                self._moves.note((None, record.fired, NO_TIMES))
+                self._moves.note((None, record.fired, NO_TIMES, NO_NETS))
             if not result.undo:
                 return record
             return self._moves.undone(result, record, {**self._members, **self._granted.members})

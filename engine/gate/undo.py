@@ -7,7 +7,7 @@ gate, one too few merely stays charged.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TypeAlias
@@ -15,7 +15,7 @@ from typing import TypeAlias
 from ..net import Marking, Since, Transition, unfired
 from ..timed import arrivals_before
 from .member import Member
-from .types import ResultRecord, Step, ToolResult
+from .types import GateDecision, ResultRecord, Step, ToolResult
 
 KEPT = 1024
 """Moves that are remembered; a call that never runs is nearly always the last or last but a few."""
@@ -26,13 +26,17 @@ Times: TypeAlias = Mapping[str, Since]
 A net that time moves is left out where that cannot be told.
 """
 
-Move: TypeAlias = tuple[str | None, tuple[Step, ...], Times]
-"""The steps of a decision with the id of its call, or those that a result fired, with none."""
+Move: TypeAlias = tuple[str | None, tuple[Step, ...], Times, frozenset[str]]
+"""The steps of a decision with the id of its call, or those that a result fired, with none.
+
+Last are the nets, by key, that a call in shadow mode ran past: it took nothing from them.
+"""
 
 Fired: TypeAlias = tuple[tuple[Transition, str], ...]
 """What fired in one net, each transition with the name that matched it."""
 
 NO_TIMES: Times = {}
+NO_NETS: frozenset[str] = frozenset()
 
 
 class Moves:
@@ -42,6 +46,13 @@ class Moves:
         self._last: deque[Move] = deque(maxlen=KEPT)
         self.note = self._last.append
         self.forget = self._last.clear
+
+    def noted(self, decision: GateDecision, times: Times, members: Iterable[Member]) -> GateDecision:
+        """`decision`, once what it moved of the active nets is added, and which its call ran past."""
+        past = NO_NETS if decision.mode == "enforce" else _ran_past(decision, members)
+        if decision.steps or past:
+            self.note((decision.call.tool_call_id, decision.steps, times, past))
+        return decision
 
     def undone(
         self, result: ToolResult, record: ResultRecord, members: Mapping[str, Member]
@@ -59,19 +70,23 @@ class Moves:
 
         Returns them, last first, and the times of tokens that went with them or returned. A net stays as
         it is when something else than calls alike, or the time, has moved it since: no marking tells
-        whether that would have come so without this call.
+        whether that would have come so without this call. So it does when a call has run past it since,
+        which might have been charged what this one gives back.
         """
         at = next((n for n in range(len(self._last) - 1, -1, -1) if self._last[n][0] == call_id), None)
         if at is None:
             return (), NO_TIMES
         undone: tuple[Step, ...] = ()
         arrived: dict[str, Since] = {}
-        _, kept, times = self._last[at]
+        _, kept, times, past = self._last[at]
         for key in dict.fromkeys(step.net for step in reversed(steps)):
             own = _fired(self._last[at], key)
-            if not own or own != _fired((call_id, steps, times), key):
+            if not own or own != _fired((call_id, steps, times, past), key):
                 continue
-            since = [move for move in islice(self._last, at + 1, None) if _moves(move, key)]
+            later = list(islice(self._last, at + 1, None))
+            since = [move for move in later if _moves(move, key)]
+            if any(key in move[3] for move in later):
+                continue
             if any(_fired(move, key) not in ((), own) for move in since):
                 continue
             member = members.get(key)
@@ -82,8 +97,27 @@ class Moves:
             if times.get(key):
                 arrived[key] = times[key]
         if undone:
-            self._last[at] = (call_id, kept, times)
+            self._last[at] = (call_id, kept, times, past)
         return undone, arrived
+
+
+def _ran_past(decision: GateDecision, members: Iterable[Member]) -> frozenset[str]:
+    """The nets that know a call which shadow mode let run against a verdict, and that it did not move.
+
+    Some of them may have had nothing to say of it; a token too few is none too many. A refusal in no
+    net's name has asked none of them.
+    """
+    if decision.outcome == "allow":
+        return NO_NETS
+    moved = {step.net for step in decision.steps}
+    asked = decision.net is not None
+    return frozenset(
+        m.key for m in members if m.key not in moved and not (asked and _stranger(m, decision.names))
+    )
+
+
+def _stranger(member: Member, names: Iterable[str]) -> bool:
+    return member.net.tool_mapper is None and not any(name in member.knows for name in names)
 
 
 def _moves(move: Move, key: str) -> bool:
@@ -92,7 +126,7 @@ def _moves(move: Move, key: str) -> bool:
 
 def _fired(move: Move, key: str) -> Fired:
     """What fired in the net `key` in a move, but not by the time; of a decision not the deferred."""
-    call_id, steps, _ = move
+    call_id, steps, *_ = move
     return tuple(
         (step.transition, step.tool)
         for step in steps

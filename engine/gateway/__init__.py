@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from .address import Address, server_url
     from .agent_client import AgentClient, AgentSession, Blocked
     from .agent_methods import CallAnswer
-    from .agent_sessions import RuleSets
     from .limits import Limits
     from .link import GatewayError, NotAdmittedError, RequestFailedError, UnreachableError
+    from .rule_sets import RuleSets
     from .server import Gateway
     from .tokens import TokenError, TokenFile
 
@@ -27,7 +27,7 @@ _HOMES = {
     "Limits": "limits",
     "NotAdmittedError": "link",
     "RequestFailedError": "link",
-    "RuleSets": "agent_sessions",
+    "RuleSets": "rule_sets",
     "TokenError": "tokens",
     "TokenFile": "tokens",
     "UnreachableError": "link",

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    import ssl
 
 PORT = 8737
 URL = "INTERLOCK_URL"
 TOKEN = "INTERLOCK_TOKEN"
+CA = "INTERLOCK_CA"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +29,16 @@ class Address:
 
     def __str__(self) -> str:
         return f"unix:{self.path}" if self.path is not None else _joined(self.host, self.port)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine can reach it."""
+        if self.path is not None or self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
 
     @property
     def url(self) -> str:
@@ -66,3 +82,20 @@ def server_url(given: str | None, environ: Mapping[str, str] = os.environ) -> st
     if not fits:
         raise ValueError(f"expected ws://HOST:PORT, wss://HOST:PORT or unix:PATH, found '{url}'")
     return url.rstrip("/")
+
+
+def trusting(ca: Path | None, environ: Mapping[str, str] = os.environ) -> ssl.SSLContext | None:
+    """TLS that trusts the certificates in the file given or in `INTERLOCK_CA`; `None` without either.
+
+    Raises `ValueError` for a file that holds none.
+    """
+    given = environ.get(CA)
+    path = ca or (Path(given) if given else None)
+    if path is None:
+        return None
+    import ssl  # a hook's command has no time for it where there is none to check
+
+    try:
+        return ssl.create_default_context(cafile=path.expanduser())
+    except (OSError, RuntimeError) as error:
+        raise ValueError(f"{path}: expected certificates to trust, in PEM: {error}") from error

@@ -24,10 +24,9 @@ from typing import Literal, ParamSpec, Self, TypeVar, cast
 from uuid import uuid4
 
 from pydantic import JsonValue
-from pydantic_core import to_jsonable_python
 
 from ..explained import ExplanationView
-from .address import TOKEN, server_url
+from .address import TOKEN, server_url, trusting
 from .agent_methods import (
     CALL,
     CLOSE,
@@ -52,7 +51,8 @@ from .agent_methods import (
     ToolResult,
     WithdrawCall,
 )
-from .link import GatewayError, Link, RequestFailedError
+from .gated import as_input, called, named, shortened, text, tool_call
+from .link import GatewayError, Link, RequestFailedError, UnreachableError
 from .places import agent_token_file
 from .tokens import read_secret
 from .wire import Code, Notice
@@ -64,6 +64,10 @@ PATIENCE = 60.0
 """Seconds for which a client tries to reach its server again before a call fails."""
 
 
+OVERHEAD = 8192
+"""Bytes of a message beside the text it carries."""
+
+
 class Blocked(Exception):  # noqa: N818 - what happened to the call, not a fault
     """A call that may not be made; the message is the reason, which a model can act on."""
 
@@ -72,8 +76,9 @@ class AgentClient:
     """A connection for agents. `url` is INTERLOCK_URL by default, else where a server listens by itself;
     `token` is INTERLOCK_TOKEN, else what `interlock serve` left in this user's files.
 
-    `patience` is for how many seconds a lost server is looked for. Raises `ValueError` for a URL that is
-    none, and `TokenError` when there is no token.
+    A `wss://` server's certificate is checked against `ca`, else INTERLOCK_CA, else what this system
+    trusts. `patience` is for how many seconds a lost server is looked for. Raises `ValueError` for a URL
+    that is none, and `TokenError` when there is no token.
     """
 
     def __init__(
@@ -82,6 +87,7 @@ class AgentClient:
         token: str | None = None,
         *,
         name: str = "",
+        ca: Path | None = None,
         tls: ssl.SSLContext | None = None,
         patience: float = PATIENCE,
     ) -> None:
@@ -92,7 +98,7 @@ class AgentClient:
             secret,
             "/agent",
             name=name,
-            tls=tls,
+            tls=tls or trusting(ca),
             told=self._told,
             came_back=self._come_back,
         )
@@ -116,20 +122,26 @@ class AgentClient:
         *,
         session: str | None = None,
         rules: Sequence[str] = (),
+        active: Sequence[str] | None = None,
         mode: Mode | None = None,
         model: str = "",
         tools: Sequence[str] = (),
+        labels: Mapping[str, str] | None = None,
         workdir: str | Path | None = None,
+        explain_blocks: bool = False,
     ) -> AsyncGenerator[AgentSession, None]:
         """A session while the block lasts; it is closed at the end."""
         opened = await self.open(
             agent,
             session=session,
             rules=rules,
+            active=active,
             mode=mode,
             model=model,
             tools=tools,
+            labels=labels,
             workdir=workdir,
+            explain_blocks=explain_blocks,
         )
         try:
             yield opened
@@ -143,23 +155,38 @@ class AgentClient:
         *,
         session: str | None = None,
         rules: Sequence[str] = (),
+        active: Sequence[str] | None = None,
         mode: Mode | None = None,
         model: str = "",
         tools: Sequence[str] = (),
+        labels: Mapping[str, str] | None = None,
         workdir: str | Path | None = None,
+        explain_blocks: bool = False,
     ) -> AgentSession:
-        """A session that stays until it is closed. Raises `GatewayError`."""
+        """A session that stays until it is closed. `labels` are the tools' names for people; for the
+        others see `OpenSession`. Raises `GatewayError`.
+        """
         # An id of our own, so that opening can be repeated after a loss.
+        name = session or f"{_as_id(agent)}-{uuid4().hex[:12]}"
         asked = OpenSession(
             agent=agent,
-            session=session or f"{_as_id(agent)}-{uuid4().hex[:12]}",
+            session=name,
             model=model,
             rules=tuple(rules),
+            active=None if active is None else tuple(active),
             mode=mode,
             tools=tuple(tools),
+            labels=dict(labels or {}),
             workdir=None if workdir is None else str(workdir),
+            explain_blocks=explain_blocks,
         )
-        found = await self.link.request(OPEN, asked, may_repeat=True, patience=self.patience)
+        try:
+            found = await self.link.request(OPEN, asked, may_repeat=True, patience=self.patience)
+        except RequestFailedError as error:
+            if session is not None or error.code != Code.REFUSED:
+                raise
+            # Nobody else has this id: it was opened, and the server ended before it could say so.
+            return await self.resume(name, rules=rules)
         return self._keep(found, tuple(rules))
 
     async def resume(self, session: str, *, rules: Sequence[str] = ()) -> AgentSession:
@@ -172,6 +199,11 @@ class AgentClient:
         kept = self._sessions[found.session] = AgentSession(self, found, rules)
         return kept
 
+    @property
+    def largest(self) -> int:
+        """The bytes of text that fit in one message."""
+        return (self.link.welcome.frame if self.link.welcome else 1 << 20) - OVERHEAD
+
     def forget(self, session_id: str) -> None:
         """A session is closed: it is not looked for after a loss."""
         self._sessions.pop(session_id, None)
@@ -182,6 +214,8 @@ class AgentClient:
             try:
                 await self.link.ask(RESUME, ResumeSession(session=session.id, rules=session.rules))
             except RequestFailedError as error:
+                if error.code in (Code.UNRECORDED, Code.INTERNAL):
+                    raise UnreachableError(f"The server cannot go on at the moment: {error}") from error
                 session.ended = str(error)
                 self.forget(session.id)
 
@@ -202,6 +236,7 @@ class AgentSession:
         self.rules = rules
         self.ended: str | None = None
         self._client = client
+        self._ran: set[str] = set()
 
     async def call(
         self,
@@ -222,9 +257,13 @@ class AgentSession:
         )
         self._check()
         try:
-            return await self._client.link.request(
-                CALL, asked, may_repeat=True, patience=self._client.patience
-            )
+            while True:
+                answer = await self._client.link.request(
+                    CALL, asked, may_repeat=True, patience=self._client.patience
+                )
+                # A server has a longest wait of its own; the question is the same after it.
+                if answer.outcome != "waiting" or wait is not None:
+                    return answer
         except asyncio.CancelledError:
             with suppress(GatewayError):
                 await asyncio.shield(self.withdraw(asked.call))
@@ -238,9 +277,16 @@ class AgentSession:
     async def result(
         self, call_id: str, output: str, *, is_error: bool = False, seconds: float | None = None
     ) -> None:
-        """Tell how an allowed call ended. Raises `GatewayError`."""
+        """Tell how an allowed call ended. Raises `GatewayError`.
+
+        Of an output that is larger than the server takes it gets the beginning, which says so.
+        """
         asked = ToolResult(
-            session=self.id, call=call_id, output=output, is_error=is_error, seconds=seconds
+            session=self.id,
+            call=call_id,
+            output=shortened(output, self._client.largest),
+            is_error=is_error,
+            seconds=seconds,
         )
         await self._client.link.request(RESULT, asked, may_repeat=True, patience=self._client.patience)
 
@@ -287,11 +333,11 @@ class AgentSession:
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
             call_id = uuid4().hex
-            answer = await self.call(tool, _as_input(signature, bound), call_id=call_id)
+            answer = await self.call(tool, as_input(signature, bound), call_id=call_id)
             if answer.outcome != "allow":
                 raise Blocked(answer.reason or f"{tool} is not allowed")
             # What was approved runs, also where a person has changed it.
-            given = answer.input if answer.edited else _named(signature, bound)
+            given = answer.input if answer.edited else named(signature, bound)
             return await self._run(call_id, function, given)
 
         return gated
@@ -304,7 +350,7 @@ class AgentSession:
         `call` is an entry of `message.tool_calls`, as object or as dict. What is blocked, unknown or
         fails is told to the model in the message.
         """
-        call_id, name, arguments = _tool_call(call)
+        call_id, name, arguments = tool_call(call)
 
         def reply(text: str) -> dict[str, JsonValue]:
             return {"role": "tool", "tool_call_id": call_id, "content": text}
@@ -319,14 +365,17 @@ class AgentSession:
         function = tools.get(name)
         if function is None:
             return reply(f"There is no tool '{name}'; there are: {', '.join(sorted(tools))}")
-        answer = await self.call(name, given, call_id=call_id)
+        # Some models number their calls anew in every answer; a repeated id would be a repeated question.
+        asked = call_id if call_id not in self._ran else f"{call_id[:150]}.{uuid4().hex[:8]}"
+        self._ran.add(asked)
+        answer = await self.call(name, given, call_id=asked)
         if answer.outcome != "allow":
             return reply(answer.reason or f"{name} is not allowed")
         try:
-            result = await self._run(call_id, function, answer.input)
+            result = await self._run(asked, function, answer.input)
         except Exception as error:
             return reply(f"{type(error).__name__}: {error}")
-        return reply(_text(result))
+        return reply(text(result))
 
     async def _run(
         self, call_id: str, function: Callable[..., R | Awaitable[R]], given: Mapping[str, object]
@@ -334,7 +383,7 @@ class AgentSession:
         """Run what was allowed, and tell how it ended before anybody sees what it gave."""
         began = time.monotonic()
         try:
-            result = await _called(function, given)
+            result = await called(function, given)
         except BaseException as error:
             said, seconds = f"{type(error).__name__}: {error}", time.monotonic() - began
             told = self.result(call_id, said, is_error=True, seconds=seconds)
@@ -344,70 +393,12 @@ class AgentSession:
                 with suppress(GatewayError):
                     await asyncio.shield(told)
             raise
-        await self.result(call_id, _text(result), seconds=time.monotonic() - began)
+        await self.result(call_id, text(result), seconds=time.monotonic() - began)
         return result
 
     def _check(self) -> None:
         if self.ended is not None:
             raise RequestFailedError(Code.UNKNOWN, f"Session '{self.id}' has ended: {self.ended}")
-
-
-async def _called(function: Callable[..., R | Awaitable[R]], given: Mapping[str, object]) -> R:
-    """Call a function; one that is not async beside the loop, which others need."""
-    found: object
-    if inspect.iscoroutinefunction(function):
-        found = function(**given)
-    else:
-        found = await asyncio.to_thread(function, **given)
-    if inspect.isawaitable(found):
-        found = await found
-    return cast("R", found)
-
-
-def _named(signature: inspect.Signature, bound: inspect.BoundArguments) -> dict[str, object]:
-    """The arguments of a call, all by name."""
-    found: dict[str, object] = {}
-    for name, value in bound.arguments.items():
-        if signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
-            found |= cast("Mapping[str, object]", value)
-        else:
-            found[name] = value
-    return found
-
-
-def _as_input(signature: inspect.Signature, bound: inspect.BoundArguments) -> dict[str, JsonValue]:
-    """The same as JSON. Raises `TypeError` for what is none: nobody could see what they approve."""
-    found: dict[str, JsonValue] = {}
-    for name, value in _named(signature, bound).items():
-        try:
-            found[name] = to_jsonable_python(value, inf_nan_mode="strings")
-        except ValueError as error:
-            raise TypeError(
-                f"'{name}' cannot be shown as JSON to whoever approves it: {error}"
-            ) from error
-    return found
-
-
-def _tool_call(call: object) -> tuple[str, str, str]:
-    """Id, name and arguments of a tool call, however it is held."""
-
-    def part(of: object, name: str) -> object:
-        if isinstance(of, Mapping):
-            return cast("Mapping[str, object]", of).get(name)
-        return getattr(of, name, None)
-
-    function = part(call, "function")
-    found = part(call, "id"), part(function, "name"), part(function, "arguments")
-    if not isinstance(found[0], str) or not isinstance(found[1], str):
-        raise TypeError("expected an entry of message.tool_calls, with `id` and `function`")
-    return found[0], found[1], found[2] if isinstance(found[2], str) else ""
-
-
-def _text(result: object) -> str:
-    """A tool's result as a model reads it."""
-    if isinstance(result, str):
-        return result
-    return json.dumps(to_jsonable_python(result, fallback=str), ensure_ascii=False)
 
 
 def _as_id(agent: str) -> str:

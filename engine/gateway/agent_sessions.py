@@ -13,15 +13,16 @@ import time
 from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TypeAlias
 
 from ..explained import ExplanationView
 from ..gate.types import Mode
 from ..history.errors import JournalError
-from ..hub import Hub, OutsideAgent, UnknownSessionError
+from ..history.queries import SessionNotFound
+from ..hub import CallRefused, Hub, OutsideAgent, UnknownSessionError
 from ..net import SkillNet
 from .agent_methods import (
+    RESUME,
     CallAnswer,
     CallTool,
     ExplainCall,
@@ -37,6 +38,7 @@ from .agent_methods import (
 )
 from .limits import Limits
 from .refusals import told_in_codes
+from .rule_sets import RuleSets
 from .tokens import Identity
 from .wire import Code, Nothing, WireError
 
@@ -44,35 +46,6 @@ log = logging.getLogger(__name__)
 
 
 Listener: TypeAlias = Callable[[SessionEnded], object]
-
-
-class RuleSets:
-    """What calls are judged by: the server's own rules, and sets that agents may add by name.
-
-    `compiled` gives the nets of the server's rules together with the sets of these names: what one says
-    about names of tools applies to all. Its errors are `NetError` or `ValueError`.
-    """
-
-    def __init__(
-        self, compiled: Callable[[tuple[str, ...]], Mapping[str, SkillNet]], names: Collection[str] = ()
-    ) -> None:
-        self.names = frozenset(names)
-        self.always = frozenset(compiled(()))
-        self._compiled = cache(compiled)
-
-    @classmethod
-    def of(cls, registry: Mapping[str, SkillNet]) -> RuleSets:
-        """The same nets for everybody."""
-        return cls(lambda _: registry)
-
-    def registry(self, names: tuple[str, ...]) -> Mapping[str, SkillNet]:
-        """All nets for a session that asked for these sets. Raises `WireError` for an unknown one."""
-        for name in names:
-            if name not in self.names:
-                known = ", ".join(sorted(self.names)) or "none"
-                raise WireError(Code.PARAMS, f"no rules are named '{name}' here; there are: {known}")
-        with told_in_codes():
-            return self._compiled(tuple(sorted(set(names))))
 
 
 @dataclass(slots=True)
@@ -114,6 +87,8 @@ class AgentSessions:
         self._may_shadow = may_shadow
         self._clock = clock
         self._open: dict[str, _Open] = {}
+        self._under_way: dict[str, asyncio.Event] = {}
+        self._beginners: dict[str, str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     # Beginning and end
@@ -121,10 +96,7 @@ class AgentSessions:
     async def open(self, identity: Identity, asked: OpenSession, listener: Listener) -> SessionOpen:
         """Begin a session, or find the one of this id that the token has open."""
         mode = self._mode_for(asked.mode)
-        if asked.session is not None and asked.session in self._open:
-            return await self._found(identity, asked.session, listener)
-        self._check_room(identity)
-        registry = self.rules.registry(asked.rules)
+        registry = await self.rules.registry(asked.rules)
         agent = OutsideAgent(
             name=asked.agent,
             model=asked.model,
@@ -132,7 +104,11 @@ class AgentSessions:
             workdir=asked.workdir,
             labels=asked.labels,
         )
-        with told_in_codes():
+        if asked.session is not None and await self._is_open(identity, asked.session):
+            return await self._found(identity, asked.session, listener)
+        with self._beginning(identity, asked.session), told_in_codes():
+            if asked.session is not None:
+                await self._check_free(identity, asked.session)
             session = await self.hub.open_outside(
                 agent,
                 registry=registry,
@@ -142,22 +118,64 @@ class AgentSessions:
                 session_id=asked.session,
                 explain_blocks=asked.explain_blocks,
             )
-        return await self._began(identity, session, listener)
+            return await self._began(identity, session, listener)
 
     async def resume(self, identity: Identity, asked: ResumeSession, listener: Listener) -> SessionOpen:
-        """Go on with a session of this token."""
-        if asked.session in self._open:
+        """Go on with a session of this token, in no looser mode than new ones are."""
+        registry = await self.rules.registry(asked.rules)
+        if await self._is_open(identity, asked.session):
             return await self._found(identity, asked.session, listener)
-        self._check_room(identity)
-        registry = self.rules.registry(asked.rules)
-        with told_in_codes():
-            recorded = await self.hub.recorded_outside(asked.session)
-            if recorded is None or recorded.opened_by != identity.name:
+        with self._beginning(identity, asked.session), told_in_codes():
+            agent = await self._recorded(identity, asked.session)
+            if agent is None:
                 raise _unknown(asked.session)
             session = await self.hub.resume_outside(
-                asked.session, recorded.agent, registry=registry, by=identity.name
+                asked.session,
+                agent,
+                registry=registry,
+                mode="enforce" if self._mode == "enforce" and not self._may_shadow else None,
+                by=identity.name,
             )
-        return await self._began(identity, session, listener)
+            return await self._began(identity, session, listener)
+
+    async def _is_open(self, identity: Identity, session_id: str) -> bool:
+        """Whether this id is open here, once nobody opens it any more. Raises for another's."""
+        while (under_way := self._under_way.get(session_id)) is not None:
+            await under_way.wait()
+        if session_id not in self._open:
+            return False
+        self._mine(identity, session_id)
+        return True
+
+    @contextmanager
+    def _beginning(self, identity: Identity, session_id: str | None) -> Generator[None, None, None]:
+        """Whoever asks for the same id meanwhile waits and then finds it. Raises where no room is."""
+        self._check_room(identity)
+        over = asyncio.Event()
+        key = session_id or f"new {id(over)}"
+        self._under_way[key] = over
+        self._beginners[key] = identity.name
+        try:
+            yield
+        finally:
+            del self._under_way[key], self._beginners[key]
+            over.set()
+
+    async def _recorded(self, identity: Identity, session_id: str) -> OutsideAgent | None:
+        """The agent of a recorded session of this token. Of others nothing is said, not even ids."""
+        try:
+            recorded = await self.hub.recorded_outside(session_id)
+        except SessionNotFound:
+            return None
+        mine = recorded is not None and recorded.id == session_id and recorded.opened_by == identity.name
+        return recorded.agent if recorded is not None and mine else None
+
+    async def _check_free(self, identity: Identity, session_id: str) -> None:
+        if await self._recorded(identity, session_id) is not None:
+            raise WireError(
+                Code.REFUSED,
+                f"session '{session_id}' has ended; go on with it by {RESUME.name}, or choose another id",
+            )
 
     async def close(self, identity: Identity, asked: OfSession) -> Nothing:
         """End a session; its requests are withdrawn."""
@@ -183,12 +201,26 @@ class AgentSessions:
     async def end_idle(self) -> None:
         """End the sessions that were not used for long and wait for nobody."""
         since = self._clock() - self.limits.idle
-        for session in list(self._open.values()):
-            if session.used < since and not session.waiting:
-                try:
-                    await self.hub.close_session(session.id, "interlock")
-                except (JournalError, UnknownSessionError):
-                    log.exception("Session '%s' is idle and could not be ended", session.id)
+        await self._end([s for s in self._open.values() if s.used < since and not s.waiting])
+
+    async def end_left(self, owners: Collection[str]) -> None:
+        """End the sessions of all but these owners: nobody can come back to them."""
+        await self._end([session for session in self._open.values() if session.owner not in owners])
+
+    async def _end(self, sessions: list[_Open]) -> None:
+        for session in sessions:
+            try:
+                await self.hub.close_session(session.id, "interlock")
+            except (JournalError, UnknownSessionError):
+                log.exception("Session '%s' is of no use any more and could not be ended", session.id)
+
+    def stop(self) -> None:
+        """The server ends: nothing is taken back for having been left, as agents come back."""
+        for session in self._open.values():
+            for waiters in session.waiting.values():
+                if waiters.leaving is not None:
+                    waiters.leaving.cancel()
+        self._open.clear()
 
     # Calls
 
@@ -209,26 +241,36 @@ class AgentSessions:
                 async with asyncio.timeout(longest):
                     answered = await self.hub.call(session.id, asked.call, asked.tool, asked.input)
             except TimeoutError:
-                return CallAnswer(outcome="waiting")
+                return CallAnswer(outcome="waiting", mode=(await self.hub.session(session.id)).mode)
             self._stop_watching(session, asked.call)
         return CallAnswer.model_construct(**answered.__dict__)
 
     @contextmanager
     def _watching(self, session: _Open, call_id: str) -> Generator[None, None, None]:
+        """Somebody waits for a call. Once nobody does it is left, unless it was refused at once."""
+        waited_before = call_id in session.waiting
         waiters = session.waiting.setdefault(call_id, _Waiters())
         waiters.count += 1
         if waiters.leaving is not None:
             waiters.leaving.cancel()
             waiters.leaving = None
+        refused = False
         try:
             yield
+        except Exception:
+            refused = not waited_before
+            raise
         finally:
             waiters.count -= 1
+            session.used = self._clock()
             if not waiters.count and session.waiting.get(call_id) is waiters:
-                loop = asyncio.get_running_loop()
-                waiters.leaving = loop.call_later(
-                    self.limits.absent, self._take_back, session, call_id, waiters
-                )
+                if refused:
+                    del session.waiting[call_id]
+                else:
+                    loop = asyncio.get_running_loop()
+                    waiters.leaving = loop.call_later(
+                        self.limits.absent, self._take_back, session, call_id, waiters
+                    )
 
     def _stop_watching(self, session: _Open, call_id: str) -> None:
         """A call has its answer: nothing is open any more."""
@@ -244,7 +286,7 @@ class AgentSessions:
             task.add_done_callback(self._tasks.discard)
 
     async def _withdraw_left(self, session_id: str, call_id: str) -> None:
-        with suppress(UnknownSessionError):
+        with suppress(UnknownSessionError, CallRefused):
             try:
                 await self.hub.withdraw_call(
                     session_id, call_id, "the agent is gone: nobody waits for it"
@@ -303,7 +345,8 @@ class AgentSessions:
 
     def _check_room(self, identity: Identity) -> None:
         limit = self.limits.sessions_per_token
-        if sum(each.owner == identity.name for each in self._open.values()) >= limit:
+        owners = [each.owner for each in self._open.values()] + list(self._beginners.values())
+        if owners.count(identity.name) >= limit:
             raise WireError(
                 Code.LIMIT,
                 f"this token has {limit} sessions open, the most it may have: close one",

@@ -12,8 +12,8 @@ from pydantic import BaseModel, ValidationError
 from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 
-from .limits import Bucket, Limits
-from .method import Method, ParamsT, ResultT, Said
+from .limits import WEIGHT, Bucket, Limits
+from .method import Method, ParamsT, ResultT
 from .tokens import Identity, TokenError, TokenFile
 from .wire import (
     Code,
@@ -22,13 +22,16 @@ from .wire import (
     Request,
     WireError,
     error_frame,
-    notice_frame,
     problems,
     read_request,
     result_frame,
 )
 
 REVOKED = 1008, "the token is no longer valid"
+CLOSING = 5.0
+"""Seconds for a peer to agree that its connection ends; then it is cut."""
+FINISHING = 10.0
+"""Seconds for what a peer asked for before its connection was lost."""
 
 log = logging.getLogger(__name__)
 
@@ -77,31 +80,68 @@ class Connection:
         identity: Identity,
         limits: Limits,
         tokens: TokenFile,
+        bucket: Bucket,
         others: frozenset[str] = frozenset(),
     ) -> None:
         self.identity = identity
         self._socket = socket
         self._limits = limits
         self._tokens = tokens
+        self._bucket = bucket
         self._others = others
         self._answering: set[Id] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._waiting: set[asyncio.Task[None]] = set()
+        self._working: set[asyncio.Task[None]] = set()
         self._places = asyncio.Semaphore(limits.at_work)
+        self._ending: asyncio.Task[None] | None = None
+        self._unread = 0
+        self._stuck_since: float | None = None
 
     async def serve(self, desk: Desk) -> None:
-        """Answer until the connection ends."""
-        bucket = Bucket(self._limits.rate)
+        """Answer until the connection ends. What was asked for is done, but for what waits for people."""
         try:
             async for frame in self._socket:
-                if pause := bucket.take():
+                if pause := self._bucket.take(1 + len(frame) / WEIGHT):
                     await asyncio.sleep(pause)
+                if self._ending is not None:
+                    break
                 await self._take(frame, desk)
         except ConnectionClosed:
             pass
         finally:
-            for task in list(self._tasks):
+            for task in self._waiting:
                 task.cancel()
             await desk.leave()
+            if self._working:
+                await asyncio.wait(self._working, timeout=FINISHING)
+            for task in self._working:
+                task.cancel()
+
+    def end(self, code: int, reason: str) -> None:
+        """End the connection, whether or not its peer reads that; what it sends is not looked at."""
+        if self._ending is None:
+            self._ending = asyncio.get_running_loop().create_task(self._end(code, reason))
+
+    async def _end(self, code: int, reason: str) -> None:
+        try:
+            async with asyncio.timeout(CLOSING):
+                await self._socket.close(code, reason)
+        except (TimeoutError, ConnectionClosed):
+            pass
+        finally:
+            self._socket.transport.abort()
+
+    def cut_if_stuck(self, now: float) -> None:
+        """Cut the connection when its peer has taken nothing of what waits for it for too long."""
+        unread = self._socket.transport.get_write_buffer_size()
+        if not unread:
+            self._stuck_since = None
+        elif self._stuck_since is None or unread < self._unread:
+            self._stuck_since = now
+        elif now - self._stuck_since > self._limits.stalled:
+            log.info("'%s' does not read what it is sent: cut", self.identity.name)
+            self._socket.transport.abort()
+        self._unread = unread
 
     def may_stay(self) -> bool:
         """Whether the token this connection came with is still good, as far as can be told."""
@@ -111,43 +151,51 @@ class Connection:
             log.exception("The tokens cannot be read: nobody may stay")
             return False
 
-    async def tell(self, what: Said, params: BaseModel) -> None:
+    async def tell(self, frame: bytes) -> None:
         """Say something; waits while the peer does not read. Raises `ConnectionClosed`."""
-        await self._socket.send(notice_frame(what.name, params), text=True)
-
-    async def close(self, code: int, reason: str) -> None:
-        """End the connection."""
-        await self._socket.close(code, reason)
+        await self._socket.send(frame, text=True)
 
     async def _take(self, frame: str | bytes, desk: Desk) -> None:
         if not self.may_stay():
-            await self.close(*REVOKED)
+            self.end(*REVOKED)
             return
         try:
             request = read_request(frame)
         except WireError as error:
-            await self._send(error_frame(None, error))
+            await self._send(error_frame(error.request_id, error))
             return
-        if request.id is None:
-            await self._send(error_frame(None, WireError(Code.REQUEST, "a request needs an id")))
+        refused = self._refused(request, desk)
+        if refused is not None:
+            await self._send(error_frame(request.id, refused))
             return
-        if request.id in self._answering:
-            busy = WireError(Code.REQUEST, f"request {request.id!r} is still being answered")
-            await self._send(error_frame(request.id, busy))
-            return
-        found = desk.handlers.get(request.method)
-        if found is None:
-            await self._send(error_frame(request.id, self._no_method(request.method)))
-            return
+        assert request.id is not None
+        found = desk.handlers[request.method]
         # A peer that reads no answers, or asks for too much at once, waits in its own socket.
-        while len(self._tasks) >= self._limits.at_work + self._limits.calls_per_session:
-            await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
         if not found.waits:
             await self._places.acquire()
         self._answering.add(request.id)
         task = asyncio.get_running_loop().create_task(self._answer(request.id, request, found))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        tasks = self._waiting if found.waits else self._working
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    def _refused(self, request: Request, desk: Desk) -> WireError | None:
+        """Why a request is not even looked into."""
+        if request.id is None:
+            return WireError(Code.REQUEST, "a request needs an id")
+        if request.id in self._answering:
+            return WireError(Code.REQUEST, f"request {request.id!r} is still being answered")
+        found = desk.handlers.get(request.method)
+        if found is None:
+            return self._no_method(request.method)
+        limit = self._limits.calls_per_connection
+        if found.waits and len(self._waiting) >= limit:
+            return WireError(
+                Code.LIMIT,
+                f"this connection has {limit} calls that wait for an answer, the most it may have",
+                {"limit": limit},
+            )
+        return None
 
     def _no_method(self, name: str) -> WireError:
         if name in self._others:

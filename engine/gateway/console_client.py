@@ -10,7 +10,8 @@ import asyncio
 import logging
 import os
 import ssl
-from collections.abc import Callable, Coroutine, Sequence
+import time
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal, Self
@@ -20,116 +21,116 @@ from pydantic import JsonValue, ValidationError
 from ..agents import KEEP_LAST
 from ..explained import ExplanationView
 from ..gate.types import GrantTerms, Mode
-from ..history.decision_counts import Counts, GroupBy, ShadowSummary
-from ..history.decision_filter import DecisionFilter
-from ..history.decisions import Decision, Mark, Part, Scan
-from ..history.errors import JournalError
 from ..history.events import JournalEvent
+from ..history.fold import fold
 from ..history.redaction import Redaction
-from ..history.state import ApprovalState, SessionState, SessionSummary
-from ..hub import HubEvent, Nets, Outcome, Subscription, UnknownSessionError
-from .address import TOKEN, server_url
+from ..history.state import ApprovalState, SessionState
+from ..hub import HubEvent, Nets, Outcome, Spawn, Subscription, UnknownSessionError
+from .address import TOKEN, server_url, trusting
 from .agent_methods import OfCall, OfSession
+from .console_judging import ConsoleJudging
 from .console_methods import (
     ABORT,
     COMPACT,
-    COUNT,
     DECIDE,
-    DECISION,
     END,
     EVENTS,
     EXPLAIN_CALL,
     EXTEND,
     GO_ON,
     HAPPENED,
-    HISTORY,
     LISTED,
     MODE,
-    READ,
+    RAISE_LIMIT,
     REVOKE,
-    SCAN,
     SEND,
     SESSION,
-    SHADOW,
     START,
-    STARTED_FROM,
     SUBSCRIBE,
     TOGGLE,
     Abort,
     Compact,
-    CountDecisions,
     Decide,
     Extend,
-    Filtered,
     GoOn,
     GrantAsked,
     Happened,
-    History,
     NoParams,
-    OneDecision,
-    ReadDecisions,
+    RaiseLimit,
     Recorded,
     Revoke,
-    ScanDecisions,
     Send,
     SetMode,
     Start,
     Subscribe,
     Toggle,
 )
-from .link import GatewayError, Link, RequestFailedError, UnreachableError
-from .method import Method, ParamsT, ResultT
+from .history_client import PATIENCE, HistoryClient
+from .link import GatewayError, Link, NotAdmittedError, RequestFailedError, UnreachableError
+from .method import Method, ParamsT
 from .mirror import Mirror
 from .places import operator_token_file
 from .tokens import read_secret
 from .wire import Code, Notice
 
-PATIENCE = 3.0
-"""Seconds for which an operator's action waits for a lost server before it is said to have failed."""
 AGAIN = 1.0
 """Seconds between two attempts to find a lost server."""
+REFUSED_AGAIN = 15.0
+"""The same, where it lets this console not in."""
 CATCH_UP = 5.0
 """Seconds for which a question waits for events that are on their way."""
+SOON = 0.25
+"""Seconds for which a screen waits for a server before it is painted as it was known last."""
+
+LOST = "connection lost, trying again"
+NOT_IN = "the server lets this console not in any more"
 
 log = logging.getLogger(__name__)
 
 
-class ConsoleClient:
+class ConsoleClient(HistoryClient, ConsoleJudging):
     """The hub of the server at `url`, which is INTERLOCK_URL by default; `token` is an operator's.
 
-    `open` first. `connected` tells about the connection whenever that changes.
+    `open` first. `connected` tells about the connection whenever that changes; `trouble` then says what
+    is wrong with it. A `wss://` server's certificate is checked against `ca`, else INTERLOCK_CA, else
+    what this system trusts.
     """
-
-    spawn: object = None
-    """A console says here where its agents run; these run on the server."""
 
     def __init__(
         self,
         url: str | None = None,
         token: str | None = None,
         *,
+        ca: Path | None = None,
         tls: ssl.SSLContext | None = None,
         connected: Callable[[bool], None] | None = None,
     ) -> None:
         secret = token or os.environ.get(TOKEN) or read_secret(operator_token_file())
         self.redaction = Redaction()
         self.connected = connected
-        self.link = Link(
+        link = Link(
             server_url(url),
             secret,
             "/console",
             name="interlock console",
-            tls=tls,
+            tls=tls or trusting(ca),
             told=self._told,
             came_back=self._come_back,
             lost=self._lost,
         )
+        super().__init__(link)
         self._mirror = Mirror()
+        self._looking: asyncio.Task[None] | None = None
         self._moved = asyncio.Condition()
+        self._held: dict[str, list[HubEvent]] = {}
         self._subscriptions: list[Subscription] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._listed: tuple[str, ...] = ()
+        self._listing: asyncio.Task[None] | None = None
+        self._slow = False
         self._closed = False
+        self.trouble: str | None = None
+        """Why nothing is heard from the server, while that is so."""
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -148,52 +149,69 @@ class ConsoleClient:
         self._closed = True
         for subscription in list(self._subscriptions):
             subscription.close()
-        for task in self._tasks:
+        for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.link.close()
 
     @property
-    def database(self) -> Path:
-        """What stands for the journal above the screens: where its server is."""
-        return Path(self.link.url)
+    def place(self) -> str:
+        """Where the server is, for people."""
+        return self.link.url.removeprefix("ws://")
+
+    @property
+    def elsewhere(self) -> str:
+        return self.place
+
+    def spawn_in(self, spawn: Spawn) -> None:
+        """Agents run on the server, wherever this console would have them run."""
 
     # The connection
 
     async def _come_back(self) -> None:
         """Before anything else on a new connection: hear of everything from where we were."""
-        await self.link.ask(SUBSCRIBE, Subscribe(after=self._mirror.cursor))
+        subscribed = await self.link.ask(SUBSCRIBE, Subscribe(after=self._mirror.cursor))
+        if self._mirror.cursor is None:
+            self._mirror.cursor = subscribed.after
         listed = await self.link.ask(LISTED, NoParams())
         self._listed = tuple(session for session, _ in listed.sessions)
         self._mirror.keep(self._listed)
         for session, seq in listed.sessions:
             if self._mirror.lacks(session, seq):
                 await self._fetch(session)
+        self._say(None)
+
+    def _say(self, trouble: str | None) -> None:
+        self.trouble = trouble
         if self.connected is not None:
-            self.connected(True)
+            self.connected(trouble is None)
 
     def _lost(self) -> None:
-        if not self._closed:
-            if self.connected is not None:
-                self.connected(False)
-            self._start(self._look_for_it())
+        if self._closed:
+            return
+        self._say(LOST)
+        if self._looking is None or self._looking.done():
+            self._looking = self._start(self._look_for_it())
 
     async def _look_for_it(self) -> None:
         while not self._closed:
             try:
                 await self.link.open()
-            except UnreachableError:
+            except NotAdmittedError as error:
+                log.warning("The server lets this console not in any more: %s", error)
+                self._say(f"{NOT_IN}: {error}")
+                await asyncio.sleep(REFUSED_AGAIN)
+            except GatewayError as error:
+                log.debug("the server is not back: %s", error)
                 await asyncio.sleep(AGAIN)
-            except GatewayError:
-                log.exception("The server lets this console not in any more")
-                return
             else:
                 return
 
-    def _start(self, work: Coroutine[None, None, None]) -> None:
+    def _start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     def _told(self, notice: Notice) -> None:
         if notice.method != HAPPENED.name:
@@ -203,11 +221,19 @@ class ConsoleClient:
         except ValidationError:
             log.exception("The server told something that makes no sense")
             return
-        if isinstance(event, JournalEvent) and not self._mirror.take(event):
+        held = self._held.get(event.session)
+        if isinstance(event, JournalEvent) and not self._mirror.take(event) and held is None:
+            held = self._held[event.session] = []
             self._start(self._fetch_missing(event.session))
-        self._publish(event)
+        if held is not None:
+            held.append(event)
+        else:
+            self._publish(event)
 
     def _publish(self, event: HubEvent) -> None:
+        known = self._mirror.get(event.session) is not None
+        if known and event.session not in self._listed:
+            self._listed += (event.session,)
         for subscription in self._subscriptions:
             subscription.put(event)
         self._start(self._wake())
@@ -217,21 +243,43 @@ class ConsoleClient:
             self._moved.notify_all()
 
     async def _fetch_missing(self, session: str) -> None:
-        with suppress(GatewayError):
-            await self._fetch(session)
-            await self._wake()
+        """Get what the mirror lacks; until then nobody hears of what happens in that session."""
+        try:
+            with suppress(GatewayError):
+                await self._fetch(session)
+        finally:
+            for event in self._held.pop(session, ()):
+                self._publish(event)
+        await self._wake()
 
     async def _fetch(self, session: str) -> None:
         while True:
             try:
-                state = await self.link.ask(SESSION, OfSession(session=session))
+                state = await self._state(session)
             except RequestFailedError as error:
-                if error.code != Code.UNKNOWN:
+                if error.code not in (Code.UNKNOWN, Code.NOT_FOUND):
                     raise
                 self._mirror.forget(session)
                 return
             if self._mirror.put(state):
                 return
+
+    async def _state(self, session: str) -> SessionState:
+        """A session as it stands; one that is too large for one answer is put together here."""
+        try:
+            return await self.link.ask(SESSION, OfSession(session=session))
+        except RequestFailedError as error:
+            if error.code != Code.LIMIT:
+                raise
+        events: list[JournalEvent] = []
+        more = True
+        while more:
+            # On the connection there is: this is also asked before the connection counts as open.
+            after = events[-1].seq if events else 0
+            page = await self.link.ask(EVENTS, Recorded(session=session, after=after))
+            events += page.events
+            more = page.more
+        return await asyncio.to_thread(fold, events)
 
     def subscribe(self, limit: int | None = None) -> Subscription:
         """Everything that happens from now on. Close it when done."""
@@ -242,16 +290,29 @@ class ConsoleClient:
     # Live sessions
 
     async def sessions(self) -> list[SessionState]:
-        """The live sessions, in the order they were opened; those known last while nothing is heard."""
-        try:
-            listed = await self.link.ask(LISTED, NoParams())
-        except UnreachableError:
-            return [state for each in self._listed if (state := self._mirror.get(each)) is not None]
-        self._listed = tuple(session for session, _ in listed.sessions)
-        self._mirror.keep(self._listed)
-        for session, seq in listed.sessions:
-            await self._reach(session, seq)
+        """The live sessions, in the order they were opened; those known last while nothing is heard.
+
+        Nothing is painted later because a server is slow: what it says then is there the next time.
+        """
+        if self._listing is None or self._listing.done():
+            self._listing = self._start(self._list())
+        await asyncio.wait({self._listing}, timeout=0 if self._slow else SOON)
         return [state for each in self._listed if (state := self._mirror.get(each)) is not None]
+
+    async def _list(self) -> None:
+        """Ask which sessions are live, and wait until everything of them up to now is known."""
+        begun = time.monotonic()
+        with suppress(GatewayError):
+            before = self._listed
+            listed = await self.link.ask(LISTED, NoParams())
+            live = tuple(session for session, _ in listed.sessions)
+            # Some may have begun while the answer was on its way.
+            since = tuple(each for each in self._listed if each not in before and each not in live)
+            self._listed = (*live, *since)
+            self._mirror.keep(self._listed)
+            for session, seq in listed.sessions:
+                await self._reach(session, seq)
+        self._slow = time.monotonic() - begun > SOON
 
     async def _reach(self, session: str, seq: int) -> None:
         """Wait until the mirror has a session as far as the server has it."""
@@ -331,6 +392,10 @@ class ConsoleClient:
         """Enforce or shadow, from the session's next call on."""
         return await self._act("switched", MODE, SetMode(session=session_id, mode=mode))
 
+    async def raise_limit(self, session_id: str, max_cost: float, *, by: str = "") -> Outcome:
+        """Let a session cost more, in US dollars, from its next model call on."""
+        return await self._act("raised", RAISE_LIMIT, RaiseLimit(session=session_id, max_cost=max_cost))
+
     async def compact(
         self,
         session_id: str,
@@ -364,7 +429,9 @@ class ConsoleClient:
 
     async def start(self, spec: dict[str, JsonValue]) -> str:
         """Start a session on the server, from what an agent file says; its id."""
-        return (await self._ask(START, Start(spec=spec), may_repeat=False)).session
+        started = await self._ask(START, Start(spec=spec), may_repeat=False)
+        await self._list()
+        return started.session
 
     async def go_on(
         self,
@@ -377,84 +444,23 @@ class ConsoleClient:
     ) -> str:
         """Go on with a recorded session on the server, or from an event in a new one; its id."""
         asked = GoOn(session=session_id, at=at, nets=nets, task=task, max_cost=max_cost)
-        return (await self._ask(GO_ON, asked, may_repeat=False)).session
-
-    # What was recorded
-
-    async def history(self, limit: int = 200) -> list[SessionSummary]:
-        """Recorded sessions, newest first, live ones included."""
-        return list((await self._ask(HISTORY, History(limit=limit))).sessions)
-
-    async def recorded(self, session_id: str) -> Sequence[JournalEvent]:
-        """Every event of a recorded session. Raises `SessionNotFound`."""
-        events: list[JournalEvent] = []
-        while True:
-            after = events[-1].seq if events else 0
-            page = await self._ask(EVENTS, Recorded(session=session_id, after=after))
-            events += page.events
-            if not page.more:
-                return events
-
-    async def started_from(self, session_id: str) -> tuple[str, dict[str, JsonValue] | None]:
-        """A recorded session's whole id, and what it was started from. Raises `SessionNotFound`."""
-        found = await self._ask(STARTED_FROM, OfSession(session=session_id))
-        return found.session, found.source
-
-    async def scan_decisions(
-        self,
-        wanted: DecisionFilter,
-        *,
-        top: Mark | None = None,
-        bottom: Mark | None = None,
-        seconds: float = 0.05,
-    ) -> Scan:
-        """Find where decisions stand, newest first; the server takes the time it gives itself."""
-        return await self._ask(SCAN, ScanDecisions(wanted=wanted, top=top, bottom=bottom))
-
-    async def read_decisions(self, wanted: DecisionFilter, part: Part) -> list[Decision]:
-        """The decisions of one part, newest first."""
-        return list((await self._ask(READ, ReadDecisions(wanted=wanted, part=part))).decisions)
-
-    async def decision_event(self, session_id: str, seq: int) -> JournalEvent:
-        """The event of a decision, with its whole input and reason."""
-        return await self._ask(DECISION, OneDecision(session=session_id, seq=seq))
-
-    async def count_decisions(
-        self, wanted: DecisionFilter, *, by: GroupBy | None = None, steps: int = 24
-    ) -> Counts:
-        """How many, by rule or tool and over time."""
-        return await self._ask(COUNT, CountDecisions(wanted=wanted, by=by, steps=steps))
-
-    async def shadow_summary(self, wanted: DecisionFilter) -> ShadowSummary:
-        """What enforce mode would have stopped."""
-        return await self._ask(SHADOW, Filtered(wanted=wanted))
-
-    # Asking
+        started = await self._ask(GO_ON, asked, may_repeat=False)
+        await self._list()
+        return started.session
 
     async def _act(self, done: str, method: Method[ParamsT, Outcome], asked: ParamsT) -> Outcome:
-        """What an operator did; what went wrong with the connection is an outcome too."""
+        """What an operator did; what went wrong with the connection is an outcome too.
+
+        Whoever asks for anything after it sees what came of it.
+        """
+        heard = self.trouble is None
         try:
-            return await self.link.request(method, asked, may_repeat=True, patience=PATIENCE)
+            outcome = await self.link.request(method, asked, may_repeat=True, patience=PATIENCE)
         except UnreachableError as error:
+            if not heard:
+                return Outcome(ok=False, message=f"Not {done}: {error}")
             return Outcome(ok=False, message=f"Perhaps not {done}: {error}. Look before you try again")
         except GatewayError as error:
             return Outcome(ok=False, message=f"Not {done}: {error}")
-
-    async def _ask(
-        self, method: Method[ParamsT, ResultT], asked: ParamsT, *, may_repeat: bool = True
-    ) -> ResultT:
-        """Ask; raises what a hub of this process would raise, and `GatewayError` for the connection."""
-        try:
-            return await self.link.request(method, asked, may_repeat=may_repeat, patience=PATIENCE)
-        except RequestFailedError as error:
-            raise _as_hub_says(error) from error
-
-
-def _as_hub_says(error: RequestFailedError) -> Exception:
-    match error.code:
-        case Code.UNKNOWN:
-            return UnknownSessionError(str(error))
-        case Code.UNRECORDED:
-            return JournalError(str(error))
-        case _:
-            return error
+        await self._list()
+        return outcome

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from typing import Protocol
 
 from pydantic import JsonValue
+from pydantic_core import PydanticSerializationError
 from websockets.exceptions import ConnectionClosed
 
 from ..agents import KEEP_LAST
@@ -14,10 +16,9 @@ from ..explained import ExplanationView
 from ..gate.types import GrantTerms
 from ..history.decision_counts import Counts, ShadowSummary
 from ..history.decisions import Scan
-from ..history.errors import JournalError
 from ..history.events import JournalEvent
 from ..history.state import SessionState
-from ..hub import Hub, Nets, Outcome
+from ..hub import Hub, HubEvent, Nets, Outcome
 from .agent_methods import OfCall, OfSession
 from .connection import Connection, Handler, handler
 from .console_methods import (
@@ -36,7 +37,9 @@ from .console_methods import (
     LISTED,
     MODE,
     MOST_EVENTS,
+    MOST_STATE,
     MOST_TEXT,
+    RAISE_LIMIT,
     READ,
     REVOKE,
     SCAN,
@@ -61,6 +64,7 @@ from .console_methods import (
     Listed,
     NoParams,
     OneDecision,
+    RaiseLimit,
     ReadDecisions,
     Recorded,
     Revoke,
@@ -76,9 +80,15 @@ from .console_methods import (
     Toggle,
 )
 from .feed import feed
+from .judging_desk import JudgingDesk
 from .limits import Limits
 from .refusals import told_in_codes
-from .wire import Code, Nothing, WireError
+from .wire import Code, Nothing, WireError, notice_frame
+
+FEW_EVENTS = 15
+"""So many events, each at most as large as a frame, always fit in one answer."""
+
+log = logging.getLogger(__name__)
 
 
 class Starter(Protocol):
@@ -117,6 +127,7 @@ class ConsoleDesk:
         self._starter = starter
         self._by = connection.identity.name
         self._feed: asyncio.Task[None] | None = None
+        self._judging = JudgingDesk(hub)
         self.handlers: Mapping[str, Handler] = dict(
             [
                 handler(LISTED, self._listed),
@@ -127,6 +138,7 @@ class ConsoleDesk:
                 handler(REVOKE, self._revoke),
                 handler(TOGGLE, self._toggle),
                 handler(MODE, self._mode),
+                handler(RAISE_LIMIT, self._raise_limit),
                 handler(SEND, self._send),
                 handler(ABORT, self._abort),
                 handler(COMPACT, self._compact, waits=True),
@@ -142,6 +154,7 @@ class ConsoleDesk:
                 handler(DECISION, self._decision),
                 handler(COUNT, self._count),
                 handler(SHADOW, self._shadow),
+                *self._judging.handlers.items(),
             ]
         )
 
@@ -149,6 +162,7 @@ class ConsoleDesk:
         """The console is gone; nothing it has not decided is decided by that."""
         if self._feed is not None:
             self._feed.cancel()
+        await self._judging.leave()
 
     # What there is
 
@@ -157,7 +171,14 @@ class ConsoleDesk:
 
     async def _session(self, asked: OfSession) -> SessionState:
         with told_in_codes():
-            return await self._hub.session(asked.session)
+            state = await self._hub.session(asked.session)
+        if state.seq > FEW_EVENTS and len(state.model_dump_json()) > MOST_STATE:
+            raise WireError(
+                Code.LIMIT,
+                f"the state of '{state.id}' is too large for one answer; put it together from its events",
+                {"limit": MOST_STATE},
+            )
+        return state
 
     async def _subscribe(self, asked: Subscribe) -> Subscribed:
         if self._feed is not None:
@@ -170,12 +191,22 @@ class ConsoleDesk:
     async def _tell(self, after: int) -> None:
         try:
             async for event in feed(self._hub, after, self._limits.backlog):
-                await self._connection.tell(HAPPENED, Happened(event=event))
+                await self._tell_one(event)
         except ConnectionClosed:
             pass
-        except JournalError as error:
+        except Exception:
             # It would go on without what it cannot be told: it has to come again.
-            await self._connection.close(1011, f"the journal cannot be read: {error}"[:120])
+            log.exception("'%s' is not told what happens any more", self._by)
+            self._connection.end(1011, "the journal cannot be read; see the server's log")
+
+    async def _tell_one(self, event: HubEvent) -> None:
+        try:
+            frame = notice_frame(HAPPENED.name, Happened(event=event))
+        except PydanticSerializationError:
+            if isinstance(event, JournalEvent):
+                raise
+            return  # half a character of text on its way; the message that follows is whole
+        await self._connection.tell(frame)
 
     # What operators do
 
@@ -211,6 +242,10 @@ class ConsoleDesk:
     async def _mode(self, asked: SetMode) -> Outcome:
         with told_in_codes():
             return await self._hub.set_mode(asked.session, asked.mode, by=self._by)
+
+    async def _raise_limit(self, asked: RaiseLimit) -> Outcome:
+        with told_in_codes():
+            return await self._hub.raise_limit(asked.session, asked.max_cost, by=self._by)
 
     async def _send(self, asked: Send) -> Nothing:
         with told_in_codes():

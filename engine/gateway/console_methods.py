@@ -15,12 +15,15 @@ from ..history.events import JournalEvent
 from ..history.state import SessionState, SessionSummary
 from ..hub import Nets, Outcome, Streaming
 from .agent_methods import OfCall, OfSession
+from .judging_methods import JUDGING_METHODS
 from .method import Method, Said
 from .wire import Answer, Nothing, Payload
 
 _ID = Field(min_length=1, max_length=200)
 MOST_EVENTS = 2000
 """Events in one answer."""
+MOST_STATE = 16 << 20
+"""Bytes of a session's state in one answer; a larger one is put together from its events."""
 MOST_TEXT = 512 * 1024
 """Characters of events in one answer, but for a single longer one."""
 
@@ -78,6 +81,13 @@ class Extend(Payload):
 
     approval_id: str = _ID
     seconds: float | None
+
+
+class RaiseLimit(Payload):
+    """Let a session cost this many US dollars, from its next model call on."""
+
+    session: str = _ID
+    max_cost: float = Field(gt=0)
 
 
 class Revoke(Payload):
@@ -236,6 +246,7 @@ EXTEND = Method("approval.extend", _OPERATOR, Extend, Outcome, "Let a request wa
 REVOKE = Method("grant.revoke", _OPERATOR, Revoke, Outcome, "End a grant.")
 TOGGLE = Method("net.toggle", _OPERATOR, Toggle, Outcome, "Switch a net of a session on or off.")
 MODE = Method("session.mode", _OPERATOR, SetMode, Outcome, "Switch the mode of a session.")
+RAISE_LIMIT = Method("session.raise_limit", _OPERATOR, RaiseLimit, Outcome, "Let a session cost more.")
 SEND = Method("session.send", _OPERATOR, Send, Nothing, "Say something to an agent.")
 ABORT = Method("session.abort", _OPERATOR, Abort, Nothing, "Stop what an agent is doing.")
 COMPACT = Method("session.compact", _OPERATOR, Compact, Outcome, "Have a conversation summed up.")
@@ -268,6 +279,7 @@ CONSOLE_METHODS = (
     REVOKE,
     TOGGLE,
     MODE,
+    RAISE_LIMIT,
     SEND,
     ABORT,
     COMPACT,
@@ -283,4 +295,5 @@ CONSOLE_METHODS = (
     DECISION,
     COUNT,
     SHADOW,
+    *JUDGING_METHODS,
 )

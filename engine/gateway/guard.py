@@ -2,11 +2,15 @@
 
 A browser sends an Origin with every WebSocket, whatever page asked for it, so an Origin that nobody
 allowed is refused even with a good token. A name that was made to point here by DNS comes as Host.
+
+Clients that cannot set headers offer their token as one more subprotocol, `bearer.TOKEN`. It is never the
+one that is chosen, so no answer repeats it.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -19,6 +23,10 @@ from .tokens import Identity, Kind, TokenError, TokenFile
 
 SUBPROTOCOL = Subprotocol("interlock.v1")
 PATHS: dict[str, Kind] = {"/agent": "agent", "/console": "operator"}
+
+
+NEEDED = "A token is needed: Authorization: Bearer TOKEN"
+_OFFERED = "bearer."
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +51,9 @@ class Guard:
         """Who wants to come in, or why not."""
         try:
             host, origin = headers.get("Host"), headers.get("Origin")
-            authorization = headers.get("Authorization")
-        except MultipleValuesError:
-            return Refused(HTTPStatus.BAD_REQUEST, "A header is given twice")
+            secret = _secret(headers)
+        except (MultipleValuesError, ValueError):
+            return Refused(HTTPStatus.BAD_REQUEST, "A header is given twice, or makes no sense")
         kind = PATHS.get(path)
         if kind is None:
             return Refused(HTTPStatus.NOT_FOUND, "Connect to /agent or /console")
@@ -53,20 +61,22 @@ class Guard:
             return Refused(HTTPStatus.MISDIRECTED_REQUEST, "This server is not known by that name")
         if origin is not None and origin not in self.origins:
             return Refused(HTTPStatus.FORBIDDEN, "This origin may not connect")
-        if self.failures.too_many(address):
-            return Refused(HTTPStatus.TOO_MANY_REQUESTS, "Too many refused tokens; wait a minute")
-        scheme, _, secret = (authorization or "").partition(" ")
         try:
-            found = self.tokens.find(secret.strip()) if scheme.lower() == "bearer" else None
+            found = None if secret is None else self.tokens.find(secret)
         except TokenError:
             return Refused(HTTPStatus.SERVICE_UNAVAILABLE, "The server cannot read its tokens")
         if found is None:
-            self.failures.note(address)
-            return Refused(HTTPStatus.UNAUTHORIZED, "A token is needed: Authorization: Bearer TOKEN")
+            return self._refused(address, HTTPStatus.UNAUTHORIZED, NEEDED)
         if found.kind != kind:
-            self.failures.note(address)
-            return Refused(HTTPStatus.FORBIDDEN, f"This token is not for {path}")
+            return self._refused(address, HTTPStatus.FORBIDDEN, f"This token is not for {path}")
         return found
+
+    def _refused(self, address: str, status: HTTPStatus, why: str) -> Refused:
+        """No token that fits came from there. Whoever has a good one is never kept out by others."""
+        if self.failures.too_many(address):
+            return Refused(HTTPStatus.TOO_MANY_REQUESTS, "Too many refused tokens; wait a minute")
+        self.failures.note(address)
+        return Refused(status, why)
 
     def _is_ours(self, host: str | None) -> bool:
         if host is None:
@@ -76,11 +86,25 @@ class Guard:
         return self.any_address and _is_address(host)
 
 
+def _secret(headers: Headers) -> str | None:
+    """The token that came, if one did. Raises `MultipleValuesError`, and `ValueError` where two did."""
+    authorization = headers.get("Authorization")
+    offers = [
+        each.strip() for line in headers.get_all("Sec-WebSocket-Protocol") for each in line.split(",")
+    ]
+    found = [each[len(_OFFERED) :] for each in offers if each.startswith(_OFFERED)]
+    if authorization is not None:
+        scheme, _, secret = authorization.partition(" ")
+        found.append(secret.strip() if scheme.lower() == "bearer" else "")
+    if len(found) > 1:
+        raise ValueError("two tokens")
+    return found[0] if found else None
+
+
 def _is_address(host: str) -> bool:
     """Whether a Host is an address and no name: nobody's DNS made it point here."""
-    bare = host[1 : host.find("]")] if host.startswith("[") else host.rpartition(":")[0] or host
+    found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([0-9.]+))(?::[0-9]{1,5})?", host)
     try:
-        ipaddress.ip_address(bare)
+        return found is not None and bool(ipaddress.ip_address(found[1] or found[2]))
     except ValueError:
         return False
-    return True

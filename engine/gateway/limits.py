@@ -15,10 +15,17 @@ class Limits:
     """Of one message; a longer one closes its connection."""
     connections: int = 4096
     connections_per_token: int = 2048
+    strangers: int = 256
+    """Connections that have not shown a token yet; for one more the oldest has to go."""
     rate: float = 5000.0
-    """Messages a second on one connection; what comes faster waits in its socket."""
+    """Messages a second of one token, each `WEIGHT` bytes counting as one more; the rest waits in its
+    socket."""
     at_work: int = 64
     """Requests of one connection in progress; the rest waits in its socket. Open calls do not count."""
+    calls_per_connection: int = 4096
+    """Calls of one connection that wait for an answer."""
+    stalled: float = 30.0
+    """After how long without taking anything of what is sent to it a connection is cut."""
     sessions_per_token: int = 1024
     calls_per_session: int = 256
     """Calls of one session that wait for an answer."""
@@ -29,9 +36,13 @@ class Limits:
     idle: float = 24 * 3600.0
     """After how long without a call a session is ended."""
     failures: int = 20
-    """Refused tokens from one address within a minute, before it has to wait."""
+    """Refused tokens from one address within a minute, before it is only told to wait."""
     backlog: int = 10_000
     """Events that wait for a slow console; what is beyond is read again from the journal."""
+
+
+WEIGHT = 4096
+"""Bytes of a message that count as one message more."""
 
 
 class Bucket:
@@ -43,10 +54,10 @@ class Bucket:
         self._left = rate
         self._at = clock()
 
-    def take(self) -> float:
-        """Take one; the seconds to wait before going on."""
+    def take(self, weight: float = 1.0) -> float:
+        """Take this many; the seconds to wait before going on."""
         now = self._clock()
-        self._left = min(self._rate, self._left + (now - self._at) * self._rate) - 1
+        self._left = min(self._rate, self._left + (now - self._at) * self._rate) - weight
         self._at = now
         return max(0.0, -self._left / self._rate)
 

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import random
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, JsonValue, ValidationError
 from websockets.asyncio.client import ClientConnection, connect, unix_connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
 from .agent_methods import HELLO, Hello, Welcome
 from .guard import SUBPROTOCOL
 from .method import Method, ParamsT, ResultT
-from .wire import Notice, Response, WireError, problems, read_incoming, request_frame
+from .quiet import socket_log
+from .tokens import check_secret
+from .wire import Code, Notice, Response, WireError, problems, read_incoming, request_frame
 
 VERSIONS = (1,)
 """The versions of the protocol that this client speaks, best first."""
@@ -25,8 +29,13 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 """Seconds between two attempts to connect."""
 FRAME = 64 << 20
 """Bytes of the largest answer that is read: a server is trusted more than its clients."""
+GREETING = 15.0
+"""Seconds for a server's greeting."""
+CLOSING = 5.0
+"""Seconds for a server to agree that the connection ends."""
 
 log = logging.getLogger(__name__)
+_socket_log = socket_log(__name__)
 
 
 class GatewayError(Exception):
@@ -44,9 +53,11 @@ class NotAdmittedError(GatewayError):
 class RequestFailedError(GatewayError):
     """The server refused a request; `code` is one of `wire.Code`."""
 
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
+    def __init__(self, code: int, message: str, data: Mapping[str, JsonValue] | None = None) -> None:
+        # Not by `super`: what a hub would have raised may be a base, too.
+        Exception.__init__(self, message)
         self.code = code
+        self.data = data or {}
 
 
 class Link:
@@ -55,6 +66,8 @@ class Link:
     `told` gets what the server says by itself. A lost connection is opened again by the next request;
     `came_back` then does what has to come before others, with `ask`. A request that was on its way when
     the connection was lost raises `UnreachableError`, or is asked again where that `may_repeat`.
+
+    Raises `TokenError` for a token that is none.
     """
 
     def __init__(
@@ -69,16 +82,18 @@ class Link:
         came_back: Callable[[], Awaitable[None]] | None = None,
         lost: Callable[[], None] | None = None,
     ) -> None:
+        check_secret(token, "the token")
         self.url = url
         self.welcome: Welcome | None = None
         self._headers = {"Authorization": f"Bearer {token}"}
         self._path = path
         self._name = name
-        self._tls = tls
+        self._tls = (tls or ssl.create_default_context()) if url.startswith("wss:") else None
         self._told = told
         self._came_back = came_back
         self._lost = lost
         self._socket: ClientConnection | None = None
+        self._greeted: ClientConnection | None = None
         self._reading: asyncio.Task[None] | None = None
         self._asked: dict[int, asyncio.Future[Response]] = {}
         self._number = 0
@@ -97,7 +112,7 @@ class Link:
         """End the connection; what was asked and not answered raises `UnreachableError`."""
         self._closed = True
         if self._socket is not None:
-            await self._socket.close()
+            await self._drop(self._socket)
         if self._reading is not None:
             await asyncio.gather(self._reading, return_exceptions=True)
 
@@ -110,6 +125,7 @@ class Link:
         patience: float = 0.0,
     ) -> ResultT:
         """Ask; the answer. Raises `RequestFailedError`, `UnreachableError` and `NotAdmittedError`."""
+        pause = 0.0
         while True:
             await self.open(patience)
             try:
@@ -117,6 +133,9 @@ class Link:
             except UnreachableError:
                 if not may_repeat or self._closed:
                     raise
+            # At once the first time; a server that takes connections and drops them is not hammered.
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+            pause = min(LONGEST_PAUSE, max(FIRST_PAUSE, pause * 2))
 
     async def ask(self, method: Method[ParamsT, ResultT], params: ParamsT) -> ResultT:
         """Ask on the connection there is. Raises `RequestFailedError` and `UnreachableError`."""
@@ -134,19 +153,25 @@ class Link:
             raise UnreachableError(f"There is no connection to {self.url}")
         self._number += 1
         number = self._number
+        frame = request_frame(method, params, number)
+        if self.welcome is not None and len(frame) > self.welcome.frame:
+            raise RequestFailedError(
+                Code.LIMIT,
+                f"{method}: {len(frame)} bytes, and the server takes {self.welcome.frame} at most",
+            )
         answered: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         waiting = self._asked
         waiting[number] = answered
         try:
             try:
-                await socket.send(request_frame(method, params, number), text=True)
+                await socket.send(frame, text=True)
             except ConnectionClosed as error:
                 raise UnreachableError(f"The connection to {self.url} was lost") from error
             response = await answered
         finally:
             waiting.pop(number, None)
         if response.error is not None:
-            raise RequestFailedError(response.error.code, response.error.message)
+            raise RequestFailedError(response.error.code, response.error.message, response.error.data)
         return response
 
     # Connecting
@@ -171,10 +196,17 @@ class Link:
         self._reading = asyncio.get_running_loop().create_task(self._read(socket, self._asked))
         try:
             hello = Hello(versions=VERSIONS, client=self._name)
-            response = await self._exchange(HELLO, hello)
+            async with asyncio.timeout(GREETING):
+                response = await self._exchange(HELLO, hello)
             self.welcome = Welcome.model_validate(response.result)
             if self._came_back is not None:
                 await self._came_back()
+            if self._closed or self._socket is not socket:
+                raise UnreachableError(f"The connection to {self.url} was closed")
+            self._greeted = socket
+        except TimeoutError as error:
+            await self._drop(socket)
+            raise UnreachableError(f"{self.url} takes connections and does not greet") from error
         except (RequestFailedError, ValidationError) as error:
             await self._drop(socket)
             raise NotAdmittedError(f"{self.url}: {error}") from error
@@ -185,6 +217,7 @@ class Link:
     async def _dial(self) -> ClientConnection:
         try:
             if self.url.startswith("unix:"):
+                _check_owner(Path(self.url[5:]))
                 return await unix_connect(
                     self.url[5:],
                     uri=f"ws://localhost{self._path}",
@@ -193,7 +226,7 @@ class Link:
                     compression=None,
                     max_size=FRAME,
                     user_agent_header=None,
-                    logger=log,
+                    logger=_socket_log,
                 )
             return await connect(
                 self.url + self._path,
@@ -204,7 +237,7 @@ class Link:
                 max_size=FRAME,
                 user_agent_header=None,
                 proxy=None,
-                logger=log,
+                logger=_socket_log,
             )
         except InvalidStatus as error:
             why = (error.response.body or b"").decode("utf-8", "replace").strip()
@@ -212,25 +245,27 @@ class Link:
             if error.response.status_code in (429, 503):
                 raise UnreachableError(said) from error
             raise NotAdmittedError(said) from error
+        except ssl.SSLCertVerificationError as error:
+            raise NotAdmittedError(
+                f"{self.url}: its certificate is not trusted ({error.verify_message}); name the one that "
+                "vouches for it in INTERLOCK_CA"
+            ) from error
         except (OSError, TimeoutError, InvalidHandshake) as error:
             raise UnreachableError(f"No Interlock server answers at {self.url}: {error}") from error
 
     async def _drop(self, socket: ClientConnection) -> None:
-        with suppress(Exception):
-            await socket.close()
+        try:
+            with suppress(Exception):
+                async with asyncio.timeout(CLOSING):
+                    await socket.close()
+        finally:
+            socket.transport.abort()
 
     async def _read(self, socket: ClientConnection, waiting: dict[int, asyncio.Future[Response]]) -> None:
         """Hand out what comes until the connection ends."""
         try:
             async for frame in socket:
-                message = read_incoming(frame)
-                if isinstance(message, Notice):
-                    if self._told is not None:
-                        self._told(message)
-                elif isinstance(message.id, int):
-                    asked = waiting.get(message.id)
-                    if asked is not None and not asked.done():
-                        asked.set_result(message)
+                self._take(read_incoming(frame), waiting)
         except (ConnectionClosed, WireError) as error:
             log.debug("the connection to %s ended: %s", self.url, error)
         finally:
@@ -240,5 +275,29 @@ class Link:
                 if not asked.done():
                     asked.set_exception(UnreachableError(f"The connection to {self.url} was lost"))
             await self._drop(socket)
-            if self._lost is not None:
-                self._lost()
+            if self._greeted is socket:
+                self._greeted = None
+                if self._lost is not None:
+                    self._lost()
+
+    def _take(self, message: Response | Notice, waiting: dict[int, asyncio.Future[Response]]) -> None:
+        if isinstance(message, Notice):
+            if self._told is not None:
+                try:
+                    self._told(message)
+                except ValidationError:
+                    log.exception("The server told something that makes no sense")
+        elif isinstance(message.id, int):
+            asked = waiting.get(message.id)
+            if asked is not None and not asked.done():
+                asked.set_result(message)
+
+
+def _check_owner(path: Path) -> None:
+    """A socket of another user would be given the token. Raises `OSError` and `NotAdmittedError`."""
+    owner = path.stat().st_uid
+    if owner not in (os.geteuid(), 0):
+        raise NotAdmittedError(
+            f"unix:{path}: the socket belongs to another user, who would get to know the token. Have the "
+            "server listen in a directory of your own"
+        )

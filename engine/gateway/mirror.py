@@ -44,8 +44,11 @@ class Mirror:
 
     def put(self, state: SessionState) -> bool:
         """A state that was fetched. False when what came meanwhile does not follow it: fetch again."""
+        early = self._early.pop(state.id, None)
+        if early is None and not self.lacks(state.id, state.seq):
+            return True  # events have brought it further than that meanwhile
         self._states[state.id] = state
-        for event in self._early.pop(state.id, []):
+        for event in early or ():
             if not self._move(state, event):
                 self._early[state.id] = []
                 return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 
 from pydantic import BaseModel, JsonValue
 from pydantic.json_schema import models_json_schema
@@ -10,7 +11,7 @@ from pydantic.json_schema import models_json_schema
 from .agent_methods import AGENT_METHODS, ENDED, HELLO, Hello, Welcome
 from .console_methods import CONSOLE_METHODS, HAPPENED
 from .method import Method, Said
-from .wire import Code, Payload
+from .wire import DEEPEST, Code, Payload
 
 VERSION = 1
 
@@ -30,6 +31,8 @@ _ABOUT = {
     Code.CALL_ID_USED: "A call of this id was made before, with another tool or input.",
     Code.UNRECORDED: "The journal refused it, so it did not happen.",
     Code.VERSION: "The two sides speak no common version.",
+    Code.NOT_FOUND: "No recorded session, or more than one, has an id that begins so; `data.candidates` "
+    "are ids to choose from. Operators only.",
 }
 
 _INTRODUCTION = f"""\
@@ -39,30 +42,40 @@ Made by `interlock protocol`; version {VERSION}.
 
 JSON-RPC 2.0 over WebSocket, one message in each text frame, no batches. Agents connect to `/agent`,
 consoles to `/console`, both with their token (`Authorization: Bearer TOKEN`) and the subprotocol
-`interlock.v1`. The first request is `{HELLO}`. Requests are answered side by side, in any order.
+`interlock.v1`. Clients that cannot set headers, as browsers, offer the token as a second subprotocol,
+`bearer.TOKEN`; it is never the one that the server chooses. The first request is `{HELLO}`. Requests are
+answered side by side, in any order.
 
 A field that a server does not know is an error, so that a misspelt limit is never passed over. Clients
 pass over fields they do not know. Times are ISO 8601 in UTC, lengths of time seconds.
 
 Nothing may run unless the answer to its `tool.call` was `allow`, and then with exactly the `input` of
 that answer. A call's id makes asking idempotent: a client whose connection was lost connects again, finds
-its session with `session.resume`, and asks again under the same id.
+its session with `session.resume`, and asks again under the same id. So does one whose connection was
+closed with 1012: the server ends, and its sessions go on where the next one finds them. Numbers are read
+exactly, whole ones of any size; a frame has at most {DEEPEST} levels.
 """
 
 
-def schema() -> dict[str, JsonValue]:
-    """JSON Schema of everything that is sent; `methods` and `notices` say which model is which."""
+@cache
+def _sent() -> tuple[dict[tuple[type[BaseModel], str], JsonValue], dict[str, JsonValue]]:
+    """References to the models of everything that is sent, and their definitions."""
     sent: list[tuple[type[BaseModel], str]] = [(Hello, "validation"), (Welcome, "serialization")]
     for method in METHODS:
         sent += [(method.params, "validation"), (method.result, "serialization")]
     sent += [(said.params, "serialization") for said in SAID]
-    references, definitions = models_json_schema(
+    return models_json_schema(  # type: ignore[return-value]
         list(dict.fromkeys(sent)),  # type: ignore[arg-type]
         ref_template="#/$defs/{model}",
     )
 
+
+def schema() -> dict[str, JsonValue]:
+    """JSON Schema of everything that is sent; `methods` and `notices` say which model is which."""
+    references, definitions = _sent()
+
     def of(model: type[BaseModel], mode: str) -> JsonValue:
-        return dict(references[model, mode])  # type: ignore[index]
+        return dict(references[model, mode])  # type: ignore[arg-type]
 
     methods: dict[str, JsonValue] = {
         HELLO: {"params": of(Hello, "validation"), "result": of(Welcome, "serialization")}
@@ -120,7 +133,12 @@ def _described(method: Method[Payload, BaseModel]) -> str:
 
 def _method(name: str, about: str, params: type[BaseModel], result: type[BaseModel]) -> str:
     return "\n\n".join(
-        [f"### {name}", about, f"Takes {_link(params)}, gives {_link(result)}.", _text(params)]
+        [
+            f"### {name}",
+            about,
+            f"Takes {_link(params, 'validation')}, gives {_link(result)}.",
+            _text(params),
+        ]
     ).strip()
 
 
@@ -128,8 +146,9 @@ def _notice(said: Said) -> str:
     return f"### `{said.name}` (said by the server)\n\n{said.about} Carries {_link(said.params)}."
 
 
-def _link(model: type[BaseModel]) -> str:
-    return f"[{model.__name__}](#{model.__name__.lower()})"
+def _link(model: type[BaseModel], mode: str = "serialization") -> str:
+    # Not by its own name: two models of different parts may have the same.
+    return _type(_sent()[0][model, mode])
 
 
 def _text(model: type[BaseModel]) -> str:

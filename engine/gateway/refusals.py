@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from pydantic import JsonValue
+
 from ..agents import AgentError
 from ..history.errors import FoldError, JournalError
 from ..history.queries import SessionNotFound
@@ -12,7 +14,6 @@ from ..hub import (
     BranchError,
     CallIdUsed,
     CallRefused,
-    DrivenElsewhereError,
     ResumeError,
     UnknownSessionError,
 )
@@ -25,13 +26,30 @@ def told_in_codes() -> Generator[None, None, None]:
     """Raises `WireError` for what a hub raises; what nobody expected passes, and is told to nobody."""
     try:
         yield
-    except (UnknownSessionError, SessionNotFound) as error:
+    except SessionNotFound as error:
+        data: dict[str, JsonValue] = {
+            "wanted": error.wanted,
+            "candidates": list(error.candidates),
+        }
+        raise WireError(Code.NOT_FOUND, str(error), data) from error
+    except UnknownSessionError as error:
         raise WireError(Code.UNKNOWN, str(error)) from error
     except CallIdUsed as error:
         raise WireError(Code.CALL_ID_USED, str(error)) from error
     except JournalError as error:
         raise WireError(Code.UNRECORDED, str(error)) from error
-    except (CallRefused, ResumeError, BranchError, DrivenElsewhereError, AgentError, FoldError) as error:
+    except ResumeError as error:
+        said: dict[str, JsonValue] = {
+            "why": "branch" if isinstance(error, BranchError) else "resume",
+            "missing": list(error.missing),
+            "changed": list(error.changed),
+            "forgetful": list(error.forgetful),
+            "nearest": list(error.nearest) if isinstance(error, BranchError) else [],
+        }
+        raise WireError(Code.REFUSED, str(error), said) from error
+    except AgentError as error:
+        raise WireError(Code.REFUSED, str(error), {"why": "agent"}) from error
+    except (CallRefused, FoldError) as error:
         raise WireError(Code.REFUSED, str(error)) from error
     except NetError as error:
         raise WireError(Code.PARAMS, str(error)) from error

@@ -14,8 +14,7 @@ from dataclasses import replace
 from http import HTTPStatus
 from importlib.metadata import version
 from pathlib import Path
-from typing import cast
-from weakref import WeakKeyDictionary
+from typing import Any
 
 from pydantic import ValidationError
 from websockets.asyncio.server import Server, ServerConnection, serve, unix_serve
@@ -26,25 +25,33 @@ from websockets.http11 import Response as HttpResponse
 from ..gate.types import Mode
 from ..history.events import JournalEvent, SessionStatus
 from ..hub import Hub
+from ..text import visible
 from .address import Address
 from .agent_desk import AgentDesk
 from .agent_methods import AGENT_METHODS, ENDED, HELLO, Hello, SessionEnded, Welcome
-from .agent_sessions import AgentSessions, RuleSets
+from .agent_sessions import AgentSessions
 from .connection import REVOKED, Connection, Desk
 from .console_desk import ConsoleDesk, Starter
 from .console_methods import CONSOLE_METHODS
 from .guard import SUBPROTOCOL, Guard, Refused
-from .limits import Failures, Limits
+from .limits import Bucket, Failures, Limits
+from .peer import Peer, Peers
 from .protocol import VERSION
+from .quiet import socket_log
+from .rule_sets import RuleSets
 from .tokens import Identity, TokenError, TokenFile
-from .wire import Code, WireError, error_frame, problems, read_request, result_frame
+from .wire import Code, WireError, error_frame, notice_frame, problems, read_request, result_frame
 
 GREETING = 10.0
-"""Seconds for a client's first message."""
+"""Seconds for a client's first message, and for what comes before it."""
 LOOK_AGAIN = 2.0
 """Seconds after which a connection whose token was revoked is ended at the latest."""
+ENDS = 1012, "the server ends; come back"
+MOST_FRAMES = 8
+"""Frames of one connection that are read ahead."""
 
 log = logging.getLogger(__name__)
+_socket_log = socket_log(__name__)
 
 _AGENTS = frozenset(method.name for method in AGENT_METHODS)
 _CONSOLES = frozenset(method.name for method in CONSOLE_METHODS)
@@ -78,11 +85,12 @@ class Gateway:
         self.sessions = AgentSessions(hub, rules, self.limits, mode=mode, may_shadow=agents_may_shadow)
         self._guard = Guard(tokens, Failures(self.limits.failures), _lower(hosts), origins=origins)
         self._server: Server | None = None
-        self._connections: dict[Connection, Identity] = {}
-        # Those who were let in, until their connection stands.
-        self._let_in: WeakKeyDictionary[ServerConnection, Identity] = WeakKeyDictionary()
+        self._peers = Peers(self.limits.strangers)
+        self._connections: dict[Connection, Peer] = {}
+        self._buckets: dict[str, Bucket] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._telling: set[asyncio.Task[None]] = set()
+        self._socket_file: tuple[Path, int] | None = None
         self.address: Address | None = None
 
     async def start(self, address: Address, *, tls: ssl.SSLContext | None = None) -> Address:
@@ -93,86 +101,87 @@ class Gateway:
         if not self.tokens.tokens():
             raise TokenError(f"{self.tokens.path}: there is no token, so nobody could connect")
         if address.path is not None:
-            self._server = await self._listen_on_path(address.path, tls)
-            names = {"localhost"}
+            bound = _bound(address.path)
+            self._socket_file = address.path, address.path.stat().st_ino
+            listening = unix_serve(self._serve, sock=bound, **self._options(tls))
         else:
-            self._server = await serve(
-                self._serve,
-                address.host,
-                address.port,
-                process_request=self._let,
-                subprotocols=[SUBPROTOCOL],
-                compression=None,
-                max_size=self.limits.frame,
-                server_header=None,
-                logger=log,
-                ssl=tls,
-            )
-            port = self._server.sockets[0].getsockname()[1]
-            address = replace(address, port=port)
-            names = {f"localhost:{port}", f"127.0.0.1:{port}", f"[::1]:{port}", str(address).lower()}
+            listening = serve(self._serve, address.host, address.port, **self._options(tls))
+        self._server = await listening
+        if address.path is None:
+            address = replace(address, port=self._server.sockets[0].getsockname()[1])
+        # Known before anybody can ask: who is refused by mistake may not come again.
         everywhere = address.path is None and address.host in ("0.0.0.0", "::")
-        self._guard = replace(self._guard, hosts=self._guard.hosts | names, any_address=everywhere)
+        hosts = self._guard.hosts | _names(address)
+        self._guard = replace(self._guard, hosts=hosts, any_address=everywhere)
         self.address = address
         for run in (self._follow(), self._look_after()):
             self._tasks.add(asyncio.get_running_loop().create_task(run))
+        await self._server.start_serving()
         return address
 
+    def _options(self, tls: ssl.SSLContext | None) -> dict[str, Any]:
+        return {
+            "process_request": self._let,
+            "create_connection": self._peers.connection,
+            "open_timeout": GREETING,
+            "subprotocols": [SUBPROTOCOL],
+            "compression": None,
+            "max_size": self.limits.frame,
+            "max_queue": MOST_FRAMES,
+            "server_header": None,
+            "logger": _socket_log,
+            "ssl": tls,
+            "start_serving": False,
+        }
+
     async def close(self) -> None:
-        """End every connection, and listen no more."""
+        """End every connection, so that clients come back, and listen no more."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        for connection in list(self._connections):
+            connection.end(*ENDS)
+        self._peers.cut_strangers()
         if self._server is not None:
-            self._server.close(close_connections=True)
+            self._server.close()
             await self._server.wait_closed()
-            if self.address is not None and self.address.path is not None:
-                self.address.path.unlink(missing_ok=True)
-
-    async def _listen_on_path(self, path: Path, tls: ssl.SSLContext | None) -> Server:
-        """A socket that only this user can open, from the moment it is there."""
-        await asyncio.to_thread(_clear, path)
-        old = os.umask(0o177)
-        try:
-            return await unix_serve(
-                self._serve,
-                str(path),
-                process_request=self._let,
-                subprotocols=[SUBPROTOCOL],
-                compression=None,
-                max_size=self.limits.frame,
-                server_header=None,
-                logger=log,
-                ssl=tls,
-            )
-        finally:
-            os.umask(old)
+        self.sessions.stop()
+        if self._socket_file is not None:
+            path, inode = self._socket_file
+            with suppress(OSError):
+                if path.stat().st_ino == inode:
+                    path.unlink()
 
     # One connection
 
     def _let(self, peer: ServerConnection, request: HttpRequest) -> HttpResponse | None:
         """Look at who wants to come in, before anything is set up for it."""
+        assert isinstance(peer, Peer)
         path = request.path.partition("?")[0]
-        found = self._guard.check(path, request.headers, _address_of(peer))
+        found = self._guard.check(path, request.headers, peer.address)
         if isinstance(found, Identity):
             found = self._has_room(found)
         if isinstance(found, Refused):
-            log.info("refused a connection to %s: %d", path, found.status)
+            log.info("refused a connection to %s: %d", visible(path[:100]), found.status)
             return peer.respond(found.status, found.why + "\n")
-        self._let_in[peer] = found
+        peer.let_in(found)
         return None
 
     def _has_room(self, identity: Identity) -> Identity | Refused:
-        same = sum(each.token == identity.token for each in self._connections.values())
-        if len(self._connections) >= self.limits.connections or same >= self.limits.connections_per_token:
+        inside = self._peers.inside
+        same = sum(each.token == identity.token for each in inside.values())
+        if len(inside) >= self.limits.connections or same >= self.limits.connections_per_token:
             return Refused(HTTPStatus.SERVICE_UNAVAILABLE, "Too many connections")
         return identity
 
     async def _serve(self, peer: ServerConnection) -> None:
-        identity = self._let_in.pop(peer)
+        assert isinstance(peer, Peer)
+        identity = peer.identity
+        assert identity is not None
         others = _CONSOLES if identity.kind == "agent" else _AGENTS
-        connection = Connection(peer, identity, self.limits, self.tokens, others)
-        self._connections[connection] = identity
+        bucket = self._buckets.setdefault(identity.token, Bucket(self.limits.rate))
+        connection = Connection(peer, identity, self.limits, self.tokens, bucket, others)
+        self._connections[connection] = peer
         try:
             if await self._greet(peer, identity):
                 await connection.serve(self._desk(connection, identity))
@@ -199,7 +208,8 @@ class Gateway:
         except (WireError, ValidationError) as error:
             if isinstance(error, ValidationError):
                 error = WireError(Code.PARAMS, f"{HELLO}: {problems(error)}")
-            await peer.send(error_frame(request_id, error), text=True)
+            about = request_id if error.request_id is None else error.request_id
+            await peer.send(error_frame(about, error), text=True)
             await peer.close(1002, "no common greeting")
             return False
         welcome = Welcome(
@@ -242,10 +252,47 @@ class Gateway:
         """End what nobody may use or uses any more."""
         while True:
             await asyncio.sleep(LOOK_AGAIN)
-            for connection in [each for each in self._connections if not each.may_stay()]:
-                with suppress(ConnectionClosed):
-                    await connection.close(*REVOKED)
-            await self.sessions.end_idle()
+            try:
+                await self._look()
+            except Exception:
+                log.exception("Looking after connections and sessions failed; it is tried again")
+
+    async def _look(self) -> None:
+        now = asyncio.get_running_loop().time()
+        for connection in list(self._connections):
+            connection.cut_if_stuck(now)
+            if not connection.may_stay():
+                connection.end(*REVOKED)
+        with suppress(TokenError):
+            tokens = self.tokens.tokens()
+            for gone in self._buckets.keys() - {each.id for each in tokens}:
+                del self._buckets[gone]
+            await self.sessions.end_left({each.name for each in tokens if each.kind == "agent"})
+        await self.sessions.end_idle()
+
+
+def _names(address: Address) -> frozenset[str]:
+    """What clients call the server at an address, as `Host` has it."""
+    if address.path is not None:
+        return frozenset({"localhost"})
+    port = address.port
+    return frozenset({f"localhost:{port}", f"127.0.0.1:{port}", f"[::1]:{port}", str(address).lower()})
+
+
+def _bound(path: Path) -> socket.socket:
+    """A socket that only this user can open, from the moment it is there. Raises `OSError`."""
+    _clear(path)
+    bound = socket.socket(socket.AF_UNIX)
+    # Without giving way to anything else: what is made meanwhile would be for this user only, too.
+    old = os.umask(0o177)
+    try:
+        bound.bind(str(path))
+    except OSError as error:
+        bound.close()
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
+    finally:
+        os.umask(old)
+    return bound
 
 
 def _clear(path: Path) -> None:
@@ -263,13 +310,7 @@ def _clear(path: Path) -> None:
 
 async def _tell(connection: Connection, said: SessionEnded) -> None:
     with suppress(ConnectionClosed):
-        await connection.tell(ENDED, said)
-
-
-def _address_of(peer: ServerConnection) -> str:
-    """Where a peer comes from; all of a Unix socket's are one."""
-    address = cast("tuple[object, ...] | str", peer.remote_address)
-    return str(address[0]) if isinstance(address, tuple) and address else "local"
+        await connection.tell(notice_frame(ENDED.name, said))
 
 
 def _lower(names: Collection[str]) -> frozenset[str]:

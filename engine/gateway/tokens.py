@@ -6,26 +6,29 @@ operator's token is the name in the record, whatever a client says.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import hmac
 import json
 import os
+import re
 import secrets
 import stat
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TextIO, TypeAlias
 from uuid import uuid4
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 Kind: TypeAlias = Literal["agent", "operator"]
 
 PREFIXES: dict[Kind, str] = {"agent": "ilk_agent_", "operator": "ilk_operator_"}
 LONGEST_NAME = 64
+_SECRET = re.compile(r"[A-Za-z0-9._~+/=-]{8,200}")
 
 
 class TokenError(ValueError):
@@ -50,9 +53,9 @@ class TokenEntry(BaseModel):
     id: str
     kind: Kind
     name: str
-    digest: str
-    created: datetime
-    ends: datetime | None = None
+    digest: str = Field(pattern=r"^[0-9a-f]{64}$")
+    created: AwareDatetime
+    ends: AwareDatetime | None = None
 
 
 class _Content(BaseModel):
@@ -75,7 +78,7 @@ class TokenFile:
     def __init__(self, path: Path, clock: Callable[[], datetime] = utc_now) -> None:
         self.path = path
         self._clock = clock
-        self._seen: tuple[int, int, int] | None = None
+        self._seen: tuple[int, ...] | None = None
         self._tokens: tuple[TokenEntry, ...] = ()
 
     def tokens(self) -> tuple[TokenEntry, ...]:
@@ -99,38 +102,57 @@ class TokenFile:
     def issue(self, kind: Kind, name: str) -> str:
         """A new token, which is shown this once. Raises `TokenError` for a name that is taken."""
         name = _name(name)
-        every = self._read()
-        now = self._clock()
-        if any(each.name == name and (each.ends is None or each.ends > now) for each in every):
-            raise TokenError(f"there is a token named '{name}': rotate it, or choose another name")
-        secret, entry = self._new(kind, name)
-        self._write((*every, entry))
+        with self._changing():
+            every = self.tokens()
+            if any(each.name == name for each in every):
+                raise TokenError(f"there is a token named '{name}': rotate it, or choose another name")
+            secret, entry = self._new(kind, name)
+            self._write((*every, entry))
         return secret
 
     def rotate(self, name: str, *, overlap: float = 0.0) -> str:
-        """A new secret for a name; the old one goes on for `overlap` seconds."""
-        now = self._clock()
-        old = [each for each in self.tokens() if each.name == name]
-        if not old:
-            raise self._unknown(name)
-        ends = now + timedelta(seconds=overlap)
-        kept = [
-            each.model_copy(update={"ends": ends})
-            if each in old and (each.ends or ends) >= ends
-            else each
-            for each in self._read()
-        ]
-        secret, entry = self._new(old[-1].kind, name)
-        self._write((*(each for each in kept if each.ends is None or each.ends > now), entry))
+        """A new secret for a name; what was valid for it goes on for `overlap` seconds at most."""
+        with self._changing():
+            every = self.tokens()
+            old = [each for each in every if each.name == name]
+            if not old:
+                raise self._unknown(name)
+            ends = self._clock() + timedelta(seconds=overlap)
+            kept = [
+                each.model_copy(update={"ends": ends})
+                if each.name == name and (each.ends is None or each.ends > ends)
+                else each
+                for each in every
+                if overlap > 0 or each.name != name
+            ]
+            secret, entry = self._new(old[-1].kind, name)
+            self._write((*kept, entry))
         return secret
 
     def revoke(self, name: str) -> None:
         """End every token of a name at once."""
-        every = self._read()
-        left = tuple(each for each in every if each.name != name)
-        if len(left) == len(every):
-            raise self._unknown(name)
-        self._write(left)
+        with self._changing():
+            every = self.tokens()
+            left = tuple(each for each in every if each.name != name)
+            if len(left) == len(every):
+                raise self._unknown(name)
+            self._write(left)
+
+    @contextmanager
+    def _changing(self) -> Generator[None, None, None]:
+        """Nobody else changes the file meanwhile: a token that is revoked here stays so."""
+        path = self.path.with_name(f".{self.path.name}.lock")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            descriptor = os.open(path, flags, 0o600)
+        except OSError as error:
+            raise TokenError(f"{path}: cannot be written: {error.strerror}") from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
 
     def _unknown(self, name: str) -> TokenError:
         names = ", ".join(sorted({f"'{each.name}'" for each in self.tokens()})) or "none"
@@ -146,18 +168,16 @@ class TokenFile:
 
     def _read(self) -> tuple[TokenEntry, ...]:
         try:
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            if self._seen is not None and _look_of(self.path.stat()) == self._seen:
+                return self._tokens
+            with _opened(self.path) as file:
+                seen = _look_of(os.fstat(file.fileno()))
+                if seen != self._seen:
+                    self._tokens, self._seen = _parse(self.path, file.read()), seen
         except FileNotFoundError:
             self._seen, self._tokens = None, ()
-            return ()
-        except OSError as error:
-            raise TokenError(f"{self.path}: cannot be read: {error.strerror}") from error
-        with os.fdopen(descriptor, encoding="utf-8") as file:
-            status = os.fstat(file.fileno())
-            check_private(self.path, status)
-            seen = (status.st_ino, status.st_mtime_ns, status.st_size)
-            if seen != self._seen:
-                self._tokens, self._seen = _parse(self.path, file.read()), seen
+        except (OSError, UnicodeDecodeError) as error:
+            raise TokenError(f"{self.path}: cannot be read: {error}") from error
         return self._tokens
 
     def _write(self, tokens: tuple[TokenEntry, ...]) -> None:
@@ -165,6 +185,19 @@ class TokenFile:
         text = _Content(tokens=tokens).model_dump_json(indent=2, exclude_none=True)
         write_private(self.path, text + "\n")
         self._seen = None
+
+
+def _look_of(status: os.stat_result) -> tuple[int, ...]:
+    """What is another when a file's content, owner or mode is another."""
+    return (
+        status.st_dev,
+        status.st_ino,
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+        status.st_mode,
+        status.st_uid,
+    )
 
 
 def write_private(path: Path, text: str) -> None:
@@ -193,17 +226,40 @@ def write_private(path: Path, text: str) -> None:
 def read_secret(path: Path) -> str:
     """The token that a file of its owner holds, for clients on this machine. Raises `TokenError`."""
     try:
-        with path.open(encoding="utf-8") as file:
-            check_private(path, os.fstat(file.fileno()))
-            return file.read().strip()
+        with _opened(path) as file:
+            secret = file.read().strip()
     except FileNotFoundError as error:
         raise TokenError(f"{path}: there is no token; `interlock serve` makes one") from error
     except (OSError, UnicodeDecodeError) as error:
         raise TokenError(f"{path}: cannot be read: {error}") from error
+    check_secret(secret, str(path))
+    return secret
+
+
+def _opened(path: Path) -> TextIO:
+    """A file that only its owner may read or write. Raises `TokenError` and `OSError`."""
+    # Without waiting, should it be a pipe.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        check_private(path, os.fstat(descriptor))
+        return os.fdopen(descriptor, encoding="utf-8")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def check_secret(secret: str, where: str) -> None:
+    """A token is one word that fits in a header. Raises `TokenError`, which does not show it."""
+    if not _SECRET.fullmatch(secret):
+        raise TokenError(
+            f"{where}: what it holds is no token; expected one like ilk_agent_…, on one line"
+        )
 
 
 def check_private(path: Path, status: os.stat_result) -> None:
     """Nobody but the owner may read or write this file. Raises `TokenError`."""
+    if not stat.S_ISREG(status.st_mode):
+        raise TokenError(f"{path}: is no file")
     if status.st_uid not in (os.geteuid(), 0):
         raise TokenError(f"{path}: belongs to another user")
     wide = stat.S_IMODE(status.st_mode)
@@ -218,7 +274,7 @@ def _parse(path: Path, text: str) -> tuple[TokenEntry, ...]:
     try:
         return _Content.model_validate(json.loads(text)).tokens
     except ValidationError as error:
-        first = error.errors(include_input=False)[0]
+        first = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise TokenError(f"{path}: {where}: {first['msg']}") from error
     except ValueError as error:
@@ -226,7 +282,8 @@ def _parse(path: Path, text: str) -> tuple[TokenEntry, ...]:
 
 
 def _digest(secret: str) -> str:
-    return hashlib.sha256(secret.encode()).hexdigest()
+    # Headers of strangers may hold bytes that are no text.
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _name(text: str) -> str:

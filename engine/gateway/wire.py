@@ -15,8 +15,12 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictInt, StrictStr, ValidationError
 from pydantic_core import from_json
 
+from ..history.quick import made
+
 LONGEST_ID = 128
 """Characters of a message's id."""
+LONGEST_METHOD = 100
+"""Characters of a method's name."""
 LARGEST_ID = 2**53
 """Of ids that are numbers: what every language's numbers can tell from its neighbours."""
 DEEPEST = 64
@@ -27,6 +31,7 @@ Id: TypeAlias = (
     | Annotated[StrictStr, Field(max_length=LONGEST_ID)]
 )
 
+_MEMBERS = {"jsonrpc", "method", "id", "params"}
 _PERHAPS_INFINITE = re.compile(r"\d[eE]\+?\d{3}|\d{309}")
 
 
@@ -52,6 +57,8 @@ class Code(IntEnum):
     """The journal refused it, so it did not happen."""
     VERSION = -32006
     """The two sides speak no common version."""
+    NOT_FOUND = -32007
+    """No recorded session, or more than one, has an id that begins so; `data` has what to choose from."""
 
 
 class Payload(BaseModel):
@@ -82,7 +89,7 @@ class Request(Payload):
     """A call of a method; without `id` a notification, which has no answer."""
 
     jsonrpc: Literal["2.0"]
-    method: str = Field(max_length=100)
+    method: str = Field(max_length=LONGEST_METHOD)
     id: Id | None = None
     params: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
 
@@ -135,11 +142,35 @@ def read_request(frame: str | bytes) -> Request:
         raise WireError(Code.PARSE, f"the frame has more than {DEEPEST} levels", request_id=given)
     if _PERHAPS_INFINITE.search(frame) and _has_infinite(loaded):
         raise WireError(Code.PARSE, "the frame has a number that is too large", request_id=given)
+    if (quickly := _quickly(loaded)) is not None:
+        return quickly
     try:
         return Request.model_validate(loaded)
     except ValidationError as error:
         said = f"not a JSON-RPC 2.0 request: {problems(error)}"
         raise WireError(Code.REQUEST, said, request_id=given) from error
+
+
+def _quickly(loaded: object) -> Request | None:
+    """A request as nearly all are, in a tenth of the time; `None` for any other, or for none.
+
+    What was parsed is JSON: its `params` need not be looked through again.
+    """
+    if type(loaded) is not dict:
+        return None
+    found = cast("dict[str, object]", loaded)
+    request_id, method = found.get("id"), found.get("method")
+    if (
+        found.keys() != _MEMBERS
+        or found["jsonrpc"] != "2.0"
+        or type(method) is not str
+        or len(method) > LONGEST_METHOD
+        or type(request_id) is not int
+        or abs(request_id) > LARGEST_ID
+        or type(found["params"]) is not dict
+    ):
+        return None
+    return made(Request, found)
 
 
 def _id_of(loaded: object) -> Id | None:
@@ -216,7 +247,8 @@ def result_frame(request_id: Id, result: BaseModel) -> bytes:
 
 def error_frame(request_id: Id | None, error: WireError) -> bytes:
     """The refusal of a request; without an id where none could be read."""
-    info: dict[str, object] = {"code": int(error.code), "message": str(error)}
+    message = str(error).encode("utf-8", "replace").decode()
+    info: dict[str, object] = {"code": int(error.code), "message": message}
     if error.data is not None:
         info["data"] = error.data
     return orjson.dumps({"jsonrpc": "2.0", "id": request_id, "error": info})

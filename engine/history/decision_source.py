@@ -21,11 +21,17 @@ class DecisionSource(ABC):
     """
 
     redaction: Redaction = Redaction()
+    elsewhere: str = ""
 
     @property
     @abstractmethod
     def database(self) -> Path:
         """The journal's file."""
+
+    @property
+    def place(self) -> str:
+        """Where this is, for people."""
+        return self.database.name
 
     async def scan_decisions(
         self,

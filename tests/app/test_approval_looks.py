@@ -76,20 +76,39 @@ class TestLooks:
         assert snap_compare(console(), terminal_size=size, run_before=keys("a", "s", "2"))
 
 
+@pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 24)], ids=["120x40", "80x24", "60x24"])
 class TestPanels:
-    """Over the dialog, at 80 columns: wider, the shades of what lies twice below vary by a rounding."""
+    """Over the dialog, but for the last, which lies over the live screen."""
 
-    def test_edit(self, snap_compare: Compare) -> None:
+    def test_edit(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """Each field as what it is, what was changed, what is wrong and where."""
         run = keys("a", "e", "x", "tab", "tab", "space", "tab", "x")
-        assert snap_compare(console(), terminal_size=(80, 24), run_before=run)
+        assert snap_compare(console(), terminal_size=size, run_before=run)
 
-    def test_review(self, snap_compare: Compare) -> None:
+    def test_review(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """Before and after, and how to approve it."""
         run = keys("a", "e", "x", "tab", "tab", "space", "ctrl+s")
-        assert snap_compare(console(), terminal_size=(80, 24), run_before=run)
+        assert snap_compare(console(), terminal_size=size, run_before=run)
 
-    def test_grant(self, snap_compare: Compare) -> None:
+    def test_grant(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """What and how long, and the sentence of what will pass."""
         run = keys("a", "g", "tab", "right")
-        assert snap_compare(console(), terminal_size=(80, 24), run_before=run)
+        assert snap_compare(console(), terminal_size=size, run_before=run)
+
+    def test_over(self, snap_compare: Compare, size: tuple[int, int]) -> None:
+        """Somebody else was faster: who, and that nothing is left to decide."""
+
+        async def run(pilot: Pilot[None]) -> None:
+            await keys("a")(pilot)
+            hub = pilot.app.hub  # type: ignore[attr-defined]
+            hub.decided_elsewhere("ap1", approved=False, by="jo")
+            await keys()(pilot)
+
+        assert snap_compare(console(), terminal_size=size, run_before=run)
+
+    def test_limit(self, snap_compare: Compare, size: tuple[int, int]) -> None:
+        """Over the live screen: what a session has cost, and the line for what it may."""
+        app = console()
+        state = app.hub.states["release-bot-1f3a"]  # type: ignore[attr-defined]
+        state.max_cost, state.cost, state.input_tokens = 1.0, 1.25, 12_000
+        assert snap_compare(app, terminal_size=size, run_before=keys("dollar_sign", "2"))

@@ -37,7 +37,8 @@ class TestLosing:
             assert "nothing to decide any more" in on.painted()
             offered = dialog.query_one(KeyBar).render().plain
             assert "explain" in offered
-            for name in ("approve", "edit", "grant", "deny", "more"):
+            assert "esc close" in offered
+            for name in ("approve", "edit", "grant", "deny", "more", "later"):
                 assert name not in offered
             await on.wake()
             await on.press("a", "d", "enter", "g", "e", "s", "enter", "plus")
@@ -84,6 +85,7 @@ class TestLosing:
             await on.settle()
             assert dialog.request.id == rest[0]
             assert "1 more waiting" in on.painted()
+            assert "esc decide later" in dialog.query_one(KeyBar).render().plain
             assert "Already approved" not in on.painted()
             await on.press("a")
             await on.settle()

@@ -287,14 +287,20 @@ class TestConsole:
             assert len(on.calls) == 2
         assert on.written[-1] == RESTORE_TITLE
 
-    def test_a_browser_is_no_terminal(self) -> None:
-        """Nothing is sent where the driver is a page's, or none."""
+    def test_a_browser_has_a_title_only(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """No notification is sent where the driver is a page's, whatever the server runs in."""
+        monkeypatch.setenv("KITTY_WINDOW_ID", "1")
+        monkeypatch.setenv("TERM_PROGRAM", "WezTerm")
 
         class Driver:
             is_web = True
             is_headless = is_inline = False
 
+            def write(self, text: str) -> None: ...
+
         app = InterlockConsole(FakeHub(now=NOW), operator="maria")
         app._driver = Driver()  # type: ignore[assignment]
         assert app.is_web
-        assert terminal_of(app, set()) is None
+        found = terminal_of(app, set())
+        assert found is not None
+        assert found.kind is None

@@ -17,7 +17,7 @@ from interlock.app.settings import KeySetting, SettingsError
 from tests.app.views import BY_NAME, NAMES, showing
 
 KEY = re.compile(r"(?<![\w<])(esc|escape|enter|space|tab|ctrl\+\w|\^\w|F\d+|f\d+)(?![\w>])")
-FIXED = re.compile(r"enter (next|denies|sends|goes|reads)|\"ctrl\+t\"")
+FIXED = re.compile(r"enter (next|denies|sends|goes|reads|raises)|\"ctrl\+t\"")
 """Keys of text fields, which cannot be changed, and the example in the help."""
 
 

@@ -223,10 +223,10 @@ class TestStreaming:
         state = release_bot()
         state.input_tokens, state.output_tokens, state.max_cost = 12_345, 678, 2.0
         async with stage(state) as on:
-            assert "678 out · $0.0000 of $2.00" in on.painted()
+            assert "$0.0000 of $2.00, $ raises it · 12k in 678 out" in on.painted()
         state.cost = 1.25
         async with stage(state) as on:
-            assert "678 out · $1.25 of $2.00" in on.painted()
+            assert "$1.25 of $2.00, $ raises it" in on.painted()
 
     async def test_the_end_stays_in_view_unless_scrolled_up(self) -> None:
         """New entries are followed at the end; who scrolled up keeps reading."""

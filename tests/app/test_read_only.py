@@ -33,6 +33,7 @@ CHANGES = {
     "decide",
     "extend",
     "open_session",
+    "raise_limit",
     "resume_session",
     "revoke_grant",
     "send",
@@ -94,7 +95,7 @@ class TestHub:
         guarded = read_only(hub)
         assert await guarded.sessions() == await hub.sessions()
         assert await guarded.approvals() == await hub.approvals()
-        assert guarded.database == hub.database
+        assert guarded.place == hub.place
 
     def test_gives_nothing_else_away(self) -> None:
         """What a hub keeps to itself is no way around."""

@@ -32,6 +32,30 @@ ESSENTIAL: dict[str, tuple[str, ...]] = {
         "+for i in range(n + 1):",
         "a approve once",
     ),
+    "edit": (
+        "Edit bash, then approve",
+        "command  text  changed",
+        "^s shows what was changed",
+        "esc goes",
+    ),
+    "edit-review": ("- │", "+ │", "judged from the start", "a approves it like this", "esc goes back"),
+    "grant": ("(●) so many times", "( ) for a time", "the next 3 calls", "^g approves and grants"),
+    "grant-once": ("(●) exactly this input", "as long as this session lasts", "^g approves and grants"),
+    "grant-given": ("lets pass     bash as deploy", "2 left, 12 min", "given by      maria", "esc close"),
+    "revoke": ("Revoke grant-1?", "asked about again", "y yes", "n no"),
+    "limit": ("has cost $1.25 of at most $1.00", "US dollars", "enter raises it", "esc leaves it"),
+    "limit-mistake": ("✗ Expected more than $1.00", "enter raises it"),
+    "batch": (
+        "Decide 3 requests together",
+        "deploy ×1, git push --force ×1",
+        "1 of 3 may do more",
+        "approving takes having seen the end: pgdn",
+        "D deny all",
+        "esc decide later",
+    ),
+    "batch-read": ("END, 3 REQUESTS", "A approve all once", "D deny all", "esc decide later"),
+    "batch-deny": ("Reason for all", "enter denies all", "esc goes back"),
+    "fatigue": ("60 requests", "93 % approved", "approve-before-deploy", "denied", "always", "Could ask"),
     "deny": ("Reason", "enter denies", "goes back", "./deploy --env prod"),
     "explain": ("■ blocked", "test → deploy", "require-test-before-deploy", "esc close"),
     "confirm": ("Stop blocking calls of release-bot?", "only recorded", "y yes", "n no"),
@@ -63,6 +87,42 @@ ESSENTIAL: dict[str, tuple[str, ...]] = {
     "recorded-decision": ("approved by maria", "deploy.rules:2", "esc close"),
     "event": ("Event 8", "running → done", "esc close"),
 }
+
+
+NARROW: dict[str, tuple[str, ...]] = {
+    "edit": ("Edit bash, then approve", "changed", "^s shows what was changed", "esc goes back"),
+    "edit-review": ("- │", "+ │", "judged from the start", "a approves it like this", "esc goes back"),
+    "grant": (
+        "so many times",
+        "( ) for a time",
+        "the next 3 calls",
+        "^g approves and grants",
+        "esc goes",
+    ),
+    "grant-given": ("lets pass", "2 left, 12 min", "given by", "esc close"),
+    "revoke": ("Revoke grant-1?", "y yes", "n no"),
+    "limit": ("has cost $1.25 of at most $1.00", "enter raises it", "esc leaves it"),
+    "batch": ("Decide 3 requests together", "seen the end: pgdn", "D deny all", "esc decide later"),
+    "batch-read": ("END, 3 REQUESTS", "A approve all once", "D deny all", "esc decide later"),
+    "batch-deny": ("Reason for all", "enter denies all", "esc goes back"),
+    "fatigue": ("60 requests", "93 % approved", "edited denied", "? help"),
+}
+"""What panels that decide say on 60 columns, and what stands in a table's last one."""
+
+
+class TestAt60Columns:
+    @pytest.mark.parametrize("name", NARROW)
+    async def test_nothing_essential_is_cut_off(
+        self, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What is decided, and the ways to decide it or to leave, are in view."""
+        monkeypatch.chdir(tmp_path)
+        async with showing(BY_NAME[name], tmp_path, (60, 24)) as on:
+            text = on.painted()
+            assert [part for part in NARROW[name] if part not in text] == [], text
+            assert max(map(len, text.split("\n"))) <= 60
+            for frame in on.app.screen.query(".frame"):
+                assert on.app.screen.region.contains_region(frame.region)
 
 
 class TestAt80By24:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,13 +23,16 @@ from interlock.app.history_source import RecordedFile
 from interlock.app.screens.replay import ReplayScreen
 from interlock.engine.explained import ExplanationView, NetView, PlannedCallView, WayView
 from interlock.engine.history.queries import open_reader
+from interlock.engine.history.state import SessionState
+from tests.app.queue_scenes import grant, several
 from tests.app.replay import journal
 from tests.app.scenes import NOW, deploy_request, release_bot
 from tests.app.stage import everyone
 from tests.support import decisions
+from tests.support.approvals import tired
 from tests.support.fake_hub import FakeHub
 
-LIVE, DECISIONS, REPLAY = "live", "decisions", "replay"
+LIVE, DECISIONS, REPLAY, FATIGUE = "live", "decisions", "replay", "fatigue"
 EXPLAINED = ExplanationView(
     tool="deploy",
     input={},
@@ -69,12 +72,36 @@ class View:
     """The event that a replay stands on."""
     rules: str = ""
     """What is typed into a dialog's line for rules, at the key `*`."""
-    hard: bool = False
-    """A request that is long, cannot be read to its end, and would change files."""
+    first: Callable[[], SessionState] = release_bot
+    """The first session of a live console."""
 
 
 TYPED = "type "
 """What begins a text among a view's keys. No key has a blank in its name."""
+
+
+def hard() -> SessionState:
+    """With a request that is long, cannot be read to its end, and would change files."""
+    state = release_bot()
+    state.approvals["ap1"] = hard_request()
+    return state
+
+
+def limited() -> SessionState:
+    """With a cost limit that has stopped it."""
+    spent = {"max_cost": 1.0, "cost": 1.25, "input_tokens": 12_000, "output_tokens": 800}
+    return release_bot().model_copy(update=spent)
+
+
+def granting() -> SessionState:
+    """With a grant in force."""
+    state = release_bot()
+    state.grants["grant-1"] = grant()
+    return state
+
+
+MARKED = ("5", "space", "j", "space", "j", "space", "B", ".")
+"""Three requests as a table."""
 
 
 VIEWS = [
@@ -85,13 +112,23 @@ VIEWS = [
     View("live-waiting", LIVE, ("5",), "deploy"),
     View("say", LIVE, ("i",), "To release-bot"),
     View("approval", LIVE, ("a",), "WHAT WILL RUN"),
-    View("approval-hard", LIVE, ("a",), "UNINSPECTABLE", hard=True),
-    View("approval-whole", LIVE, ("a", ".", "space", "end"), "THE AGENT SAYS", hard=True),
+    View("approval-hard", LIVE, ("a",), "UNINSPECTABLE", first=hard),
+    View("approval-whole", LIVE, ("a", ".", "space", "end"), "THE AGENT SAYS", first=hard),
     View("deny", LIVE, ("a", ".", "d"), "Reason"),
     View("deny-and-stop", LIVE, ("a", ".", "s"), "stops what release-bot is doing"),
     View("edit", LIVE, ("a", ".", "e", ".", "x"), "changed"),
     View("edit-review", LIVE, ("a", ".", "e", ".", "x", ".", "ctrl+s", "."), "judged from the start"),
     View("grant", LIVE, ("a", ".", "g", ".", "tab", "right"), "the next 3 calls"),
+    View("grant-once", LIVE, ("a", ".", "g", ".", "down"), "exactly", first=hard),
+    View("batch", LIVE, MARKED, "3 requests", first=several),
+    View("batch-read", LIVE, (*MARKED, "end", "."), "approve all once", first=several),
+    View("batch-deny", LIVE, (*MARKED, "end", ".", "D"), "Reason for all", first=several),
+    View("grant-given", LIVE, ("3", "G", "enter"), "grant-1", first=granting),
+    View("revoke", LIVE, ("3", "G", "x"), "Revoke grant-1?", first=granting),
+    View("limit", LIVE, ("dollar_sign",), "of at most $1.00", first=limited),
+    View(
+        "limit-mistake", LIVE, ("dollar_sign", TYPED + "1", "enter"), "Expected more than", first=limited
+    ),
     View("explain", LIVE, ("a", ".", "x"), "require-test-before-deploy"),
     View("help", LIVE, ("question_mark",), "THIS SCREEN"),
     View("help-approval", LIVE, ("a", ".", "question_mark", "end"), "EVERYWHERE"),
@@ -106,6 +143,8 @@ VIEWS = [
     View("decision", DECISIONS, ("v", ".", *["down"] * 8, "enter"), "decided by"),
     View("decision-mistake", DECISIONS, ("v", ".", "slash", TYPED + "verdict:no"), "no verdict"),
     View("shadow", DECISIONS, ("v", ".", "s"), "would block       3"),
+    View("fatigue", FATIGUE, ("v", ".", "f", ".", "."), "60 requests"),
+    View("fatigue-rule", FATIGUE, ("v", ".", "f", ".", ".", "enter"), "60 requests"),
     View("history", DECISIONS, (), "history"),
     View("rules", REPLAY, ("R", "o", TYPED + "strict.rules", "enter", "."), "block-deploy"),
     View("rules-errors", REPLAY, ("R", "o", TYPED + "faulty.rules", "enter", "."), "expected 'before'"),
@@ -155,6 +194,8 @@ def prepare(view: View, folder: Path) -> None:
     """Write the journal and the rules that a view is of."""
     if view.console == DECISIONS:
         decisions.usual(folder / "journal.db")
+    elif view.console == FATIGUE:
+        tired(folder / "journal.db")
     elif view.console == REPLAY:
         journal.write(folder)
 
@@ -163,11 +204,7 @@ def make(view: View, folder: Path, appearance: Appearance | None = None) -> App[
     """The console of a view whose journal is in `folder`."""
     match view.console:
         case "live":
-            states = everyone()
-            if view.hard:
-                states[0] = release_bot()
-                states[0].approvals["ap1"] = hard_request()
-            hub = FakeHub(*states, now=NOW)
+            hub = FakeHub(view.first(), *everyone()[1:], now=NOW)
             hub.explanation = EXPLAINED
             passing = itertools.count()
             return InterlockConsole(
@@ -177,7 +214,7 @@ def make(view: View, folder: Path, appearance: Appearance | None = None) -> App[
                 monotonic=lambda: float(next(passing)),
                 appearance=appearance,
             )
-        case "decisions":
+        case "decisions" | "fatigue":
             source = RecordedFile(folder / "journal.db")
             return HistoryConsole(
                 source, zone=decisions.NOW.tzinfo, clock=lambda: decisions.NOW, appearance=appearance

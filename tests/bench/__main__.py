@@ -7,6 +7,7 @@ from importlib import import_module
 
 MEASUREMENTS = (
     "startup",
+    "hook",
     "dialog",
     "gate",
     "gate_clauses",
@@ -19,6 +20,7 @@ MEASUREMENTS = (
     "backtest",
     "decisions",
     "fatigue",
+    "gateway",
 )
 
 

@@ -7,7 +7,9 @@ import re
 from pathlib import Path
 
 from interlock.engine.agents import C, T
+from interlock.engine.history.errors import JournalError
 from interlock.engine.history.events import CallResult, JournalEvent
+from interlock.engine.hub import Hub
 from tests.app.test_console_hub import Console, console
 from tests.crash import disk
 
@@ -56,9 +58,19 @@ def refused_run(reporting: int, folder: str, error: int, kinds: int) -> dict[str
             await refusing
             refused = _read(on)
             disk.recover()
-            await on.hub.send("one", "Go on.", by="maria")
+            await _say(on.hub, "Go on.")
             await on.settled()
             await on.until(lambda: "Go on." in on.painted() and "failed" not in on.painted())
             return {"refused": refused, "recovered": _read(on), "ran": list(on.ran)}
 
     return asyncio.run(main())
+
+
+async def _say(hub: Hub, text: str) -> None:
+    """Say something, once more while what was refused before is still being told."""
+    for _ in range(100):
+        try:
+            return await hub.send("one", text, by="maria")
+        except JournalError:
+            await asyncio.sleep(0.01)
+    raise AssertionError("the journal goes on refusing after the disk has recovered")

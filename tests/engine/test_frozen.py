@@ -12,7 +12,6 @@ import pytest
 
 from interlock.engine import GateDecision, ToolCall, ToolResult
 from interlock.engine.frozen import frozen, maker
-from interlock.engine.gate.types import ResultRecord
 
 
 @frozen
@@ -27,6 +26,14 @@ class Quick:
     @property
     def loud(self) -> str:
         return self.name.upper()
+
+
+@frozen
+class Named:
+    """The same, and all of its fields can be hashed."""
+
+    name: str
+    size: int = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +92,7 @@ class TestLikeADataclass:
         """Values of one class are equal by their fields, and hash by them."""
         assert Quick("a") == Quick("a") != Quick("b")
         assert Quick("a") != Plain("a")
-        first, second = ResultRecord(anomaly="x"), ResultRecord(anomaly="x")
+        first, second = Named("x"), Named("x")
         assert hash(first) == hash(second)
         with pytest.raises(TypeError, match="unhashable"):
             hash(Quick("a"))

@@ -29,7 +29,9 @@ from interlock.engine.history.events import (
 )
 from interlock.engine.history.journal import Journal, JournalError
 from interlock.engine.history.writer import Writer, Written
+from interlock.engine.hosted import HostedSession
 from interlock.engine.hub import ApprovalPolicy, Hub
+from interlock.engine.net import ToolCall
 from tests.engine.shop import Shop, bodies, check, start, until
 from tests.engine.test_questions import Clock
 
@@ -178,6 +180,35 @@ class TestAnswering:
         assert (again.ok, other.ok) == (False, True)
         await rested(hub, session)
         assert (shop.ran, len(bodies(hub, session, ApprovalGiven))) == (DEPLOYED, 1)
+
+    async def test_what_was_never_asked_is_not_withdrawn(
+        self, hub: Hub, shop: Shop, disk: Disk, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Who is cancelled in the moment in which his request is refused leaves no withdrawal of it."""
+        session = await start(hub, shop, T("hello"), rules=ASK)
+        await rested(hub, session)
+        hosted = hub._live.hosted(session)
+        record = HostedSession.record
+
+        async def cancelling(
+            self: HostedSession, *some: EventBody, then: Callable[[bool], None] | None = None
+        ) -> None:
+            def told(written: bool) -> None:
+                assert then is not None
+                then(written)
+                deciding.cancel()
+
+            asks = any(isinstance(body, ApprovalRequested) for body in some)
+            await record(self, *some, then=told if asks else then)
+
+        monkeypatch.setattr(HostedSession, "record", cancelling)
+        with disk.full_for(ApprovalRequested):
+            deciding = asyncio.ensure_future(hosted.decide(ToolCall("c1", "deploy", {})))
+            with pytest.raises(asyncio.CancelledError):
+                await deciding
+        await hosted.record()
+        assert bodies(hub, session, ApprovalWithdrawn) == []
+        await check(hub, session)
 
     async def test_more_time_that_is_refused_is_not_given(
         self, hub: Hub, shop: Shop, disk: Disk, clock: Clock

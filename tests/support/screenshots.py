@@ -25,6 +25,7 @@ from interlock.app.demo.agent import TASK
 from interlock.app.demo.project import create_project
 from interlock.app.history_console import HistoryConsole
 from interlock.app.history_source import RecordedFile
+from interlock.app.language import LANGUAGE
 from interlock.app.screens.approval import ApprovalScreen
 from interlock.app.screens.backtest import BacktestScreen
 from interlock.app.screens.decisions import DecisionsScreen
@@ -73,7 +74,7 @@ async def take(out: Path) -> None:
 
 async def _one_size(out: Path, place: Path, size: tuple[int, int], suffix: str) -> None:
     clock = Clock()
-    hub = Hub(Journal.open(place / "deploy.db", clock=clock.tick))
+    hub = Hub(Journal.open(place / "deploy.db", clock=clock.tick), language=LANGUAGE)
     # The dialog shows where the tool runs: a path that says nothing of the machine.
     project = Path(tempfile.gettempdir()) / "interlock-shop"
     shutil.rmtree(project, ignore_errors=True)

@@ -9,19 +9,16 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input
 
-from interlock.app import backtest_job
-from interlock.app.backtest_job import Job, rules_files
+from interlock.app.backtest_job import rules_files
 from interlock.app.history_console import HistoryConsole
 from interlock.app.history_source import RecordedFile
-from interlock.app.screens import backtest as module
 from interlock.app.screens.backtest import BacktestScreen
 from interlock.app.screens.history import HistoryScreen
 from interlock.app.screens.replay import ReplayScreen
 from interlock.app.widgets.blocks import BlockList
 from interlock.app.widgets.choice import Choice
-from interlock.engine.backtest import Backtest, Recorded, RecordedCall, Recording, Then, Trial
+from interlock.engine.backtest import Recorded, RecordedCall, Recording, Then, source
 from interlock.engine.history.journal import Journal
-from interlock.rules import compile_rules
 from tests.app.history.sessions import SESSIONS, Source
 from tests.app.replay.journal import NOW, QUIET, SESSION, Desk, desk, replay_of, write
 from tests.app.replay.recording import BODIES, decided, recording
@@ -202,15 +199,9 @@ class TestRunning:
 
         def endless() -> Iterator[Recorded]:
             for n in range(1, 20_000_000):
-                yield RecordedCall(n, f"c{n}", "rm", {"path": "build"}, Then())
+                yield RecordedCall(n, f"c{n}", "deploy", {"path": "build"}, Then())
 
-        def job(*_: object, **__: object) -> Job:
-            rules = compile_rules("block rm")
-            return Job(
-                rules, Backtest(Trial.of(rules.registry)), [Recording("long-1", endless())], 10**12
-            )
-
-        monkeypatch.setattr(module, "prepare", job)
+        monkeypatch.setattr(source, "chosen", lambda *_: ([Recording("long-1", endless())], 10**12))
         async with desk(replay_of(database)) as shown:
             screen = await opened(shown, "strict.rules")
             await shown.press("enter")
@@ -230,21 +221,14 @@ class TestRunning:
         """A console that is closed does not leave a thread at work."""
         ended: list[bool] = []
 
-        def job(*_: object, **__: object) -> Job:
-            rules = compile_rules("block rm")
+        def endless() -> Iterator[Recorded]:
+            try:
+                for n in range(1, 20_000_000):
+                    yield RecordedCall(n, f"c{n}", "rm", {}, Then())
+            finally:
+                ended.append(True)
 
-            def endless() -> Iterator[Recorded]:
-                try:
-                    for n in range(1, 20_000_000):
-                        yield RecordedCall(n, f"c{n}", "rm", {}, Then())
-                finally:
-                    ended.append(True)
-
-            return Job(
-                rules, Backtest(Trial.of(rules.registry)), [Recording("long-1", endless())], 10**12
-            )
-
-        monkeypatch.setattr(module, "prepare", job)
+        monkeypatch.setattr(source, "chosen", lambda *_: ([Recording("long-1", endless())], 10**12))
         async with desk(replay_of(database)) as shown:
             await opened(shown, "strict.rules")
             await shown.press("enter")
@@ -324,7 +308,3 @@ class TestFiles:
     def test_words(self, text: str, files: list[str]) -> None:
         """Blanks and commas part them, quotes hold them together."""
         assert rules_files(text) == files
-
-    def test_prepared_from_the_module(self) -> None:
-        """The screen judges what `prepare` finds."""
-        assert module.prepare is backtest_job.prepare

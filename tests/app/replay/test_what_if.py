@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from itertools import islice
 from pathlib import Path
 
 import pytest
 from textual.widgets import Input, Static
 
 from interlock.app.judged_text import MUTED
-from interlock.app.screens import judged as module
 from interlock.app.screens.judged import JudgedScreen
 from interlock.app.screens.replay import ReplayScreen
 from interlock.app.screens.what_if import WhatIfDialog
 from interlock.app.widgets.blocks import BlockList
-from interlock.engine.backtest import RecordedCall, Recording, Then
-from interlock.engine.history.events import MessageAdded
+from interlock.engine.backtest import RecordedCall, Recording, Then, source
+from interlock.engine.history.events import JournalEvent, MessageAdded
+from interlock.engine.history.fold import fold
 from interlock.engine.history.journal import Journal
+from interlock.engine.history.state import SessionState
 from tests.app.replay.journal import EVENTS, SESSION, Desk, desk, replay_of, write
 from tests.app.replay.recording import BODIES, decided, rule, says
 
@@ -262,11 +265,14 @@ class TestAnswer:
     ) -> None:
         """Escape stops judging, keeps what is there, and goes back when pressed again."""
 
-        def endless(*_: object) -> Recording:
+        def endless(
+            events: Iterable[JournalEvent], at: int, trial: Callable[[SessionState], object]
+        ) -> Recording:
+            trial(fold(islice(events, at)))
             calls = (RecordedCall(n, f"c{n}", "push", {}, Then()) for n in range(1, 5_000_000))
             return Recording(SESSION, calls)
 
-        monkeypatch.setattr(module, "fork", endless)
+        monkeypatch.setattr(source, "fork", endless)
         async with desk(replay_of(database)) as shown:
             await dialog(shown, 1)
             await shown.press("ctrl+s")

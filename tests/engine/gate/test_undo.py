@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock.engine import GateManager, NetError, ToolResult, Transition, create_gate_manager
-from interlock.engine.gate import GateDecision
+from interlock.engine.gate import GateDecision, Mode
 from interlock.engine.net import SkillNet, auto_advance, define_skill_net, fire, is_enabled, unfired
 from interlock.rules import compile_rules
 
@@ -249,14 +249,39 @@ class TestStaysSpent:
             assert not_run(gate, decision) == []
             assert markings(gate) == before
 
+    @pytest.mark.parametrize("rules", ["limit deploy to 1 per session", "limit deploy to 1 per 1h"])
+    async def test_run_past_meanwhile(self, rules: str) -> None:
+        """G-57: what shadow mode let run would have had the use that is given back, so it is not."""
+        gate = manager(rules, mode="shadow")
+        first, second = await allowed(gate, "deploy", "1"), await allowed(gate, "deploy", "2")
+        assert (second.outcome, second.steps) == ("block", ())
+        assert not_run(gate, first) == []
+        gate.mode = "enforce"
+        assert await reason(gate, "deploy", "3") is not None
+
+    async def test_run_past_a_net_only(self) -> None:
+        """G-57: a net that a later call moved, or that does not know it, gives back what it has to."""
+        gate = manager("limit a to 1 per session\nlimit b to 2 per session", mode="shadow")
+        one, two = await allowed(gate, "a", "1"), await allowed(gate, "b", "2")
+        await allowed(gate, "a", "3")
+        assert (not_run(gate, one), not_run(gate, two)) == ([], ["do-b"])
+
+    async def test_an_id_in_use(self) -> None:
+        """G-53: a call that shadow mode let run under another's id has asked no net at all."""
+        gate = manager("limit a to 2 per session\nrequire a before b", mode="shadow")
+        first = await allowed(gate, "a", "1")
+        assert (await allowed(gate, "a", "1")).outcome == "block"
+        assert not_run(gate, first) == []
+
+    @pytest.mark.parametrize("mode", ["enforce", "shadow"])
     @given(st.lists(st.sampled_from(["a", "b", "r", "fail", "back"]), max_size=14), st.data())
     @settings(max_examples=200, deadline=None)
-    def test_never_one_too_many(self, played: list[str], data: st.DataObject) -> None:
+    def test_never_one_too_many(self, mode: Mode, played: list[str], data: st.DataObject) -> None:
         """A-40: side by side, no more may run than if those that did not run had never been."""
         rules = compile_rules("limit a to 2 per r\nrequire r before b\nlimit b to 2 per session")
 
         async def check() -> None:
-            gate = create_gate_manager(rules.nets)
+            gate = create_gate_manager(rules.nets, mode=mode)
             open_calls: list[GateDecision] = []
             story: list[tuple[str, str]] = []
             gone: set[str] = set()
@@ -280,7 +305,7 @@ class TestStaysSpent:
                         )
                         story.append(("failed" if failed else "ok", made.tool_call_id))
             # The same without the calls that never ran; tokens here are what may be spent there.
-            other = create_gate_manager(rules.nets)
+            other = create_gate_manager(rules.nets, mode=mode)
             tools = {str(number): what for number, what in enumerate(played)}
             for what, call_id in story:
                 if call_id in gone:

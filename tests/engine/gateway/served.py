@@ -14,10 +14,10 @@ from websockets.asyncio.client import ClientConnection, connect
 from interlock.engine.gateway.address import Address
 from interlock.engine.gateway.agent_client import AgentClient
 from interlock.engine.gateway.agent_methods import HELLO, Hello
-from interlock.engine.gateway.agent_sessions import RuleSets
 from interlock.engine.gateway.console_client import ConsoleClient
 from interlock.engine.gateway.guard import SUBPROTOCOL
 from interlock.engine.gateway.limits import Limits
+from interlock.engine.gateway.rule_sets import RuleSets
 from interlock.engine.gateway.server import Gateway
 from interlock.engine.gateway.tokens import TokenFile
 from interlock.engine.gateway.wire import read_incoming, request_frame

@@ -1,0 +1,171 @@
+"""Another program in the console's terminal: the operator's editor, on one file.
+
+Agents go on meanwhile. The editor has a process group of its own in front of the terminal, as shells
+give one to their jobs: what keys say to processes (Ctrl-C, Ctrl-Z) is said to it alone. Nobody could
+bring it back if it stopped, so it is set going again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import signal
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, redirect_stderr, redirect_stdout, suppress
+from shutil import which
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
+
+VARIABLES = ("VISUAL", "EDITOR")
+LOOKS = 0.05
+"""Seconds between looks whether the editor has ended."""
+
+
+Bring: TypeAlias = Callable[[int], None]
+"""Puts a process group in front of a terminal."""
+
+
+class EditorError(RuntimeError):
+    """No editor, or one that did not do its work; one sentence says why."""
+
+
+@runtime_checkable
+class Lending(Protocol):
+    """A driver whose terminal another program can have while it is suspended."""
+
+    def as_before(self) -> AbstractContextManager[int]:
+        """Leave the terminal, whose descriptor this gives, as it is now."""
+        ...
+
+
+def has_editor(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether one is named."""
+    return any(environ.get(name, "").strip() for name in VARIABLES)
+
+
+def command(path: str, environ: Mapping[str, str] = os.environ) -> list[str]:
+    """The words that edit the file at `path`. Raises `EditorError`."""
+    name = next((name for name in VARIABLES if environ.get(name, "").strip()), None)
+    if name is None:
+        raise EditorError("there is no editor: set EDITOR, or VISUAL, to one")
+    try:
+        words = shlex.split(environ[name])
+    except ValueError as error:
+        raise EditorError(f"{name} is '{environ[name]}', which no shell could read: {error}") from error
+    program = words[0] if words else ""
+    if which(program, path=environ.get("PATH")) is None:
+        raise EditorError(f"'{program}' was not found: set {name} to an editor that is there")
+    # Not every editor knows `--`; no whole path looks like an option, a command or an address.
+    return [*words, os.path.abspath(path)]
+
+
+async def edit(
+    path: str, suspended: Callable[[], AbstractContextManager[None]], terminal: Lending
+) -> None:
+    """Have the file at `path` edited while the console is `suspended`. Raises `EditorError`."""
+    words = command(path)
+    problem: EditorError | None = None
+    with suspended(), terminal.as_before() as descriptor:
+        try:
+            await run_in_front(words, descriptor)
+        except EditorError as error:
+            problem = error  # An exception that left would leave the console suspended.
+    if problem is not None:
+        raise problem
+
+
+async def run_in_front(words: Sequence[str], terminal: int) -> None:
+    """Run a program in front of `terminal`, a descriptor, until it ends; cancelled, it is hung up.
+
+    Raises `EditorError` when it cannot be started, or did not end with 0.
+    """
+    with _uninterrupted(), _nothing_printed(), _front_of(terminal) as bring:
+        process = _started(words)
+        try:
+            bring(process.pid)
+            process.returncode = await _ended(process.pid, bring)
+        except asyncio.CancelledError:
+            for each in (signal.SIGHUP, signal.SIGCONT):
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, each)
+            raise
+    if process.returncode > 0:
+        raise EditorError(f"'{words[0]}' ended with exit code {process.returncode}")
+    if process.returncode < 0:
+        raise EditorError(f"'{words[0]}' was ended by {signal.Signals(-process.returncode).name}")
+
+
+def _started(words: Sequence[str]) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(words, process_group=0)
+    except OSError as error:
+        raise EditorError(f"'{words[0]}' cannot be started: {error.strerror}") from error
+
+
+async def _ended(process: int, bring: Bring) -> int:
+    """Its exit code, or the number of the signal that ended it, below 0."""
+    while True:
+        found = _found(process)
+        if found == "stopped":
+            bring(process)
+            os.killpg(process, signal.SIGCONT)
+        elif found is not None:
+            return found
+        await asyncio.sleep(LOOKS)
+
+
+def _found(process: int) -> int | Literal["stopped"] | None:
+    """How a process ended, that it stopped, or nothing while it runs."""
+    try:
+        found, status = os.waitpid(process, os.WNOHANG | os.WUNTRACED)
+    except ChildProcessError:  # Where children are not to be waited for, nobody knows how it ended.
+        return 0
+    if not found:
+        return None
+    return "stopped" if os.WIFSTOPPED(status) else os.waitstatus_to_exitcode(status)
+
+
+@contextmanager
+def _front_of(terminal: int) -> Iterator[Bring]:
+    """What brings a group to the front of `terminal`; the one that is there now comes back in the end."""
+    try:
+        before = os.tcgetpgrp(terminal)
+    except OSError:  # It is nobody's controlling terminal: its keys signal nothing.
+        yield lambda _: None
+        return
+
+    def bring(group: int) -> None:
+        # From the background this is answered with a signal that stops, unless it is blocked.
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
+        try:
+            with suppress(OSError):
+                os.tcsetpgrp(terminal, group)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+    try:
+        yield bring
+    finally:
+        bring(before)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """A key that interrupts must not end the console before the editor is in front, or after.
+
+    It is not ignored: what is ignored stays so in programs that are started.
+    """
+    kept = {each: signal.signal(each, lambda *_: None) for each in (signal.SIGINT, signal.SIGQUIT)}
+    try:
+        yield
+    finally:
+        for each, handler in kept.items():
+            signal.signal(each, signal.SIG_DFL if handler is None else handler)
+
+
+@contextmanager
+def _nothing_printed() -> Iterator[None]:
+    """What a program's tools print while the terminal is another's goes nowhere."""
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+        yield

@@ -1,0 +1,259 @@
+"""What an agent's hook answers to each event, see `hook_run`."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..engine.gateway.hook_client import (
+    GRACE,
+    REFUSED,
+    HookClient,
+    Judged,
+    NoTokenError,
+    Opening,
+    RefusedError,
+)
+from ..engine.gateway.hook_events import (
+    HookEvent,
+    PostToolUse,
+    PreToolUse,
+    SessionEnd,
+    SessionStart,
+    read_event,
+    session_name,
+)
+from ..engine.gateway.hook_socket import HookError, NoServerError
+from .hook_server import connect
+from .hook_settings import MARGIN, HookSettings, OnEdit, hook_settings
+
+NOT_JUDGED = (
+    "Interlock records this session but judges nothing: its server has no rules. Name some in "
+    'interlock.toml in your config directory ([serve], rules = ["FILE"]) and start the server again.'
+)
+
+
+class ResultLostError(HookError):
+    """How a call ended could not be recorded; it has run, so nothing is blocked by this."""
+
+    lost = True
+
+
+@dataclass(frozen=True, slots=True)
+class HookAgent:
+    """How an agent's answers differ. One that cannot take `ask` or `allow` lets the tool run on it."""
+
+    name: str
+    prefix: str
+    takes_allow: bool
+    takes_ask: bool
+    on_edit: OnEdit
+
+
+AGENTS = {
+    "claude-code": HookAgent("claude-code", "claude", takes_allow=True, takes_ask=True, on_edit="pass"),
+    # Versions of it that know no edited input run what was asked at first.
+    "codex": HookAgent("codex", "codex", takes_allow=False, takes_ask=False, on_edit="deny"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What goes to stdout; `note` is for stderr."""
+
+    out: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Hook:
+    """One run of the command."""
+
+    agent: HookAgent
+    settings: HookSettings
+    project: Path | None
+    began: float
+    timeout: float
+    interlock: tuple[str, ...]
+    environ: Mapping[str, str]
+
+    @property
+    def margin(self) -> float:
+        return min(MARGIN, self.timeout / 2)
+
+    @property
+    def until(self) -> float:
+        """When an operator's time is over."""
+        return self.began + min(self.settings.wait, self.timeout - self.margin)
+
+    @property
+    def end(self) -> float:
+        """When there has to be an answer."""
+        return self.began + self.timeout - self.margin / 2
+
+    def opening(self, event: PreToolUse | PostToolUse | SessionStart | SessionEnd) -> Opening:
+        return Opening(
+            session=session_name(self.agent.prefix, event.session),
+            agent=self.agent.name,
+            workdir=event.workdir if isinstance(event, PreToolUse | SessionStart) else None,
+            model=event.model if isinstance(event, SessionStart) else "",
+            rules=self.settings.rules,
+        )
+
+
+def answer(
+    agent: str,
+    data: bytes,
+    *,
+    project: Path | None,
+    began: float,
+    timeout: float,
+    interlock: tuple[str, ...],
+    environ: Mapping[str, str],
+) -> Answered:
+    """The answer to the event in `data`.
+
+    Raises `EnvelopeError`, `SettingsError` and `HookError`: nothing may run then.
+    """
+    hook = _Hook(
+        agent=AGENTS[agent],
+        settings=hook_settings(project, environ=environ),
+        project=project,
+        began=began,
+        timeout=timeout,
+        interlock=interlock,
+        environ=environ,
+    )
+    event = read_event(data)
+    try:
+        return _connected(hook, event)
+    except HookError as error:
+        if not isinstance(event, PostToolUse):
+            raise
+        raise ResultLostError(
+            f"The result of this call of {event.tool} is not recorded, so rules that wait for it go on "
+            f"waiting: {error}"
+        ) from error
+
+
+def _connected(hook: _Hook, event: HookEvent) -> Answered:
+    try:
+        connected = connect(
+            hook.project,
+            hook.end,
+            interlock=hook.interlock,
+            may_start=not isinstance(event, SessionEnd),
+            environ=hook.environ,
+        )
+    except (NoServerError, NoTokenError):
+        if isinstance(event, SessionEnd):
+            return Answered()  # no server has it open
+        raise
+    try:
+        return _answer(hook, event, connected.client, connected.console)
+    finally:
+        connected.client.close()
+
+
+def _answer(hook: _Hook, event: HookEvent, client: HookClient, console: str | None) -> Answered:
+    match event:
+        case SessionStart():
+            return _begin(hook, event, client, console)
+        case PreToolUse():
+            return _judge(hook, event, client)
+        case PostToolUse():
+            return _settle(hook, event, client)
+        case SessionEnd():
+            client.end(hook.opening(event).session, hook.end)
+            return Answered()
+
+
+def _begin(hook: _Hook, event: SessionStart, client: HookClient, console: str | None) -> Answered:
+    opened = client.open(hook.opening(event), hook.end)
+    said = [] if opened.judged else [NOT_JUDGED]
+    if console is not None:
+        said.append(f"Interlock asks about calls in: interlock console --connect {console}")
+    return Answered(json.dumps({"systemMessage": "\n".join(said)}) if said else "")
+
+
+def _judge(hook: _Hook, event: PreToolUse, client: HookClient) -> Answered:
+    opening = hook.opening(event)
+    try:
+        judged = client.judge(opening, event.call, event.tool, event.input, hook.until)
+    except BaseException as error:
+        # Nobody is to decide about a call that is not made. A refused one is in no queue.
+        if not isinstance(error, RefusedError):
+            with suppress(HookError):
+                client.give_up(opening.session, event.call, "the agent stopped waiting", _soon())
+        raise
+    if judged.outcome == "waiting":
+        return _nobody(hook, event, client)
+    if judged.outcome == "block":
+        return _decision("deny", judged.reason or "Interlock does not allow this call")
+    if judged.edited:
+        return _edited(hook, event, client, judged)
+    if judged.shadow or not hook.agent.takes_allow or not _skips_question(hook.settings, judged):
+        return Answered()
+    return _decision("allow", judged.reason or "approved in Interlock")
+
+
+def _skips_question(settings: HookSettings, judged: Judged) -> bool:
+    """Whether the agent's own question is answered with ours."""
+    return settings.on_allow == "allow" or (settings.on_allow == "approved" and judged.asked)
+
+
+def _nobody(hook: _Hook, event: PreToolUse, client: HookClient) -> Answered:
+    waited = f"nobody decided within {hook.until - hook.began:.0f} s"
+    with suppress(HookError):
+        client.give_up(hook.opening(event).session, event.call, waited, _soon())
+    if hook.settings.on_wait == "ask" and hook.agent.takes_ask:
+        return _decision("ask", f"Interlock has rules that ask a person about this, and {waited}")
+    return _decision(
+        "deny",
+        f"Interlock asked a person about this call and {waited}, so it was not made. Go on with "
+        "something else, or make it again when somebody is there to decide.",
+    )
+
+
+def _edited(hook: _Hook, event: PreToolUse, client: HookClient, judged: Judged) -> Answered:
+    if (hook.settings.on_edit or hook.agent.on_edit) == "pass":
+        return _decision(
+            "allow", judged.reason or "approved in Interlock with another input", judged.input
+        )
+    with suppress(HookError):
+        session = hook.opening(event).session
+        client.not_run(session, event.call, "the agent was told the input to use", hook.end + GRACE)
+    return _decision(
+        "deny",
+        "An operator allows this call only with another input. Make it again with exactly this: "
+        + json.dumps(judged.input, ensure_ascii=False),
+    )
+
+
+def _settle(hook: _Hook, event: PostToolUse, client: HookClient) -> Answered:
+    try:
+        client.settle(hook.opening(event), event.call, event.output, hook.end, is_error=event.is_error)
+    except RefusedError as error:
+        if error.code == REFUSED and hook.settings.on_wait == "ask":
+            return Answered()  # a person let it run where the agent asked
+        raise
+    return Answered()
+
+
+def _decision(decision: str, reason: str, given: dict[str, object] | None = None) -> Answered:
+    said: dict[str, object] = {
+        "hookEventName": "PreToolUse",
+        "permissionDecision": decision,
+        "permissionDecisionReason": reason,
+    }
+    if given is not None:
+        said["updatedInput"] = given
+    return Answered(json.dumps({"hookSpecificOutput": said}))
+
+
+def _soon() -> float:
+    return time.monotonic() + 1.0

@@ -1,0 +1,214 @@
+"""Writes hooks into an agent's settings, beside whatever else is there, and takes them out again."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from .hook_settings import MARGIN
+
+JsonObject = dict[str, object]
+
+
+class HookInstallError(ValueError):
+    """Settings that hooks cannot be put into; nothing was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an agent's hooks stand, and which events it has; tools are matched where `of_tools`.
+
+    `blocks` is written beside the hook that holds calls back, for agents that know how to be strict
+    about a hook that fails.
+    """
+
+    folder: str
+    file: str
+    home: str
+    events: tuple[str, ...]
+    blocks: tuple[tuple[str, str], ...] = ()
+
+
+PLACES = {
+    "claude-code": Place(
+        ".claude",
+        "settings.json",
+        "CLAUDE_CONFIG_DIR",
+        ("SessionStart", "PreToolUse", "PostToolUse", "PostToolUseFailure", "SessionEnd"),
+        # Known since 2.1.295, passed over before.
+        (("onFailure", "block"),),
+    ),
+    "codex": Place(".codex", "hooks.json", "CODEX_HOME", ("SessionStart", "PreToolUse", "PostToolUse")),
+}
+_OF_TOOLS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
+
+
+def settings_path(agent: str, project: Path | None) -> Path:
+    """The file of an agent's settings, for one project or for all."""
+    place = PLACES[agent]
+    if project is not None:
+        return project / place.folder / place.file
+    home = os.environ.get(place.home)
+    return (Path(home) if home else Path.home() / place.folder) / place.file
+
+
+def hook_command(agent: str, interlock: tuple[str, ...], timeout: int, project: Path | None) -> str:
+    """The shell's line: whatever becomes of ours, even when it is gone, the code is 0 or 2."""
+    words = [*interlock, "hook", agent, "--timeout", str(timeout)]
+    if project is not None:
+        words += ["--project", str(project)]
+    remedy = shlex.quote(
+        "Interlock could not run, so this is blocked. Install it again and run: "
+        f"interlock hook install {agent}. Or take its hooks out of the settings."
+    )
+    return f"{shlex.join(words)} || {{ [ $? -eq 2 ] || echo {remedy} >&2; exit 2; }}"
+
+
+def install(
+    agent: str, path: Path, interlock: tuple[str, ...], wait: float, project: Path | None
+) -> bool:
+    """Put the hooks in, in the place of older ones of ours. Whether that changed anything.
+
+    Raises `HookInstallError`.
+    """
+    text, settings = _read(path)
+    if settings.get("disableAllHooks") is True:
+        raise HookInstallError(f"{path}: disableAllHooks is true, so no hook would run; remove it first")
+    place, timeout = PLACES[agent], int(wait) + MARGIN
+    hooks = _without(agent, path, settings)
+    for event in place.events:
+        hook: JsonObject = {
+            "type": "command",
+            "command": hook_command(agent, interlock, timeout, project),
+            "timeout": timeout,
+        }
+        group: JsonObject = {"hooks": [hook]}
+        if event in _OF_TOOLS:
+            group = {"matcher": "*"} | group
+        if event == "PreToolUse":
+            hook |= dict(place.blocks)
+        hooks[event] = [*cast("list[object]", hooks.get(event, [])), group]
+    return _write(path, text, settings | {"hooks": hooks})
+
+
+def uninstall(agent: str, path: Path) -> bool:
+    """Take the hooks out. Whether there were any. Raises `HookInstallError`."""
+    if not path.exists():
+        return False
+    text, settings = _read(path)
+    hooks = _without(agent, path, settings)
+    if hooks == settings.get("hooks", {}):
+        return False
+    rest = {key: value for key, value in settings.items() if key != "hooks"}
+    return _write(path, text, settings | {"hooks": hooks} if hooks else rest)
+
+
+def installed(agent: str, path: Path) -> bool:
+    """Whether hooks of ours are in a file, as far as it can be read."""
+    with suppress(HookInstallError):
+        _, settings = _read(path)
+        return _without(agent, path, settings) != settings.get("hooks", {})
+    return False
+
+
+def _read(path: Path) -> tuple[str | None, JsonObject]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None, {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise HookInstallError(f"{path}: cannot be read: {error}") from error
+    if not text.strip():
+        return text, {}
+    try:
+        found: object = json.loads(text, object_pairs_hook=_once)
+    except (ValueError, RecursionError) as error:
+        raise HookInstallError(
+            f"{path}: is not JSON ({error}); mend it first, nothing was changed"
+        ) from error
+    if not isinstance(found, dict):
+        raise HookInstallError(f"{path}: expected an object of settings; nothing was changed")
+    return text, cast("JsonObject", found)
+
+
+def _once(pairs: list[tuple[str, object]]) -> JsonObject:
+    """An object, whose keys stand there once: writing it again would lose the others."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key stands twice in one object")
+    return found
+
+
+def _without(agent: str, path: Path, settings: JsonObject) -> JsonObject:
+    """The hooks of a file without ours; groups that held nothing else are gone."""
+    hooks = settings.get("hooks", {})
+    if not isinstance(hooks, dict):
+        raise HookInstallError(f"{path}: hooks: expected an object, found {hooks!r}; nothing was changed")
+    kept: JsonObject = {}
+    for event, groups in cast("JsonObject", hooks).items():
+        if not isinstance(groups, list):
+            raise HookInstallError(f"{path}: hooks: {event}: expected a list; nothing was changed")
+        rest = [each for each in (_others(agent, group) for group in groups) if each is not None]
+        if rest or not groups:
+            kept[event] = rest
+    return kept
+
+
+def _others(agent: str, group: object) -> object:
+    """A group without our hooks; `None` when nothing is left."""
+    if not isinstance(group, dict) or not isinstance(group.get("hooks"), list):
+        return group
+    found = cast("JsonObject", group)
+    hooks = cast("list[object]", found["hooks"])
+    rest = [hook for hook in hooks if not _is_ours(agent, hook)]
+    if len(rest) == len(hooks):
+        return found
+    return found | {"hooks": rest} if rest else None
+
+
+def _is_ours(agent: str, hook: object) -> bool:
+    if not isinstance(hook, dict):
+        return False
+    command = cast("JsonObject", hook).get("command")
+    return isinstance(command, str) and bool(
+        re.search(rf"interlock(\.app\.cli)?'? hook {re.escape(agent)} --timeout ", command)
+    )
+
+
+def _write(path: Path, before: str | None, settings: JsonObject) -> bool:
+    """Put a whole new file in the place of the old one, which is kept beside it."""
+    after = json.dumps(settings, indent=2, ensure_ascii=False) + "\n"
+    if before is not None and before.strip() and json.loads(before) == settings:
+        return False
+    target = path.resolve()
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        mode = target.stat().st_mode & 0o777 if before is not None else 0o600
+        if before is not None:
+            _replace(target.with_name(f"{target.name}.before-interlock"), before, mode)
+        _replace(target, after, mode)
+    except OSError as error:
+        raise HookInstallError(f"{path}: cannot be written: {error.strerror}") from error
+    return True
+
+
+def _replace(path: Path, text: str, mode: int) -> None:
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+            os.fchmod(file.fileno(), mode)
+        Path(name).replace(path)
+    except BaseException:
+        with suppress(OSError):
+            Path(name).unlink()
+        raise

@@ -1,0 +1,192 @@
+"""The server that a hook asks: the one that runs, or one of this user's own that is started here.
+
+A server that is started here judges by the user's rules, never by a project's alone: an agent may write
+in its project, so a project's rules only come on top, on a server of that project.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from ..engine.gateway.address import TOKEN, URL, server_url
+from ..engine.gateway.hook_client import HookClient, NoTokenError, token_of
+from ..engine.gateway.hook_socket import HookError, LateError, NoServerError, NotLetInError
+from ..engine.gateway.places import agent_token_file, config_directory
+from .settings import FILE_NAME, SettingsError, settings_files
+
+STARTING = 20.0
+"""Seconds that a server may take to begin."""
+CONNECTING = 5.0
+"""Seconds that one may take to greet."""
+_LOOK = 0.05
+_LONGEST_PATH = 100
+"""Bytes of a Unix socket's path that every system takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """A connection, and how a person comes to the same server where that is not the usual place."""
+
+    client: HookClient
+    console: str | None
+
+
+def connect(
+    project: Path | None,
+    until: float,
+    *,
+    interlock: tuple[str, ...],
+    may_start: bool,
+    environ: Mapping[str, str] = os.environ,
+) -> Connected:
+    """A server that answers; `interlock` is the command to start one with. Raises `HookError`.
+
+    Where INTERLOCK_URL names one it is that one or none.
+    """
+    try:
+        usual = server_url(None, environ)
+    except ValueError as error:
+        raise HookError(f"{URL}: {error}") from error
+    try:
+        return Connected(_client(usual, until, environ), None)
+    except (NoServerError, NoTokenError):
+        if environ.get(URL):
+            raise
+    rules = _rules(project, environ)
+    place = directory(environ) / (_key(project) if project is not None and rules else "user")
+    socket = Path(f"{place}.sock")
+    url = f"unix:{socket}"
+    try:
+        return Connected(_client(url, until, environ), url)
+    except (NoServerError, NoTokenError):
+        if not may_start:
+            raise
+    with _lock(Path(f"{place}.lock"), until):
+        try:
+            return Connected(_client(url, until, environ), url)
+        except (NoServerError, NoTokenError):
+            return Connected(_start(place, url, rules, until, interlock, environ), url)
+
+
+def _client(url: str, until: float, environ: Mapping[str, str]) -> HookClient:
+    token = environ.get(TOKEN) or token_of(agent_token_file(environ))
+    try:
+        return HookClient(url, token, min(until, time.monotonic() + CONNECTING))
+    except NotLetInError as error:
+        raise NotLetInError(
+            f"{error}. Give it a token of that server as {TOKEN}; make one with "
+            "`interlock token new agent NAME`"
+        ) from error
+
+
+def directory(environ: Mapping[str, str]) -> Path:
+    """Where the sockets and logs of these servers are; nobody else may look into it."""
+    from platformdirs import user_state_path
+
+    given = environ.get("XDG_STATE_HOME")
+    directory = (Path(given) / "interlock" if given else user_state_path("interlock")) / "hook"
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        status = directory.stat()
+        if status.st_uid != os.geteuid() or status.st_mode & 0o077:
+            raise HookError(f"{directory}: others may open it; run: chmod 700 '{directory}'")
+    except OSError as error:
+        raise HookError(f"{directory}: cannot be used: {error.strerror}") from error
+    if len(os.fsencode(directory)) + 20 > _LONGEST_PATH:
+        raise HookError(f"{directory}: is too long for a socket; set XDG_STATE_HOME to a shorter one")
+    return directory
+
+
+def _key(project: Path) -> str:
+    return sha256(os.fsencode(project)).hexdigest()[:12]
+
+
+def _rules(project: Path | None, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The user's rules and a project's own, or none where a project adds none to the user's."""
+    if project is None:
+        return ()
+    found: dict[Path, list[str]] = {}
+    try:
+        for path, table in settings_files(project, environ):
+            serve = table.get("serve")
+            own = serve.get("rules") if isinstance(serve, dict) else None
+            rules = table.get("rules", ()) if own is None else own
+            names = [rules] if isinstance(rules, str) else rules
+            if not isinstance(names, list | tuple) or not all(isinstance(each, str) for each in names):
+                raise SettingsError(f"{path}: rules: expected a list of files, found {rules!r}")
+            found[path] = [str(path.parent / Path(each).expanduser()) for each in names]
+    except SettingsError as error:
+        raise HookError(str(error)) from error
+    if not found.get(project / FILE_NAME):
+        return ()
+    set_here = [each.strip() for each in environ.get("INTERLOCK_RULES", "").split(",") if each.strip()]
+    return tuple(dict.fromkeys([each for rules in found.values() for each in rules] + set_here))
+
+
+@contextmanager
+def _lock(path: Path, until: float):
+    """One at a time starts a server."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() + _LOOK > until:
+                    raise LateError("another hook is still starting the server") from None
+                time.sleep(_LOOK)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _start(
+    place: Path,
+    url: str,
+    rules: tuple[str, ...],
+    until: float,
+    interlock: tuple[str, ...],
+    environ: Mapping[str, str],
+) -> HookClient:
+    """Start a server that goes on without us, and wait until it answers."""
+    import subprocess
+
+    config = config_directory(environ)
+    log = Path(f"{place}.log")
+    line = [*interlock, "serve", "--listen", url]
+    if rules:
+        # A journal has one writer, and the user's own server has the user's.
+        line += ["--rules", *rules, "--db", f"{place}.db"]
+    with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
+        try:
+            # Where it starts its paths begin: beside the user's settings, not in what an agent writes.
+            server = subprocess.Popen(
+                line,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                cwd=config if config.is_dir() else Path.home(),
+                env=dict(environ),
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise HookError(f"a server could not be started: {error}") from error
+    latest = min(until, time.monotonic() + STARTING)
+    while True:
+        try:
+            return _client(url, latest, environ)
+        except (NoServerError, NoTokenError):
+            if server.poll() is not None:
+                said = log.read_text("utf-8", "replace").strip()[-2000:]
+                raise HookError(f"a server could not be started: {said}") from None
+            if time.monotonic() + _LOOK > latest:
+                raise LateError(f"the server that was started does not answer; see {log}") from None
+        time.sleep(_LOOK)

@@ -1,0 +1,30 @@
+"""Where a console is opened: at the queue, or deep into a session or a request."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:#-]{0,127}")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Nowhere special when both are `None`; a request goes before a session."""
+
+    session: str | None = None
+    approval: str | None = None
+
+    @classmethod
+    def of(cls, kind: str, name: str) -> Place:
+        """`/s/SESSION` or `/a/APPROVAL`. Raises `ValueError` for what cannot be the id of one."""
+        if not _ID.fullmatch(name):
+            raise ValueError("no such id")
+        return cls(session=name) if kind == "s" else cls(approval=name)
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The same for `interlock console`."""
+        if self.session is not None:
+            return (f"--session={self.session}",)
+        return () if self.approval is None else (f"--approval={self.approval}",)

@@ -1,0 +1,61 @@
+"""How a console in a tab's process paints: for textual-serve, and no longer than that is there."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import suppress
+from threading import Event
+from typing import TYPE_CHECKING
+
+from textual.drivers.web_driver import WebDriver
+
+if TYPE_CHECKING:
+    from ..terminal import TerminalApp
+
+GONE = 1
+"""The exit code of a console whose server is gone."""
+
+
+class TabDriver(WebDriver):
+    """Textual's driver, which ends the console when the server that holds its pipes has ended."""
+
+    def __init__(self, app: TerminalApp, **options: object) -> None:
+        super().__init__(app, **options)  # type: ignore[arg-type]
+        self._console = app
+        self._loop = asyncio.get_running_loop()
+        self._started = Event()
+
+    def start_application_mode(self) -> None:
+        super().start_application_mode()
+        self._started.set()
+
+    def run_input_thread(self) -> None:
+        """Read until the console ends. What was sent before it began waits: Textual begins unfocused."""
+        self._started.wait()
+        super().run_input_thread()
+        if not self.exit_event.is_set():
+            self._lost()
+
+    def on_meta(self, packet_type: str, payload: dict[str, object]) -> None:
+        """As Textual does, in the order of what its own start still has in its queue."""
+        self._app.call_later(super().on_meta, packet_type, payload)
+
+    def stop_application_mode(self) -> None:
+        with suppress(OSError):
+            super().stop_application_mode()
+
+    def write(self, data: str) -> None:
+        try:
+            super().write(data)
+        except OSError:
+            self._lost()
+
+    def _lost(self) -> None:
+        """From any thread."""
+        self.exit_event.set()
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self.fileno)
+        os.close(nowhere)
+        with suppress(RuntimeError):  # The loop has ended, and the app before it.
+            self._loop.call_soon_threadsafe(self._console.end, GONE)

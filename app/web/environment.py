@@ -1,0 +1,30 @@
+"""What the process behind a tab is given: nothing of the server's environment that it has no use for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from ...engine.gateway.address import TOKEN
+from ...engine.gateway.places import config_directory
+
+DRIVER = "interlock.app.web.driver:TabDriver"
+_KEPT = frozenset({"HOME", "INTERLOCK_CONFIG", "LANG", "LANGUAGE", "PATH", "TZ"})
+
+
+def tab_environment(token: str, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The environment of a console whose operator's token is `token`: where everybody may look, the
+    command line, it must not stand."""
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if name in _KEPT or name.startswith("LC_") or name.startswith("TEXTUAL_")
+    }
+    return {
+        **kept,
+        "INTERLOCK_CONFIG_DIR": str(config_directory(environ)),
+        "TERM": "xterm-256color",
+        "TEXTUAL_COLOR_SYSTEM": "truecolor",
+        "TEXTUAL_DRIVER": DRIVER,
+        TOKEN: token,
+    }

@@ -1,0 +1,263 @@
+"""The server in front of the console: nothing behind it answers anybody who has not logged in.
+
+textual-serve brings the terminal in the page and the way to talk to an app's process. Its own server
+lets in everybody, so it is not used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from pathlib import Path
+
+import aiohttp_jinja2
+import jinja2
+import textual_serve
+from aiohttp import web
+
+from ...engine.gateway.limits import Bucket, Failures
+from ..place import Place
+from .logins import LOGIN_LASTS, Login, Logins
+from .policy import answer_headers, hosts_of, refused
+from .tabs import Console, Tab, say, size_of
+
+MOST_TABS = 16
+"""Tabs at a time, of all browsers: each is a process."""
+STARTS = 4.0
+"""Consoles started a second."""
+WORST = 64 * 1024
+"""Bytes of a login that are read; what is longer is none."""
+PASTE = 1 << 20
+"""Bytes of one message of a tab."""
+LOOK_AGAIN = 1.0
+"""Seconds after which a tab whose login has ended is closed at the latest."""
+WRONG_LINKS = 20
+"""Wrong links a minute, before one is only told to wait."""
+
+_HERE = Path(__file__).parent
+_TERMINAL = Path(textual_serve.__file__).parent / "static"
+_PUBLIC = frozenset({"login", "offered", "own"})
+"""Routes for those who have not logged in: the page that asks for it, and what that is made of."""
+_LOGIN: web.RequestKey[Login] = web.RequestKey("login", Login)
+_NONCE: web.RequestKey[str] = web.RequestKey("nonce", str)
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Front:
+    """See the module. `start`, then `close`; `console` says how a tab's process is started."""
+
+    def __init__(
+        self,
+        console: Callable[[Place], Console],
+        *,
+        logins: Logins | None = None,
+        most_tabs: int = MOST_TABS,
+    ) -> None:
+        self.logins = logins or Logins()
+        self._console = console
+        self._most_tabs = most_tabs
+        self._failures = Failures(WRONG_LINKS)
+        self._starts = Bucket(STARTS)
+        self._tabs: dict[web.WebSocketResponse, Login] = {}
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self._hosts: frozenset[str] = frozenset()
+        self._cookie = ""
+        self._runner: web.AppRunner | None = None
+        self._looking: asyncio.Task[None] | None = None
+        self.url = ""
+
+    async def start(self, host: str, port: int) -> str:
+        """Listen on loopback, with a port of the system's choice for 0. The URL. Raises `OSError`."""
+        self._runner = web.AppRunner(
+            self._application(), handle_signals=False, access_log=None, shutdown_timeout=1.0
+        )
+        await self._runner.setup()
+        try:
+            site = web.TCPSite(self._runner, host, port)
+            await site.start()
+        except OSError:
+            await self._runner.cleanup()
+            raise
+        port = self._runner.addresses[0][1]
+        self._hosts = hosts_of(port)
+        # Browsers send cookies to every port of a host: each server has one of its own.
+        self._cookie = f"interlock-{port}"
+        self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        self._looking = asyncio.get_running_loop().create_task(self._look_after())
+        return self.url
+
+    async def close(self) -> None:
+        """End every tab and its process, and listen no more."""
+        if self._looking is not None:
+            self._looking.cancel()
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    def link(self) -> str:
+        """A link that logs one browser in, once. What stands behind the # is in no request."""
+        return f"{self.url}/login#{self.logins.link()}"
+
+    @property
+    def tabs(self) -> int:
+        """How many are open."""
+        return len(self._tabs)
+
+    def _application(self) -> web.Application:
+        app = web.Application(middlewares=[self._guard], client_max_size=WORST)
+        aiohttp_jinja2.setup(app, loader=jinja2.FileSystemLoader(_HERE / "templates"))
+        app.add_routes(
+            [
+                web.get("/", self._page, name="queue"),
+                web.get("/{kind:[sa]}/{name}", self._page, name="deep"),
+                web.get("/ws/", self._terminal, name="ws"),
+                web.get("/ws/{kind:[sa]}/{name}", self._terminal, name="deep-ws"),
+                web.get("/login", self._login_page, name="login"),
+                web.post("/login", self._redeem, name="offered"),
+                web.get("/login/state", self._state, name="state"),
+                web.get("/logout", self._logout_page, name="logout"),
+                web.post("/logout", self._logout, name="left"),
+                web.static("/terminal", _TERMINAL, name="terminal"),
+                web.static("/static", _HERE / "static", name="own"),
+            ]
+        )
+        app.on_response_prepare.append(self._seal)
+        app.on_shutdown.append(self._end_tabs)
+        return app
+
+    # Who may come in
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Look at every request before anything is done for it."""
+        name = request.match_info.route.name or ""
+        acts = request.method not in ("GET", "HEAD") or name in ("ws", "deep-ws")
+        status = refused(request.headers, self._hosts, same_origin=acts)
+        if status is not None:
+            return web.Response(status=status, text=f"{status.phrase}\n")
+        login = self.logins.find(request.cookies.get(self._cookie, ""))
+        if login is not None:
+            request[_LOGIN] = login
+        elif name not in _PUBLIC:
+            return self._not_in(request, name)
+        return await handler(request)
+
+    def _not_in(self, request: web.Request, name: str) -> web.StreamResponse:
+        if name in ("queue", "deep"):
+            return self._ask(request, HTTPStatus.UNAUTHORIZED)
+        return web.Response(status=HTTPStatus.UNAUTHORIZED, text="Log in first\n")
+
+    async def _seal(self, request: web.Request, response: web.StreamResponse) -> None:
+        host = request.headers.get("Host", "")
+        host = host if host in self._hosts else "localhost"
+        response.headers.update(answer_headers(host, request.get(_NONCE)))
+
+    # Logging in and out
+
+    def _ask(self, request: web.Request, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
+        return aiohttp_jinja2.render_template("login.html", request, {}, status=status)
+
+    async def _login_page(self, request: web.Request) -> web.StreamResponse:
+        return self._ask(request)
+
+    async def _redeem(self, request: web.Request) -> web.StreamResponse:
+        """A cookie for the secret of a link."""
+        address = request.remote or ""
+        cookie = self.logins.redeem(await request.text())
+        if cookie is None:
+            if self._failures.too_many(address):
+                return web.Response(
+                    status=HTTPStatus.TOO_MANY_REQUESTS, text="Too many wrong links; wait a minute.\n"
+                )
+            self._failures.note(address)
+            return web.Response(
+                status=HTTPStatus.FORBIDDEN,
+                text="This link was used before, or is too old. Press enter where `interlock web` runs "
+                "for another.\n",
+            )
+        response = web.Response(status=HTTPStatus.NO_CONTENT)
+        response.set_cookie(
+            self._cookie, cookie, path="/", max_age=int(LOGIN_LASTS), httponly=True, samesite="Strict"
+        )
+        return response
+
+    async def _state(self, request: web.Request) -> web.StreamResponse:
+        """For the page that asks to log in, where the browser came from elsewhere without its cookie."""
+        return web.Response(status=HTTPStatus.NO_CONTENT)
+
+    async def _logout_page(self, request: web.Request) -> web.StreamResponse:
+        return aiohttp_jinja2.render_template("logout.html", request, {})
+
+    async def _logout(self, request: web.Request) -> web.StreamResponse:
+        self.logins.end(request.cookies.get(self._cookie, ""))
+        response = web.Response(status=HTTPStatus.NO_CONTENT)
+        response.del_cookie(self._cookie, path="/", httponly=True, samesite="Strict")
+        await self._end_strangers()
+        return response
+
+    # The console
+
+    async def _page(self, request: web.Request) -> web.StreamResponse:
+        """The page with the terminal. What stands behind a ? would be the terminal's script's to obey."""
+        if request.query_string:
+            raise web.HTTPSeeOther(request.path)
+        _place(request)
+        nonce = request[_NONCE] = secrets.token_urlsafe(16)
+        socket = f"ws://{request.headers['Host']}/ws{request.path}"
+        return aiohttp_jinja2.render_template("console.html", request, {"socket": socket, "nonce": nonce})
+
+    async def _terminal(self, request: web.Request) -> web.StreamResponse:
+        """One tab, until it is closed, its console ends, or its login does."""
+        place = _place(request)
+        size = size_of(request.query.get("width", ""), request.query.get("height", ""))
+        socket = web.WebSocketResponse(heartbeat=15, max_msg_size=PASTE)
+        await socket.prepare(request)
+        if len(self._tabs) >= self._most_tabs:
+            await say(socket, f"{len(self._tabs)} tabs are open, which is the most. Close one of them.")
+            await socket.close()
+            return socket
+        self._tabs[socket] = request[_LOGIN]
+        self._empty.clear()
+        try:
+            await asyncio.sleep(self._starts.take())
+            await self._run(Tab(self._console(place), socket), size)
+        finally:
+            del self._tabs[socket]
+            if not self._tabs:
+                self._empty.set()
+        return socket
+
+    async def _run(self, tab: Tab, size: tuple[int, int]) -> None:
+        try:
+            await tab.start(*size)
+            await tab.hear()
+        finally:
+            # Whatever ends this handler, the process ends too.
+            await asyncio.shield(asyncio.ensure_future(tab.stop()))
+
+    async def _look_after(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_AGAIN)
+            await self._end_strangers()
+
+    async def _end_strangers(self) -> None:
+        """Close the tabs whose login has ended."""
+        over = [socket for socket, login in self._tabs.items() if not self.logins.holds(login)]
+        await asyncio.gather(*(socket.close() for socket in over))
+
+    async def _end_tabs(self, app: web.Application) -> None:
+        await asyncio.gather(*(socket.close() for socket in list(self._tabs)))
+        await self._empty.wait()
+
+
+def _place(request: web.Request) -> Place:
+    """Where a path leads. Raises `HTTPNotFound`."""
+    kind, name = request.match_info.get("kind"), request.match_info.get("name")
+    if kind is None or name is None:
+        return Place()
+    try:
+        return Place.of(kind, name)
+    except ValueError as error:
+        raise web.HTTPNotFound from error

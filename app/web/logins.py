@@ -1,0 +1,83 @@
+"""Who may use the console in a browser: links that work once, and the logins they became.
+
+Only digests are kept, so that what is in memory opens nothing. Looking one up by its digest tells nobody
+who measures time anything of the secret.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+LINK_LASTS = 600.0
+"""Seconds in which a link has to be used."""
+LOGIN_LASTS = 12 * 3600.0
+"""Seconds after which a browser logs in again."""
+MOST = 32
+"""Logins at a time; one more ends the oldest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """One browser that came in; `id` is no secret."""
+
+    id: str
+    ends: float
+
+
+class Logins:
+    """See the module. At most one link is in force: a new one ends the one before it."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._link: tuple[str, float] | None = None
+        self._logins: dict[str, Login] = {}
+
+    def link(self) -> str:
+        """A new secret for a link."""
+        secret = secrets.token_urlsafe(32)
+        self._link = (_digest(secret), self._clock() + LINK_LASTS)
+        return secret
+
+    def redeem(self, offered: str) -> str | None:
+        """A cookie for the secret of the link in force, which is of no use afterwards."""
+        if self._link is None or self._link[0] != _digest(offered):
+            return None
+        _, ends = self._link
+        self._link = None
+        if ends <= self._clock():
+            return None
+        cookie = secrets.token_urlsafe(32)
+        self._forget()
+        while len(self._logins) >= MOST:
+            del self._logins[next(iter(self._logins))]
+        self._logins[_digest(cookie)] = Login(secrets.token_hex(8), self._clock() + LOGIN_LASTS)
+        return cookie
+
+    def find(self, cookie: str) -> Login | None:
+        """Whose cookie this is."""
+        self._forget()
+        return self._logins.get(_digest(cookie))
+
+    def holds(self, login: Login) -> bool:
+        """Whether a login was neither ended nor has run out."""
+        self._forget()
+        return login in self._logins.values()
+
+    def end(self, cookie: str) -> None:
+        """Log out."""
+        self._logins.pop(_digest(cookie), None)
+
+    def _forget(self) -> None:
+        now = self._clock()
+        for digest, login in list(self._logins.items()):
+            if login.ends <= now:
+                del self._logins[digest]
+
+
+def _digest(secret: str) -> str:
+    # What strangers send may hold bytes that are no text.
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,38 @@
+// A link's secret stands behind its #, which browsers send nowhere; it leaves the address bar at once.
+const said = document.getElementById("said");
+const field = document.getElementById("link");
+const here = location.pathname === "/login" ? "/" : location.pathname;
+
+async function offer(link) {
+  const secret = link.trim().split("#").pop();
+  const answer = await fetch("/login", { method: "POST", body: secret });
+  if (answer.ok) location.replace(here);
+  else said.textContent = await answer.text();
+}
+
+// A browser that follows a link from elsewhere leaves its cookie out. Asked by this page it sends it.
+async function returnIfLoggedIn() {
+  const tried = sessionStorage.getItem("tried") === here;
+  sessionStorage.removeItem("tried");
+  if (tried || !(await fetch("/login/state")).ok) return;
+  sessionStorage.setItem("tried", here);
+  location.replace(here);
+}
+
+document.querySelector("form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  offer(field.value);
+  field.value = "";
+});
+
+const { hash } = location;
+history.replaceState(null, "", location.pathname);
+if (hash.length > 1) offer(hash);
+else returnIfLoggedIn();
+
+// The link opened again in this tab changes only what is behind the #.
+window.addEventListener("hashchange", () => {
+  const next = location.hash;
+  history.replaceState(null, "", location.pathname);
+  if (next.length > 1) offer(next);
+});

@@ -1,0 +1,192 @@
+"""The process behind one tab: a console of its own, which ends with the tab."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from aiohttp import WSMsgType, web
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
+from textual_serve.app_service import AppService
+from textual_serve.download_manager import DownloadManager
+
+from ...engine.gateway.limits import WEIGHT, Bucket
+from ...engine.text import visible
+
+PRELUDE = b"__GANGLION__\n"
+"""What Textual's driver says first; from then on it sends packets."""
+GRACE = 5.0
+"""Seconds that a console has to end in order."""
+RATE = 500.0
+"""Messages a second that a tab may send; the rest waits in its socket."""
+KEPT = 8192
+"""Bytes kept of what a console says as it fails."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Console:
+    """How to start a console: its command line, where, and its whole environment."""
+
+    line: Sequence[str]
+    environment: Mapping[str, str]
+
+
+class _Size(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+    width: int = Field(ge=1, le=1000)
+    height: int = Field(ge=1, le=500)
+
+
+class Tab(AppService):
+    """textual-serve's app process, started without a shell and waited for to its end.
+
+    It reaches the browser with what it paints only: it opens no page there and sends no file.
+    """
+
+    def __init__(self, console: Console, socket: web.WebSocketResponse) -> None:
+        super().__init__(
+            console.line[0],
+            write_bytes=socket.send_bytes,
+            write_str=socket.send_str,
+            close=socket.close,
+            download_manager=DownloadManager(),
+        )
+        self._console = console
+        self._socket = socket
+        self._ended = False
+
+    def _build_environment(self, width: int = 80, height: int = 24) -> dict[str, str]:
+        return {**self._console.environment, "COLUMNS": str(width), "ROWS": str(height)}
+
+    async def _open_app_process(self, width: int = 80, height: int = 24) -> Process:
+        # In a session of its own: Ctrl+C where the server runs is the server's, which ends it in order.
+        self._process = process = await asyncio.create_subprocess_exec(
+            *self._console.line,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            env=self._build_environment(width, height),
+            start_new_session=True,
+        )
+        self._stdin = process.stdin
+        return process
+
+    async def run(self) -> None:
+        """Pass on what the console paints until it ends; then say how it failed, where it did."""
+        process = self._process
+        assert process is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        said = asyncio.create_task(_last_words(process.stderr))
+        try:
+            await self._pass_on(process.stdout)
+            code = await process.wait()
+            if code and not self._ended:
+                await self._say((await said).decode("utf-8", "replace") or f"It ended with code {code}.")
+        finally:
+            said.cancel()
+            with suppress(ConnectionError):
+                await self._socket.close()
+
+    async def on_meta(self, data: bytes) -> None:
+        """Nothing but the end, which comes by itself."""
+
+    async def stop(self) -> None:
+        """End the process: in order, or after a while anyhow."""
+        if self._ended or self._process is None:
+            return
+        self._ended = True
+        try:
+            async with asyncio.timeout(GRACE):
+                await self.send_meta({"type": "quit"})
+                await self._process.wait()
+        except TimeoutError:
+            log.info("a tab's console did not end by itself")
+        finally:
+            if self._process.returncode is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, signal.SIGKILL)
+            if self._task is not None:
+                await self._task
+
+    async def hear(self) -> None:
+        """Pass on what the browser sends, until it closes the tab or sends what makes no sense."""
+        bucket = Bucket(RATE)
+        async for message in self._socket:
+            if message.type is not WSMsgType.TEXT:
+                break
+            await asyncio.sleep(bucket.take(1 + len(message.data) / WEIGHT))
+            try:
+                await self._take(message.data)
+            except (ValueError, RecursionError):
+                log.warning("a tab sent what makes no sense")
+                break
+
+    async def _take(self, text: str) -> None:
+        """One message of textual-serve's script. Raises `ValueError`."""
+        match _MESSAGE.validate_python(json.loads(text)):
+            case ["stdin", str(typed)]:
+                await self.send_bytes(typed.encode())
+            case ["resize", size]:
+                wanted = _Size.model_validate(size)
+                await self.set_terminal_size(wanted.width, wanted.height)
+            case ["ping", str(data)]:
+                await self._socket.send_json(["pong", data])
+            case ["focus"]:
+                await self.focus()
+            case ["blur"]:
+                await self.blur()
+            case _:
+                raise ValueError("unknown")
+
+    async def _pass_on(self, output: asyncio.StreamReader) -> None:
+        with suppress(asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            await output.readuntil(PRELUDE)
+            while True:
+                head = await output.readexactly(5)
+                payload = await output.readexactly(int.from_bytes(head[1:], "big"))
+                # Read on after the tab is gone: a console that cannot write cannot end either.
+                if head[:1] == b"D" and not self._socket.closed:
+                    with suppress(ConnectionError):
+                        await self._socket.send_bytes(payload)
+
+    async def _say(self, text: str) -> None:
+        plain = visible(text.strip(), keep_newlines=True)
+        log.warning("a tab's console failed: %s", plain)
+        await say(self._socket, plain)
+
+
+_MESSAGE: TypeAdapter[list[JsonValue]] = TypeAdapter(list[JsonValue])
+
+
+def size_of(width: str, height: str) -> tuple[int, int]:
+    """The size that a tab begins with: the one it asks for, or a usual one."""
+    try:
+        size = _Size(width=int(width), height=int(height))
+    except (ValueError, ValidationError):
+        return 80, 24
+    return size.width, size.height
+
+
+async def say(socket: web.WebSocketResponse, text: str) -> None:
+    """Paint a plain text where the console would be."""
+    with suppress(ConnectionError):
+        await socket.send_bytes(("\x1b[2J\x1b[H" + text.replace("\n", "\r\n") + "\r\n").encode())
+
+
+async def _last_words(stream: asyncio.StreamReader) -> bytes:
+    """The end of what is said: where a program fails, it says last why."""
+    kept = b""
+    while data := await stream.read(4096):
+        kept = (kept + data)[-KEPT:]
+    return kept

@@ -1,0 +1,78 @@
+"""Long work in a thread of its own, which tells now and then how far it is."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
+from typing import Generic, TypeVar
+
+EVERY = 1 / 8
+"""Seconds between two parts."""
+
+T = TypeVar("T")
+
+
+class Parts(Generic[T]):
+    """What such work says. Nothing is said any more once nobody listens: it looks at `gone` and ends."""
+
+    def __init__(self) -> None:
+        self._stop = threading.Event()
+        self._loop = asyncio.get_running_loop()
+        self._told: asyncio.Queue[T | Exception | None] = asyncio.Queue()
+        self._last = time.monotonic()
+
+    @property
+    def stop(self) -> threading.Event:
+        """Set when nobody listens any more."""
+        return self._stop
+
+    def gone(self) -> bool:
+        """Whether nobody listens any more."""
+        return self._stop.is_set()
+
+    def due(self) -> bool:
+        """Whether it is time for another part: the last was taken, and some time has passed."""
+        return time.monotonic() - self._last >= EVERY and self._told.empty()
+
+    def tell(self, part: T) -> None:
+        """Hand a part over."""
+        self._last = time.monotonic()
+        self._put(part)
+
+    def _put(self, told: T | Exception | None) -> None:
+        if not self.gone():
+            with suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._told.put_nowait, told)
+
+    def run(self, work: Callable[[Parts[T]], None]) -> None:
+        """Do the work, in the thread."""
+        try:
+            work(self)
+        except Exception as error:
+            self._put(error)
+        else:
+            self._put(None)
+
+    async def take(self) -> T | None:
+        """The next part, nothing at the end. Raises what the work raised."""
+        told = await self._told.get()
+        if isinstance(told, Exception):
+            raise told
+        return told
+
+
+async def beside(work: Callable[[Parts[T]], None]) -> AsyncGenerator[T, None]:
+    """The parts of `work`, as they come; closing this ends the work soon.
+
+    It has a thread that it shares with nobody: those of the loop are for work that is quick.
+    """
+    parts: Parts[T] = Parts()
+    threading.Thread(target=parts.run, args=(work,), name="beside", daemon=True).start()
+    try:
+        while (part := await parts.take()) is not None:
+            yield part
+    finally:
+        parts.stop.set()

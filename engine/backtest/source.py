@@ -1,0 +1,172 @@
+"""What takes long at a journal, done in a thread that tells how far it is; see `JudgedSource`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TypeAlias
+
+from ..history.calls import count_calls, recorded_sessions
+from ..history.events import JournalEvent
+from ..history.fatigue import Fatigue, RuleFatigue, fatigue
+from ..history.parts import Record
+from ..history.queries import open_reader
+from ..history.redaction import Redaction
+from ..history.state import SessionState
+from ..language import Language
+from ..net import SkillNet
+from .beside import Parts
+from .fit import fork
+from .journal import recordings
+from .judge import Judge
+from .recorded import Recording
+from .report import Divergence, SessionReport, Totals
+from .run import Backtest, divergence
+from .saved import Saved, saved
+from .trial import Trial
+
+MOST_REPORTS = 200
+"""Sessions in one part."""
+MOST_JUDGED = 1_000
+"""Calls in one part."""
+
+Rules: TypeAlias = Mapping[str, str]
+"""Texts of rules by file name."""
+
+
+class Backtested(Record):
+    """`done` of `total` calls are judged; `reports` are diverging sessions found since the last part."""
+
+    done: int
+    total: int
+    reports: tuple[SessionReport, ...]
+    totals: Totals
+    finished: bool = False
+
+
+class Judged(Record):
+    """Calls that were judged since the last part, as they may be shown."""
+
+    found: tuple[Divergence, ...]
+
+
+class Counted(Record):
+    """First all that was counted, then one by one the rules that could ask less, and by what."""
+
+    found: Fatigue | None = None
+    rule: RuleFatigue | None = None
+    what: Saved | None = None
+
+
+def backtest_all(
+    parts: Parts[Backtested],
+    database: Path,
+    nets: Mapping[str, SkillNet],
+    session: str | None,
+    since: datetime | None,
+    redaction: Redaction,
+) -> None:
+    """Judge recorded sessions by `nets`; see `JudgedSource.backtest`."""
+    found, total = chosen(database, session, since)
+    backtest = Backtest(Trial.of(nets), redaction)
+    reports: list[SessionReport] = []
+
+    def tell(done: int, finished: bool = False) -> None:
+        told = False
+        while reports or not told:
+            part = tuple(reports[:MOST_REPORTS])
+            del reports[:MOST_REPORTS]
+            parts.tell(
+                Backtested(
+                    done=done,
+                    total=total,
+                    reports=part,
+                    totals=backtest.totals,
+                    finished=finished and not reports,
+                )
+            )
+            told = True
+
+    def progress(done: int, _: int | None) -> None:
+        if parts.due():
+            tell(done)
+
+    for report in backtest.run(found, total=total, progress=progress, cancelled=parts.gone):
+        if report.first is not None:
+            reports.append(report)
+    tell(backtest.totals.counts.judged.calls, finished=True)
+
+
+def count_approvals(
+    parts: Parts[Counted],
+    database: Path,
+    since: datetime | None,
+    language: Language,
+    redaction: Redaction,
+) -> None:
+    """Count approvals, then look for what would have saved some; see `JudgedSource.fatigue`."""
+    found = fatigue(database, since, stop=parts.stop)
+    parts.tell(Counted(found=found))
+    for rule in found.rules:
+        what = saved(
+            database,
+            rule,
+            since=since,
+            conditions=language.condition,
+            redaction=redaction,
+            cancelled=parts.gone,
+        )
+        if what is not None:
+            parts.tell(Counted(rule=rule, what=what))
+
+
+def chosen(
+    database: Path, session: str | None, since: datetime | None
+) -> tuple[Iterable[Recording], int]:
+    """The recordings that are meant, and how many calls they hold.
+
+    Raises `ValueError` for a subagent's session, and what reading the journal raises.
+    """
+    reader = open_reader(database)
+    if session is None:
+        found = recordings(reader.path, recorded_sessions(reader.path, since))
+        return found, count_calls(reader.path, since)
+    summary = reader.session(session)
+    if summary.kind == "child":
+        raise ValueError(
+            f"'{summary.id}' is a subagent's session: its calls were decided in '{summary.parent}'; "
+            "judge that one"
+        )
+    return recordings(reader.path, [summary.id]), summary.calls
+
+
+def judge_rest(
+    parts: Parts[Judged],
+    events: Iterable[JournalEvent],
+    at: int,
+    active: Sequence[str],
+    rules: Rules | None,
+    language: Language,
+    redaction: Redaction,
+) -> None:
+    """Judge what came after event `at`; see `JudgedSource.judge`."""
+    made: list[Trial] = []
+
+    def trial(state: SessionState) -> Trial:
+        if rules is None:
+            made.append(Trial.recorded(state, active, conditions=language.condition))
+        else:
+            made.append(Trial.of(language.compiled(rules), active))
+        return made[0]
+
+    recording = fork(events, at, trial)
+    found: list[Divergence] = []
+    for judgement in Judge(made[0]).judge(recording.items, recording.start) if made else ():
+        found.append(divergence(judgement, redaction))
+        if parts.gone():
+            return
+        if parts.due() or len(found) == MOST_JUDGED:
+            parts.tell(Judged(found=tuple(found)))
+            found.clear()
+    parts.tell(Judged(found=tuple(found)))

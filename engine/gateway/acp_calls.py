@@ -1,0 +1,151 @@
+"""The tool calls an ACP agent tells of: what is known of each, and what the nets judge. No I/O."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias, cast, get_args
+
+from acp.schema import (
+    ContentToolCallContent,
+    FileEditToolCallContent,
+    PermissionOption,
+    TextContentBlock,
+    ToolCall,
+    ToolCallUpdate,
+    ToolKind,
+)
+from pydantic import JsonValue
+
+from .gated import shortened
+
+KINDS: Final = cast("tuple[str, ...]", get_args(ToolKind))
+"""What calls of an ACP agent are named for rules: it gives each a kind, and no tool's name."""
+MOST_OUTPUT: Final = 262_144
+"""Bytes of a call's output that are recorded."""
+
+Input: TypeAlias = dict[str, JsonValue]
+Stands: TypeAlias = Literal["told", "waiting", "allowed", "refused", "settled"]
+
+
+@dataclass(slots=True)
+class SeenCall:
+    """One tool call, everything the agent has said of it put together.
+
+    `stands` is where it is with the gate, under `gate_id`; `approved` is the input as it was judged.
+    `begun` says that it was reported to run.
+    """
+
+    id: str
+    kind: str = "other"
+    title: str = ""
+    raw_input: JsonValue = None
+    raw_output: JsonValue = None
+    paths: tuple[str, ...] = ()
+    changes: tuple[FileEditToolCallContent, ...] = ()
+    texts: tuple[str, ...] = ()
+    stands: Stands = "told"
+    gate_id: str = ""
+    approved: JsonValue = None
+    begun: bool = False
+    gate_ids: list[str] = field(default_factory=list[str])
+
+    def take(self, update: ToolCall | ToolCallUpdate) -> None:
+        """What an update says replaces what was known; what it leaves out stays."""
+        if update.kind is not None:
+            self.kind = update.kind
+        if update.title is not None:
+            self.title = update.title
+        if update.raw_input is not None:
+            self.raw_input = cast("JsonValue", update.raw_input)
+        if update.raw_output is not None:
+            self.raw_output = cast("JsonValue", update.raw_output)
+        if update.locations is not None:
+            self.paths = tuple(each.path for each in update.locations)
+        if update.content is not None:
+            self.changes = tuple(c for c in update.content if isinstance(c, FileEditToolCallContent))
+            self.texts = tuple(
+                c.content.text
+                for c in update.content
+                if isinstance(c, ContentToolCallContent) and isinstance(c.content, TextContentBlock)
+            )
+
+    @property
+    def input(self) -> Input:
+        """The call's input for the nets and the people who decide.
+
+        It is the raw input as the agent has it. What this leaves out is added from what else is known:
+        the title, the paths, and the changes that an edit would make. What is executed is always a text
+        `command`, since rules see no command elsewhere: words of a list are quoted, and `argv` keeps
+        them; without either it is the title.
+        """
+        raw = self.raw_input
+        found: Input = dict(raw) if isinstance(raw, dict) else {} if raw is None else {"input": raw}
+        if self.kind == "execute":
+            command = found.get("command")
+            if isinstance(command, list):
+                found.setdefault("argv", command)
+                found["command"] = shlex.join(map(str, command))
+            elif command is None and self.title:
+                found["command"] = self.title
+        if self.title:
+            found.setdefault("title", self.title)
+        paths = list(dict.fromkeys([*self.paths, *(each.path for each in self.changes)]))
+        if len(paths) == 1:
+            found.setdefault("path", paths[0])
+        if paths and paths != [found.get("path")]:
+            found.setdefault("paths", cast("list[JsonValue]", paths))
+        if self.changes:
+            changes: list[JsonValue] = [
+                {"path": each.path, "old_text": each.old_text, "new_text": each.new_text}
+                for each in self.changes
+            ]
+            found.setdefault("changes", changes)
+        return found
+
+    @property
+    def name(self) -> str:
+        """How it is called in a sentence."""
+        return f"{self.kind} ‘{self.title[:200]}’" if self.title else self.kind
+
+    @property
+    def output(self) -> str:
+        """What it came to, as far as the agent has told."""
+        told = "\n".join(self.texts)
+        if not told and self.raw_output is not None:
+            raw = self.raw_output
+            told = raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False)
+        if not told:
+            told = "\n".join(f"changed {each.path}" for each in self.changes)
+        return shortened(told, MOST_OUTPUT)
+
+    def next_id(self) -> str:
+        """An id at the gate that no earlier request about this call has had."""
+        number = len(self.gate_ids) + 1
+        self.gate_id = self.id if number == 1 else f"{self.id}#{number}"
+        self.gate_ids.append(self.gate_id)
+        return self.gate_id
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What of a request's options the gate answers with; `None` where there is none.
+
+    Only options that hold once: with any other the agent would not ask about the next call. An id that
+    also stands for another answer says nothing.
+    """
+
+    allow: str | None
+    reject: str | None
+
+    @classmethod
+    def of(cls, options: list[PermissionOption]) -> Choice:
+        def only(kind: str) -> str | None:
+            for option in options:
+                same = {each.kind for each in options if each.option_id == option.option_id}
+                if option.kind == kind and same == {kind}:
+                    return option.option_id
+            return None
+
+        return cls(only("allow_once"), only("reject_once"))

@@ -1,0 +1,279 @@
+"""The gate before an ACP agent's tool calls: what it asks is decided, what it does not ask is seen.
+
+The agent runs its tools itself. A call that it asks about runs when the nets and the operator let it; one
+that it does not ask about cannot be held back. Such a call is judged when it is reported: what the nets
+allow is recorded with its result, so that they know of it; anything else is said in the transcript, and
+the agent is interrupted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal, Protocol, TypeAlias
+
+from acp.schema import (
+    RequestPermissionRequest,
+    ToolCallProgress,
+    ToolCallStart,
+    ToolCallStatus,
+    ToolCallUpdate,
+)
+
+from ..explained import ExplanationView
+from ..history.errors import JournalError
+from ..history.state import SessionState
+from ..outside_calls import CallAnswer
+from ..refusals import CallRefused, UnknownSessionError
+from .acp_calls import Choice, Input, SeenCall
+from .acp_process import Message
+
+Unasked: TypeAlias = Literal["cancel", "note"]
+"""What becomes of a turn whose agent runs, without asking, what the nets do not allow."""
+UNDECIDED_AFTER: Final = 5.0
+"""Seconds after which a call that runs already is no longer judged."""
+_REFUSALS = (CallRefused, UnknownSessionError, JournalError, ValueError)
+
+
+class Gate(Protocol):
+    """What of a hub is needed; see `Hub`."""
+
+    async def session(self, session_id: str) -> SessionState: ...
+
+    async def call(self, session_id: str, call_id: str, tool: str, input: Input) -> CallAnswer: ...  # noqa: A002
+
+    async def result(
+        self, session_id: str, call_id: str, *, output: str, is_error: bool, seconds: float | None = None
+    ) -> None: ...
+
+    async def withdraw_call(self, session_id: str, call_id: str, reason: str) -> None: ...
+
+    async def explain_input(self, session_id: str, tool: str, input: Input) -> ExplanationView: ...  # noqa: A002
+
+    async def warn(self, session_id: str, text: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request that the nets are to decide, and the call as they are to judge it."""
+
+    seen: SeenCall
+    choice: Choice
+    call_id: str
+    tool: str
+    input: Input
+
+
+class AcpGate:
+    """See the module. `interrupt` ends the agent's turn, if one is under way."""
+
+    def __init__(
+        self, hub: Gate, session: str, *, unasked: Unasked, interrupt: Callable[[], bool]
+    ) -> None:
+        self._hub = hub
+        self._session = session
+        self._unasked = unasked
+        self._interrupt = interrupt
+        self._seen: dict[str, SeenCall] = {}
+        self._waiting: dict[str, asyncio.Task[CallAnswer]] = {}
+        self.cancelled = False
+        """Whether the turn was interrupted: then all that it asks is answered so."""
+
+    # What it asks
+
+    async def begin(self, request: RequestPermissionRequest) -> Asked | Message:
+        """Take a request in, where it stands among what is reported: then `decide` it, or its answer."""
+        seen, choice = self._take(request.tool_call), Choice.of(request.options)
+        if self.cancelled:
+            return _CANCELLED
+        if choice.allow is None:
+            seen.stands = "refused"
+            offered = ", ".join(sorted({each.kind for each in request.options})) or "nothing"
+            await self._hub.warn(
+                self._session,
+                f"{seen.name} was refused: it can only be allowed once, and the agent offered {offered}",
+            )
+            return _refused(choice, "it cannot be allowed once")
+        given = seen.input
+        judged = seen.stands == "allowed" and seen.approved == given
+        call_id = seen.gate_id if judged else seen.next_id()
+        seen.stands, seen.approved = "waiting", given
+        return Asked(seen, choice, call_id, seen.kind, given)
+
+    async def decide(self, asked: Asked) -> Message:
+        """The answer to a request, once there is one. Everything that fails refuses the call."""
+        seen, answer = asked.seen, await self._ask(asked.call_id, asked.tool, asked.input)
+        allowed, why = _allows(answer)
+        if allowed and self.cancelled:
+            allowed, why = False, "the agent was interrupted"
+        if seen.stands == "waiting" and seen.gate_id == asked.call_id:
+            seen.stands = "allowed" if allowed else "refused"
+        elif allowed:
+            # What it has asked or reported meanwhile decides.
+            allowed, why = False, "the agent went on without waiting for the answer"
+        if allowed:
+            return {"outcome": {"outcome": "selected", "optionId": asked.choice.allow}}
+        if isinstance(answer, CallAnswer) and answer.outcome == "allow":
+            told = f"The agent was not given the permission: {why}"
+            await self._hub.result(self._session, asked.call_id, output=told, is_error=True)
+        return _CANCELLED if self.cancelled else _refused(asked.choice, why)
+
+    async def _ask(self, call_id: str, tool: str, given: Input) -> CallAnswer | str:
+        """The hub's answer, or why there is none. `withdraw_all` takes it back."""
+        if not _is_json(given):
+            return "its input holds a number that JSON does not have"
+        call = self._hub.call(self._session, call_id, tool, given)
+        task = self._waiting[call_id] = asyncio.get_running_loop().create_task(call)
+        try:
+            return await asyncio.shield(task)
+        except _REFUSALS as error:
+            return str(error)
+        finally:
+            self._waiting.pop(call_id, None)
+
+    async def withdraw_all(self, reason: str) -> None:
+        """Nobody waits for an answer any more."""
+        for call_id in list(self._waiting):
+            await self._withdraw(call_id, reason)
+
+    async def _withdraw(self, call_id: str, reason: str) -> None:
+        try:
+            await self._hub.withdraw_call(self._session, call_id, reason)
+        except _REFUSALS:
+            return  # it is not in the queue, or its request stays there and decides nothing
+
+    # What it reports
+
+    async def report(self, update: ToolCallStart | ToolCallProgress) -> None:
+        """Follow a call that runs or has ended."""
+        known = self._seen.get(update.tool_call_id)
+        if known is not None and known.stands == "settled":
+            if isinstance(update, ToolCallProgress):
+                return
+            del self._seen[update.tool_call_id]
+            self._take(update).gate_ids = known.gate_ids
+        before = None if known is None else known.raw_input
+        seen, status = self._take(update), update.status
+        if status is None or status == "pending":
+            return
+        if seen.stands == "allowed" and update.raw_input is not None and before != seen.raw_input:
+            await self._object(seen, "runs with another input than the one it was allowed with")
+        if seen.stands == "told":
+            await self._judge(seen, status)
+        elif seen.stands == "waiting":
+            await self._too_early(seen, status)
+        elif seen.stands == "refused" and status != "failed" and not seen.begun:
+            seen.begun = True
+            await self._object(seen, "runs although it was refused")
+        if status in ("completed", "failed"):
+            await self._settle(seen, failed=status == "failed")
+
+    async def _judge(self, seen: SeenCall, status: ToolCallStatus) -> None:
+        """Have the nets judge a call that runs, or ran, and was not asked about."""
+        given = seen.approved = seen.input
+        state = await self._hub.session(self._session)
+        try:
+            if not _is_json(given):
+                raise ValueError("its input holds a number that JSON does not have")
+            outcome = (await self._hub.explain_input(self._session, seen.kind, given)).outcome
+        except _REFUSALS as error:
+            seen.stands = "refused"
+            await self._object(seen, f"runs without having asked, and cannot be judged: {error}")
+            return
+        if state.mode == "shadow" or outcome == "allow":
+            answer = await self._record(seen, given)
+            if isinstance(answer, CallAnswer) and answer.outcome == "allow":
+                seen.stands = "allowed"
+                return
+        seen.stands = "refused"
+        if status == "failed" and not seen.begun:
+            await self._hub.warn(
+                self._session,
+                f"{seen.name} failed, and was not asked about; the nets would have {_WOULD[outcome]}",
+            )
+            return
+        seen.begun = True
+        await self._object(
+            seen, f"runs without having asked; the nets would have {_WOULD[outcome]}: {_shown(given)}"
+        )
+
+    async def _record(self, seen: SeenCall, given: Input) -> CallAnswer | str:
+        """Put a call that runs to the nets, which have just allowed it."""
+        call_id = seen.next_id()
+        asking = asyncio.create_task(self._ask(call_id, seen.kind, given))
+        await asyncio.wait({asking}, timeout=UNDECIDED_AFTER)
+        if not asking.done():  # the nets have moved, and now want a person
+            await self._withdraw(call_id, "the agent runs it already, without having asked")
+        return await asking
+
+    async def _too_early(self, seen: SeenCall, status: ToolCallStatus) -> None:
+        """A call moves on that waits for its answer."""
+        if status == "in_progress":
+            return  # some say so when they begin to ask
+        await self._withdraw(seen.gate_id, f"the agent reported it as {status}")
+        if seen.stands == "waiting":
+            seen.stands = "refused"
+        if status == "completed":
+            seen.begun = True
+            await self._object(seen, "ran before it was decided")
+
+    async def _settle(self, seen: SeenCall, *, failed: bool) -> None:
+        if seen.stands == "allowed":
+            try:
+                await self._hub.result(self._session, seen.gate_id, output=seen.output, is_error=failed)
+            except _REFUSALS as error:
+                await self._hub.warn(self._session, f"the result of {seen.name} is lost: {error}")
+        seen.stands, seen.texts, seen.changes, seen.raw_output = "settled", (), (), None
+
+    async def _object(self, seen: SeenCall, what: str) -> None:
+        """Say what cannot be held back, where people read it."""
+        stopped = self._unasked == "cancel" and self._interrupt()
+        end = ". The agent was interrupted" if stopped else ""
+        await self._hub.warn(self._session, f"{seen.name} {what}{end}")
+
+    def _take(self, update: ToolCallStart | ToolCallUpdate) -> SeenCall:
+        seen = self._seen.setdefault(update.tool_call_id, SeenCall(update.tool_call_id))
+        if seen.stands == "settled" and not isinstance(update, ToolCallProgress):
+            # An id that comes again is another call.
+            seen = self._seen[update.tool_call_id] = SeenCall(update.tool_call_id, gate_ids=seen.gate_ids)
+        seen.take(update)
+        return seen
+
+
+_CANCELLED: Final[Message] = {"outcome": {"outcome": "cancelled"}}
+_WOULD: Final = {"allow": "allowed it a moment before", "block": "blocked it", "ask": "asked a person"}
+
+
+def _allows(answer: CallAnswer | str) -> tuple[bool, str]:
+    """Whether the call may run as the agent has asked about it, and why not."""
+    if isinstance(answer, str):
+        return False, answer
+    if answer.outcome == "block":
+        return False, answer.reason or "blocked"
+    if answer.edited:
+        return False, "it was approved with another input, which this agent cannot be given"
+    return True, ""
+
+
+def _refused(choice: Choice, reason: str) -> Message:
+    """A refusal; `reason` is where an agent may look for it, as the protocol has no other place."""
+    if choice.reject is None:
+        return {**_CANCELLED, "_meta": {"interlock": {"reason": reason}}}
+    outcome: Message = {"outcome": "selected", "optionId": choice.reject}
+    return {"outcome": outcome, "_meta": {"interlock": {"reason": reason}}}
+
+
+def _is_json(given: Input) -> bool:
+    """Whether others read the same in it: NaN, which some write, is not even equal to itself."""
+    try:
+        json.dumps(given, allow_nan=False)
+    except ValueError:
+        return False
+    return True
+
+
+def _shown(given: Input) -> str:
+    text = " ".join(f"{name}={value!r}" for name, value in given.items() if name != "title")
+    return text if len(text) <= 300 else f"{text[:300]}…"

@@ -1,0 +1,141 @@
+"""Lines of this process's own stdin and stdout, whatever those are: pipes, sockets, files or a terminal.
+
+They are read and written by threads, which a full pipe or a silent client may hold: neither the loop nor
+the end of the process waits for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import queue
+import threading
+from collections.abc import AsyncGenerator
+from typing import Final
+
+CHUNK: Final = 1 << 16
+LONGEST: Final = 32 << 20
+"""Bytes of the longest line that a client may send."""
+
+
+class Lines:
+    """Chunks of bytes, as lines with their ends; a line that is too long is given as `None`, once."""
+
+    def __init__(self, longest: int | None = None) -> None:
+        self._longest = longest
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> list[bytes | None]:
+        """The lines that `chunk` ends."""
+        found: list[bytes | None] = []
+        *ended, rest = chunk.split(b"\n")
+        for each in ended:
+            self._keep(each + b"\n")
+            found.append(self._taken())
+        if rest:
+            self._keep(rest)
+        return found
+
+    def end(self) -> list[bytes | None]:
+        """The last line, which nothing ended."""
+        return [self._taken()] if self._size else []
+
+    def _keep(self, part: bytes) -> None:
+        self._size += len(part)
+        if self._longest is not None and self._size > self._longest:
+            self._parts.clear()
+        else:
+            self._parts.append(part)
+
+    def _taken(self) -> bytes | None:
+        too_long = self._longest is not None and self._size > self._longest
+        line = None if too_long else b"".join(self._parts)
+        self._parts, self._size = [], 0
+        return line
+
+
+async def lines_of(reader: asyncio.StreamReader) -> AsyncGenerator[bytes]:
+    """The lines of a child's stdout."""
+    lines = Lines()
+    while chunk := await reader.read(CHUNK):
+        for line in lines.feed(chunk):
+            assert line is not None
+            yield line
+    for line in lines.end():
+        assert line is not None
+        yield line
+
+
+async def own_lines(descriptor: int = 0) -> AsyncGenerator[bytes | None]:
+    """The lines of this process's stdin; `None` for one that is longer than `LONGEST`."""
+    loop = asyncio.get_running_loop()
+    chunks: asyncio.Queue[bytes] = asyncio.Queue(4)
+
+    def read() -> None:
+        while True:
+            try:
+                chunk = os.read(descriptor, CHUNK)
+            except OSError:
+                chunk = b""
+            try:
+                asyncio.run_coroutine_threadsafe(chunks.put(chunk), loop).result()
+            except (RuntimeError, asyncio.CancelledError):
+                return
+            if not chunk:
+                return
+
+    threading.Thread(target=read, daemon=True, name="stdin").start()
+    lines = Lines(LONGEST)
+    while chunk := await chunks.get():
+        for line in lines.feed(chunk):
+            yield line
+    for line in lines.end():
+        yield line
+
+
+class OwnOutput:
+    """This process's stdout. `gone` is set when nobody reads it any more."""
+
+    def __init__(self, descriptor: int = 1) -> None:
+        self.gone = asyncio.Event()
+        self._descriptor = descriptor
+        self._loop = asyncio.get_running_loop()
+        self._lines: queue.SimpleQueue[tuple[bytes, asyncio.Future[None]]] = queue.SimpleQueue()
+        threading.Thread(target=self._write, daemon=True, name="stdout").start()
+
+    async def send(self, line: bytes) -> None:
+        """Write a line whole; silently none when nobody reads."""
+        if not self.gone.is_set():
+            written: asyncio.Future[None] = self._loop.create_future()
+            self._lines.put((line, written))
+            await asyncio.shield(written)
+
+    async def lost(self) -> None:
+        """Wait until nobody reads any more."""
+        await self.gone.wait()
+
+    def _write(self) -> None:
+        while True:
+            line, written = self._lines.get()
+            rest = memoryview(line)
+            try:
+                while rest:
+                    rest = rest[os.write(self._descriptor, rest) :]
+            except OSError:
+                done = self._lost
+            else:
+                done = _done
+            try:
+                self._loop.call_soon_threadsafe(done, written)
+            except RuntimeError:
+                return
+
+    def _lost(self, written: asyncio.Future[None]) -> None:
+        self.gone.set()
+        _done(written)
+
+
+def _done(written: asyncio.Future[None]) -> None:
+    if not written.done():
+        written.set_result(None)

@@ -1,0 +1,174 @@
+"""Consoles connected to a server on loopback, and a network in between that can be slow."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+from textual.pilot import Pilot
+
+from interlock.app.console import InterlockConsole
+from interlock.app.door import Door
+from interlock.app.language import LANGUAGE
+from interlock.app.read_only import read_only
+from interlock.app.screens.approval import ApprovalScreen
+from interlock.app.serving import HubStarter
+from interlock.engine.gateway.console_client import ConsoleClient
+from interlock.engine.hub import Hub
+from tests.engine.gateway.served import Served
+from tests.engine.gateway.served import served as plainly_served
+
+
+@asynccontextmanager
+async def served(directory: Path, **options: object) -> AsyncGenerator[Served, None]:
+    """A server that also reads rules, and starts agents for consoles, as `interlock serve` does."""
+    later = Later()
+    async with plainly_served(directory, starter=later, **options) as server:  # type: ignore[arg-type]
+        server.hub.language = LANGUAGE
+        later.hub = server.hub
+        yield server
+
+
+class Later:
+    """Starts agents on a hub that is made after it."""
+
+    hub: Hub
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(HubStarter(self.hub), name)
+
+
+class Seat:
+    """An operator before a console."""
+
+    def __init__(self, hub: Door, operator: str) -> None:
+        self.hub = hub
+        self.operator = operator
+        self.seconds = 0.0
+        self.app = InterlockConsole(hub, operator=operator, quiet=0, monotonic=lambda: self.seconds)
+        self.pilot: Pilot[None]
+
+    async def until(self, holds: Callable[[], object]) -> None:
+        for _ in range(2000):
+            if holds():
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError(f"it did not happen for {self.operator}:\n{self.painted()}")
+
+    async def shows(self, *texts: str) -> str:
+        await self.until(lambda: all(text in self.painted() for text in texts))
+        return self.painted()
+
+    async def at(self, screen: type) -> None:
+        await self.until(lambda: isinstance(self.app.screen, screen))
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+
+    async def type(self, text: str) -> None:
+        await self.pilot.press(*text)
+
+    async def dialog(self) -> ApprovalScreen:
+        """The request's dialog, awake."""
+        await self.at(ApprovalScreen)
+        screen = self.app.screen
+        assert isinstance(screen, ApprovalScreen)
+        await self.until(lambda: screen._shown_at is not None)
+        self.seconds += 1.0
+        await self.until(lambda: screen.sleeps_for() == 0)
+        return screen
+
+    def painted(self) -> str:
+        return "\n".join(strip.text.rstrip() for strip in self.app.screen._compositor.render_strips())
+
+
+@asynccontextmanager
+async def seated(
+    hub: Door, operator: str, size: tuple[int, int] = (120, 40)
+) -> AsyncGenerator[Seat, None]:
+    """Somebody before a console on `hub`."""
+    seat = Seat(hub, operator)
+    async with seat.app.run_test(size=size, notifications=True) as pilot:
+        seat.pilot = pilot
+        yield seat
+
+
+@asynccontextmanager
+async def attached(
+    server: Served,
+    token: str | None = None,
+    *,
+    url: str | None = None,
+    size: tuple[int, int] = (120, 40),
+    only_reading: bool = False,
+) -> AsyncGenerator[Seat, None]:
+    """Somebody before a console that is connected, as `hosting.attach` connects it."""
+    client = ConsoleClient(url or server.url, token or server.ada)
+    try:
+        operator = await client.open()
+        async with seated(read_only(client) if only_reading else client, operator, size) as seat:
+            app = seat.app
+            client.connected = lambda _: app.post_message(app.ConnectionMoved(client.trouble))
+            yield seat
+    finally:
+        await client.close()
+
+
+class Between:
+    """A network between consoles and a server: what comes from there is late, and is kept to be read."""
+
+    def __init__(self, port: int) -> None:
+        self.late = 0.0
+        self.sent = bytearray()
+        self._port = port
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection("127.0.0.1", self._port)
+        self._writers += [writer, back]
+        self._start(self._carry(reader, back, keep=False))
+        self._start(self._carry(there, writer, keep=True))
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _carry(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, keep: bool
+    ) -> None:
+        with suppress(OSError):
+            while data := await reader.read(65536):
+                if keep:
+                    self.sent += data
+                    await asyncio.sleep(self.late)
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+    def cut(self) -> None:
+        """Everything that is connected is no more."""
+        for writer in self._writers:
+            writer.transport.abort()
+        self._writers = []
+
+
+@asynccontextmanager
+async def between(server: Served) -> AsyncGenerator[tuple[Between, str], None]:
+    """Such a network, and the URL at its near end."""
+    network = Between(server.address.port)
+    near = await asyncio.start_server(network._meet, "127.0.0.1", 0)
+    port = near.sockets[0].getsockname()[1]
+    guard = server.gateway._guard
+    server.gateway._guard = replace(guard, hosts=guard.hosts | {f"localhost:{port}"})
+    try:
+        yield network, f"ws://localhost:{port}"
+    finally:
+        near.close()
+        network.cut()
+        for task in list(network._tasks):
+            task.cancel()

@@ -1,0 +1,159 @@
+"""A console elsewhere, at a server with an agent that asks."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from textual.widgets import Input
+
+from interlock.app.read_only import REFUSED
+from interlock.app.screens.confirm import Confirm
+from interlock.app.screens.live import LiveScreen
+from interlock.app.screens.switch_nets import SwitchNets
+from tests.app.connect.seats import attached, seated, served
+
+
+async def ships(agent_client, *, call: str = "d1", test: bool = True):  # type: ignore[no-untyped-def]
+    """An agent elsewhere that has tested, and the call for which it waits."""
+    session = await agent_client.open("robin")
+    await session.said("user", "Ship it.")
+    if test:
+        await session.call("test", {}, call_id="t1")
+        await session.result("t1", "42 passed")
+    return session, asyncio.ensure_future(session.call("deploy", {"env": "prod"}, call_id=call))
+
+
+class TestDeciding:
+    async def test_by_key(self, tmp_path: Path) -> None:
+        """The request of an agent elsewhere comes up; a key approves it, and the agent goes on."""
+        async with served(tmp_path) as server, server.agent_client() as agent, attached(server) as ada:
+            _, deploy = await ships(agent)
+            await ada.dialog()
+            await ada.shows("deploy", "prod", "robin")
+            await ada.press("a")
+            answer = await asyncio.wait_for(deploy, 10)
+            assert answer.outcome == "allow"
+            await ada.at(LiveScreen)
+            await ada.shows("0 waiting")
+            [state] = await server.hub.sessions()
+            assert state.calls["d1"].approved_by == ("ada",)
+
+    async def test_says_where_and_who(self, tmp_path: Path) -> None:
+        """The title has the server, and the name that the server knows the token by."""
+        for size in ((120, 40), (80, 24)):
+            async with served(tmp_path) as server, attached(server, size=size) as ada:
+                await ada.shows("as ada", f"127.0.0.1:{server.address.port}")
+
+    async def test_opened_from_the_list(self, tmp_path: Path) -> None:
+        """A request put aside with escape is opened again from what waits, and denied."""
+        async with served(tmp_path) as server, server.agent_client() as agent, attached(server) as ada:
+            _, deploy = await ships(agent)
+            await ada.dialog()
+            await ada.press("escape")
+            await ada.at(LiveScreen)
+            await ada.shows("1 waiting")
+            await ada.press("a")
+            screen = await ada.dialog()
+            await ada.press("d")
+            await ada.until(lambda: isinstance(screen.focused, Input))
+            await ada.type("not today")
+            ada.seconds += 10
+            await ada.press("enter")
+            await ada.at(LiveScreen)
+            answer = await asyncio.wait_for(deploy, 10)
+            assert answer.outcome == "block"
+            assert "not today" in (answer.reason or "")
+
+    async def test_nets_are_switched(self, tmp_path: Path) -> None:
+        """A net that is switched off from elsewhere lets the agent's next call pass."""
+        async with served(tmp_path) as server, server.agent_client() as agent, attached(server) as ada:
+            session = await agent.open("robin")
+            assert (await session.call("rm", {}, call_id="r1")).outcome == "block"
+            await ada.shows("block-rm")
+            outcome = await ada.hub.toggle_net(session.id, "block-rm", False, by="ada")
+            assert outcome.ok
+            assert (await session.call("rm", {}, call_id="r2")).outcome == "allow"
+            await ada.press("n")
+            await ada.at(SwitchNets)
+            await ada.shows("block-rm")
+
+
+class TestLeaving:
+    async def test_asks_nothing(self, tmp_path: Path) -> None:
+        """A console elsewhere is left without a question; the agent goes on waiting."""
+        async with served(tmp_path) as server, server.agent_client() as agent:
+            async with attached(server) as ada:
+                _, deploy = await ships(agent)
+                await ada.dialog()
+                await ada.press("escape")
+                await ada.at(LiveScreen)
+                await ada.press("q")
+                await ada.until(lambda: ada.app._exit)
+                assert not isinstance(ada.app.screen, Confirm)
+            assert len(await server.hub.approvals()) == 1
+            assert not deploy.done()
+            deploy.cancel()
+
+
+class TestReadOnly:
+    async def test_decides_nothing(self, tmp_path: Path) -> None:
+        """Issue 7: `--read-only` shows a server's requests, and no key decides one."""
+        async with (
+            served(tmp_path) as server,
+            server.agent_client() as agent,
+            attached(server, only_reading=True) as ada,
+        ):
+            _, deploy = await ships(agent)
+            await ada.dialog()
+            await ada.shows("prod")
+            await ada.press("a")
+            await ada.shows(REFUSED[:30])
+            assert len(await server.hub.approvals()) == 1
+            deploy.cancel()
+
+
+class TestMany:
+    @pytest.mark.parametrize("first", [0, 1, 2])
+    async def test_one_decides(self, tmp_path: Path, first: int) -> None:
+        """Two consoles elsewhere and one in the server's process: one decides, all see by whom."""
+        async with (
+            served(tmp_path) as server,
+            server.agent_client() as agent,
+            attached(server) as ada,
+            attached(server, server.ben) as ben,
+            seated(server.hub, "cy") as cy,
+        ):
+            seats = (ada, ben, cy)
+            _, deploy = await ships(agent)
+            for seat in seats:
+                await seat.dialog()
+            order = (*seats[first:], *seats[:first])
+            await asyncio.gather(*(seat.press("a") for seat in order))
+            answer = await asyncio.wait_for(deploy, 10)
+            assert answer.outcome == "allow"
+            [state] = await server.hub.sessions()
+            [winner] = state.calls["d1"].approved_by
+            assert winner in ("ada", "ben", "cy")
+            for seat in seats:
+                await seat.shows("0 waiting", f"by {winner}")
+
+    async def test_others_learn_who_decided(self, tmp_path: Path) -> None:
+        """Who only looks sees the dialog close, and reads who decided."""
+        async with (
+            served(tmp_path) as server,
+            server.agent_client() as agent,
+            attached(server) as ada,
+            attached(server, server.ben) as ben,
+        ):
+            _, deploy = await ships(agent)
+            await ada.dialog()
+            await ben.dialog()
+            await ben.press("a")
+            await asyncio.wait_for(deploy, 10)
+            await ada.shows("Already approved by ben", "nothing to decide any more")
+            await ada.press("a")
+            await ada.press("escape")
+            await ada.at(LiveScreen)
+            await ben.at(LiveScreen)

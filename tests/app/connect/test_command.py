@@ -1,0 +1,141 @@
+"""`interlock console --connect`: what it connects to, with which token, and what it refuses."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from interlock.app import hosting
+from interlock.app.cli import parser
+from interlock.app.commands.connect import connect
+from interlock.app.settings import SettingsError, apply_settings
+from interlock.engine.gateway.link import UnreachableError
+
+
+def given(
+    *line: str, environ: dict[str, str] | None = None, directory: Path = Path()
+) -> argparse.Namespace:
+    """The options of a command line, settings applied."""
+    top = parser()
+    args = top.parse_args(["console", *line])
+    args.typed = frozenset(name for name, value in vars(args).items() if value is not None)
+    apply_settings(top, args, environ=environ or {}, directory=directory)
+    args.appearance = None
+    return args
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What the console was asked to attach to."""
+    found: list[object] = []
+
+    def attach(url: str | None, token_file: Path | None, **options: object) -> int:
+        found.append((url, token_file, options["read_only"]))
+        return 0
+
+    monkeypatch.setattr("interlock.app.commands.connect.attach", attach)
+    return found
+
+
+class TestWhere:
+    @pytest.mark.parametrize(
+        ("line", "environ", "url"),
+        [
+            (["--connect"], {}, None),
+            (["--connect", "ws://127.0.0.1:9000"], {}, "ws://127.0.0.1:9000"),
+            (["--connect", "unix:/run/interlock.sock"], {}, "unix:/run/interlock.sock"),
+            ([], {"INTERLOCK_CONNECT": "true"}, None),
+            ([], {"INTERLOCK_CONNECT": "wss://hub.example"}, "wss://hub.example"),
+        ],
+    )
+    def test_is_given(
+        self,
+        tmp_path: Path,
+        asked: list[object],
+        line: list[str],
+        environ: dict[str, str],
+        url: str | None,
+    ) -> None:
+        """A URL, or the usual one where only `--connect` is said, on the line or as a setting."""
+        environ = {"INTERLOCK_CONFIG_DIR": str(tmp_path), **environ}
+        assert connect(given(*line, environ=environ, directory=tmp_path)) == 0
+        assert asked == [(url, None, False)]
+
+    def test_not_at_all(self, tmp_path: Path) -> None:
+        """Without it, and where a setting says no, the console has a journal of its own."""
+        for environ in ({}, {"INTERLOCK_CONNECT": "no"}):
+            environ["INTERLOCK_CONFIG_DIR"] = str(tmp_path)
+            assert given(environ=environ, directory=tmp_path).connect is None
+
+    @pytest.mark.parametrize("setting", ['connect = "wss://elsewhere.example"', 'token_file = "x"'])
+    def test_is_no_matter_of_the_working_directory(self, tmp_path: Path, setting: str) -> None:
+        """An agent may write there: it must not say where an operator's token is sent."""
+        here, config = tmp_path / "work", tmp_path / "config"
+        here.mkdir()
+        config.mkdir()
+        (here / "interlock.toml").write_text(f"[console]\n{setting}\n")
+        environ = {"INTERLOCK_CONFIG_DIR": str(config)}
+        with pytest.raises(SettingsError, match="agents may write in the working directory"):
+            given(environ=environ, directory=here)
+        (here / "interlock.toml").rename(config / "interlock.toml")
+        args = given(environ=environ, directory=here)
+        assert args.connect or args.token_file
+
+    def test_what_is_no_url(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """It is refused before anything is opened."""
+        with pytest.raises(SystemExit):
+            parser().parse_args(["console", "--connect", "http://x"])
+        assert "--connect" in capsys.readouterr().err
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("line", "said"),
+        [
+            (["--as", "eve"], "--as does not go with --connect"),
+            (["--db", "x.db"], "--db does not go with --connect"),
+            (["--redact", "a"], "--redact does not go with --connect"),
+        ],
+    )
+    def test_options_that_are_the_server_s(
+        self,
+        tmp_path: Path,
+        asked: list[object],
+        capsys: pytest.CaptureFixture[str],
+        line: list[str],
+        said: str,
+    ) -> None:
+        """A name is the token's, journal and masking are the server's: none is passed over in silence."""
+        environ = {"INTERLOCK_CONFIG_DIR": str(tmp_path)}
+        assert connect(given("--connect", *line, environ=environ, directory=tmp_path)) == 2
+        assert said in capsys.readouterr().err
+        assert not asked
+
+    @pytest.mark.parametrize(
+        "url", ["ws://hub.example:8737", "ws://192.168.1.7:8737", "ws://[fe80::1]:1"]
+    )
+    def test_a_token_in_clear(self, tmp_path: Path, url: str) -> None:
+        """No token goes over a network that others can read; the remedy is said."""
+        with pytest.raises(ValueError, match=r"others can read it; connect to wss://|ssh -L"):
+            hosting.attach(url, None)
+
+    def test_nobody_there(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Without a server it says so, and opens no console."""
+        secret = tmp_path / "token"
+        secret.write_text("ilk_operator_abcdefgh12345678\n")
+        secret.chmod(0o600)
+        monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
+        with pytest.raises(UnreachableError, match="No Interlock server answers"):
+            hosting.attach("ws://127.0.0.1:9", secret)
+
+    def test_no_token(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Without a token it says where one comes from."""
+        monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
+        monkeypatch.delenv("INTERLOCK_TOKEN", raising=False)
+        environ = {"INTERLOCK_CONFIG_DIR": str(tmp_path)}
+        assert connect(given("--connect", environ=environ, directory=tmp_path)) == 2
+        assert "`interlock serve` makes one" in capsys.readouterr().err

@@ -1,0 +1,57 @@
+"""What a connected console looks like: where it is connected, a connection that is lost, the form."""
+
+from __future__ import annotations
+
+import pytest
+from textual.pilot import Pilot
+
+from interlock.app.console import InterlockConsole
+from interlock.engine.gateway.console_client import LOST, NOT_IN
+from tests.app.scenes import NOW
+from tests.app.stage import everyone
+from tests.app.test_snapshots import Compare, keys
+from tests.support.fake_hub import FakeHub
+
+SIZES = [(120, 40), (80, 24)]
+NAMES = ["120x40", "80x24"]
+SERVER = "127.0.0.1:8737"
+
+
+class ServersHub(FakeHub):
+    """A hub whose sessions are a server's."""
+
+    elsewhere = place = SERVER  # type: ignore[assignment]
+
+    async def start(self, spec: object) -> str:
+        raise NotImplementedError
+
+    async def go_on(self, session_id: str, **_: object) -> str:
+        raise NotImplementedError
+
+
+def console() -> InterlockConsole:
+    hub = ServersHub(*everyone(), now=NOW)
+    return InterlockConsole(hub, operator="maria", clock=lambda: NOW, monotonic=lambda: 0.0)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=NAMES)
+class TestLooks:
+    def test_live(self, snap_compare: Compare, size: tuple[int, int]) -> None:
+        """The title says whose sessions these are."""
+        assert snap_compare(console(), terminal_size=size, run_before=keys())
+
+    @pytest.mark.parametrize("trouble", [LOST, NOT_IN], ids=["lost", "refused"])
+    def test_lost(self, snap_compare: Compare, size: tuple[int, int], trouble: str) -> None:
+        """A line over the dialog says that nothing is heard."""
+        app = console()
+
+        async def run(pilot: Pilot[None]) -> None:
+            await pilot.press("a")
+            app.post_message(app.ConnectionMoved(trouble))
+            await pilot.pause(0.3)
+
+        assert snap_compare(app, terminal_size=size, run_before=run)
+
+    def test_form(self, snap_compare: Compare, size: tuple[int, int]) -> None:
+        """The form that starts a session says where that will run."""
+        assert snap_compare(console(), terminal_size=size, run_before=keys("s"))

@@ -1,0 +1,157 @@
+"""A connection that is lost, comes back, or may not come back."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from interlock.app.screens.approval import ApprovalScreen
+from interlock.app.screens.help import Help
+from interlock.app.screens.history import HistoryScreen
+from interlock.app.screens.live import LiveScreen
+from interlock.engine.gateway.console_client import LOST, NOT_IN
+from tests.app.connect.seats import attached, between, served
+from tests.app.connect.test_attached import ships
+
+NOTHING_DECIDED = "nothing can be decided"
+
+
+class TestLine:
+    async def test_on_every_screen(self, tmp_path: Path) -> None:
+        """A lost connection is said on each screen, those opened meanwhile included, until it is back."""
+        async with (
+            served(tmp_path) as server,
+            between(server) as (network, url),
+            attached(server, url=url) as ada,
+        ):
+            await ada.at(LiveScreen)
+            await server.gateway.close()
+            network.cut()
+            await ada.shows(LOST, NOTHING_DECIDED)
+            await ada.press("question_mark")
+            await ada.at(Help)
+            await ada.shows(LOST)
+            await ada.press("escape")
+            await ada.press("h")
+            await ada.at(HistoryScreen)
+            await ada.shows(LOST)
+
+    async def test_in_a_small_terminal(self, tmp_path: Path) -> None:
+        """There it says so in what room there is."""
+        async with served(tmp_path) as server, attached(server, size=(80, 24)) as ada:
+            await server.gateway.close()
+            await ada.shows(LOST)
+
+    async def test_nobody_decides_meanwhile(self, tmp_path: Path) -> None:
+        """A key that would approve says that nothing was decided, and nothing was."""
+        async with (
+            served(tmp_path) as server,
+            server.agent_client() as agent,
+            attached(server) as ada,
+        ):
+            _, deploy = await ships(agent)
+            await ada.dialog()
+            await server.gateway.close()
+            await ada.shows(LOST)
+            assert isinstance(ada.app.screen, ApprovalScreen)
+            await ada.press("a")
+            await ada.shows("Not decided")
+            deploy.cancel()
+
+
+class TestBack:
+    async def test_nothing_is_missed(self, tmp_path: Path) -> None:
+        """What was asked while the connection was cut comes up when it is back, and is decided."""
+        async with (
+            served(tmp_path) as server,
+            between(server) as (network, url),
+            server.agent_client() as agent,
+            attached(server, url=url) as ada,
+        ):
+            session = await agent.open("robin")
+            await ada.shows("robin")
+            network.cut()
+            await session.call("test", {}, call_id="t1")
+            await session.result("t1", "42 passed")
+            deploy = asyncio.ensure_future(session.call("deploy", {"env": "prod"}, call_id="d1"))
+            await ada.dialog()
+            await ada.until(lambda: LOST not in ada.painted())
+            await ada.shows("prod")
+            await ada.press("a")
+            assert (await asyncio.wait_for(deploy, 10)).outcome == "allow"
+            await ada.shows("42 passed")
+
+    async def test_a_server_that_is_started_again(self, tmp_path: Path) -> None:
+        """The same console goes on with the next server, and so does the agent's question."""
+        async with served(tmp_path) as first:
+            address = first.address
+            agent = first.agent_client()
+            console = attached(first)
+            ada = await console.__aenter__()
+            _, deploy = await ships(agent)
+            await ada.dialog()
+        try:
+            await ada.shows(LOST)
+            async with served(tmp_path, address=address):
+                await ada.until(lambda: LOST not in ada.painted())
+                # Its agent has asked again, so the request is another one.
+                await ada.until(lambda: bool(ada.app.screen_stack[0].query("#sessions")))
+                await ada.press("escape")
+                await ada.at(LiveScreen)
+                await ada.shows("1 waiting")
+                await ada.press("a")
+                await ada.dialog()
+                await ada.press("a")
+                assert (await asyncio.wait_for(deploy, 10)).outcome == "allow"
+        finally:
+            deploy.cancel()
+            await console.__aexit__(None, None, None)
+            await agent.close()
+
+
+class TestToken:
+    async def test_revoked(self, tmp_path: Path) -> None:
+        """A console whose token is revoked says so, stays to be read, and decides nothing."""
+        async with (
+            served(tmp_path) as server,
+            server.agent_client() as agent,
+            attached(server) as ada,
+        ):
+            _, deploy = await ships(agent)
+            await ada.dialog()
+            server.tokens.revoke("ada")
+            await ada.shows(NOT_IN)
+            await ada.shows("prod")
+            await ada.press("a")
+            await ada.shows("Not decided")
+            assert len(await server.hub.approvals()) == 1
+            await ada.press("escape")
+            await ada.at(LiveScreen)
+            await ada.shows("robin", NOT_IN)
+            deploy.cancel()
+
+
+class TestSlow:
+    async def test_keys_go_on(self, tmp_path: Path) -> None:
+        """A server whose answers take a second holds up no key, and what it says arrives."""
+        async with (
+            served(tmp_path) as server,
+            between(server) as (network, url),
+            server.agent_client() as agent,
+            attached(server, url=url) as ada,
+        ):
+            await ada.at(LiveScreen)
+            network.late = 1.0
+            _, deploy = await ships(agent)
+            loop = asyncio.get_running_loop()
+            await ada.dialog()
+            begun = loop.time()
+            await ada.press("escape")
+            await ada.at(LiveScreen)
+            await ada.press("question_mark")
+            await ada.at(Help)
+            assert loop.time() - begun < 2 * network.late
+            await ada.press("escape")
+            network.late = 0.0
+            await ada.shows("1 waiting")
+            deploy.cancel()

@@ -1,0 +1,198 @@
+"""What is recorded at a server, on the screens of a console elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from interlock.app.screens.backtest import BacktestScreen
+from interlock.app.screens.decisions import DecisionsScreen
+from interlock.app.screens.fatigue import FatigueScreen
+from interlock.app.screens.history import HistoryScreen
+from interlock.app.screens.judged import JudgedScreen
+from interlock.app.screens.replay import ReplayScreen
+from interlock.app.screens.rules import RulesScreen
+from interlock.app.screens.what_if import WhatIfDialog
+from interlock.engine.gateway.console_client import ConsoleClient
+from interlock.engine.history.decision_filter import EVERYTHING
+from tests.app.connect.seats import Seat, attached, between, served
+from tests.engine.gateway.served import Served
+
+
+@asynccontextmanager
+async def shipped(directory: Path) -> AsyncGenerator[tuple[Served, Seat], None]:
+    """A server with a session in which something was tested, blocked and deployed, and a console."""
+    async with served(directory) as server, server.agent_client() as agent, attached(server) as ada:
+        session = await agent.open("robin")
+        assert (await session.call("rm", {"path": "build"}, call_id="r1")).outcome == "block"
+        await session.call("test", {}, call_id="t1")
+        await session.result("t1", "42 passed")
+        deploy = asyncio.ensure_future(session.call("deploy", {"env": "prod"}, call_id="d1"))
+        await ada.dialog()
+        await ada.press("a")
+        assert (await asyncio.wait_for(deploy, 10)).outcome == "allow"
+        await session.result("d1", "deployed")
+        await ada.shows("deployed")
+        yield server, ada
+
+
+@pytest.fixture(autouse=True)
+def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The operator's rules, which the server does not have."""
+    here = tmp_path / "operator"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    (here / "strict.rules").write_text("block deploy\n")
+    (here / "wrong.rules").write_text("require lint after test\n")
+    return here
+
+
+class TestScreens:
+    async def test_history_and_replay(self, tmp_path: Path) -> None:
+        """Its sessions are listed and replayed, event by event."""
+        async with shipped(tmp_path) as (_, ada):
+            await ada.press("h")
+            await ada.at(HistoryScreen)
+            await ada.shows("robin")
+            await ada.press("enter")
+            await ada.at(ReplayScreen)
+            await ada.press("end")
+            await ada.shows("deployed")
+
+    async def test_decisions(self, tmp_path: Path) -> None:
+        """Every decision with its rule, and who answered."""
+        async with shipped(tmp_path) as (_, ada):
+            await ada.press("v")
+            await ada.at(DecisionsScreen)
+            await ada.shows("deploy", "rm", "ada")
+
+    async def test_rules(self, tmp_path: Path) -> None:
+        """The rules files are the operator's own."""
+        async with shipped(tmp_path) as (_, ada):
+            await ada.press("R")
+            await ada.at(RulesScreen)
+            await ada.shows("strict.rules")
+
+    async def test_approvals_are_counted(self, tmp_path: Path) -> None:
+        """What approvals cost is counted where the journal is."""
+        async with shipped(tmp_path) as (_, ada):
+            ada.app.push_screen(FatigueScreen(ada.hub, clock=ada.app._clock))
+            await ada.at(FatigueScreen)
+            await ada.shows("1 request", "require human-approval before deploy", "ada")
+
+    async def test_backtest(self, tmp_path: Path) -> None:
+        """Rules from the operator's machine judge the calls in the server's journal."""
+        async with shipped(tmp_path) as (_, ada):
+            ada.app.push_screen(BacktestScreen(ada.hub, None, ("strict.rules",)))
+            await ada.at(BacktestScreen)
+            await ada.press("enter")
+            await ada.shows("✓ done", "1 newly blocked", "strict.rules:1")
+
+    async def test_rules_that_do_not_compile(self, tmp_path: Path) -> None:
+        """What the compiler says comes back with the place in the operator's file."""
+        async with shipped(tmp_path) as (_, ada):
+            ada.app.push_screen(BacktestScreen(ada.hub, None, ("wrong.rules",)))
+            await ada.at(BacktestScreen)
+            await ada.press("enter")
+            await ada.shows("✗ wrong.rules:1:14: expected 'before'")
+
+    async def test_what_if(self, tmp_path: Path) -> None:
+        """What if, from an event on: judged there, shown here."""
+        async with shipped(tmp_path) as (_, ada):
+            await ada.press("h")
+            await ada.at(HistoryScreen)
+            await ada.shows("robin")
+            await ada.press("enter")
+            await ada.at(ReplayScreen)
+            replay = ada.app.screen
+            assert isinstance(replay, ReplayScreen)
+            replay.position = 1
+            await ada.press("w")
+            await ada.at(WhatIfDialog)
+            await ada.press("tab", "tab")
+            ada.app.screen.query_one("#rules").value = "strict.rules"  # type: ignore[attr-defined]
+            await ada.press("ctrl+s")
+            await ada.at(JudgedScreen)
+            await ada.shows("approved → ■ blocked", "strict.rules:1")
+
+
+class TestJobs:
+    async def test_whoever_leaves_ends_it(self, tmp_path: Path) -> None:
+        """An answer of which no more parts are wanted is ended on the server."""
+        async with shipped(tmp_path) as (server, ada):
+            hub = ada.hub
+            assert isinstance(hub, ConsoleClient)
+            parts = hub.fatigue()
+            assert (await anext(parts)).found is not None
+            await parts.aclose()
+            [connection] = [c for c in server.gateway._connections if c.identity.kind == "operator"]
+            assert connection.may_stay()
+            # Begun and ended as often as one likes: no more than a few are ever at work.
+            for _ in range(20):
+                again = hub.backtest({"a.rules": "block rm"})
+                await anext(again)
+                await again.aclose()
+            assert [part.finished async for part in hub.backtest({"a.rules": "block rm"})][-1]
+
+    async def test_the_same_as_in_process(self, tmp_path: Path) -> None:
+        """The server's answers are those that its hub gives, part for part."""
+        async with shipped(tmp_path) as (server, ada):
+            there, here = ada.hub, server.hub
+            rules = {"strict.rules": "block deploy"}
+            [state] = await there.sessions()
+            asked = {"until": state.seq, "active": ("block-deploy",), "rules": rules}
+            assert [p async for p in there.backtest(rules)] == [p async for p in here.backtest(rules)]
+            assert [p async for p in there.fatigue()] == [p async for p in here.fatigue()]
+            assert [p async for p in there.judge(state.id, 1, **asked)] == [
+                p async for p in here.judge(state.id, 1, **asked)
+            ]
+            assert [e async for e in _events(there, state.id)] == list(await here.recorded(state.id))
+
+
+async def _events(hub: object, session: str) -> AsyncGenerator[object, None]:
+    for event in await hub.recorded(session):  # type: ignore[attr-defined]
+        yield event
+
+
+class TestMasking:
+    async def test_no_secret_crosses(self, tmp_path: Path) -> None:
+        """What is masked is masked by the server: nothing that a console asks for brings it across."""
+        secret = "hunter2-SuperSecret-93"
+        async with (
+            served(tmp_path) as server,
+            between(server) as (network, url),
+            server.agent_client() as agent,
+            attached(server, url=url) as ada,
+        ):
+            session = await agent.open("robin")
+            given = {"env": "prod", "password": secret, "command": f"curl -u bob:{secret} x"}
+            await session.said("assistant", f"I use --password {secret} for it.")
+            await session.call("test", {**given}, call_id="t1")
+            await session.result("t1", f"password={secret}")
+            assert (await session.call("rm", given, call_id="r1")).outcome == "block"
+            deploy = asyncio.ensure_future(session.call("deploy", given, call_id="d1"))
+            await ada.dialog()
+            await ada.press("a")
+            answer = await asyncio.wait_for(deploy, 10)
+            assert answer.input["password"] == secret
+            hub = ada.hub
+            [state] = await hub.sessions()
+            await hub.recorded(state.id)
+            await hub.explain(state.id, "d1")
+            rules = {"a.rules": "block deploy\nblock test"}
+            found = [p async for p in hub.backtest(rules)]
+            assert found[-1].totals.counts.blocked.calls == 2
+            judged = [p async for p in hub.judge(state.id, 1, until=state.seq, active=(), rules=rules)]
+            assert sum(len(p.found) for p in judged) == 3
+            async for _ in hub.fatigue():
+                pass
+            scan = await hub.scan_decisions(EVERYTHING)
+            for part in scan.parts:
+                await hub.read_decisions(EVERYTHING, part)
+            assert len(network.sent) > 10_000
+            at = network.sent.find(secret.encode())
+            assert at < 0, network.sent[max(0, at - 300) : at + 60]

@@ -1,0 +1,217 @@
+"""A front with a small app behind its tabs, and browsers and programs that come to it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pyte
+import pytest
+from aiohttp import ClientResponse, ClientSession, ClientWebSocketResponse, CookieJar
+from playwright.async_api import Browser, Page, WebSocket, async_playwright
+
+from interlock.app.place import Place
+from interlock.app.web.environment import tab_environment
+from interlock.app.web.front import Front
+from interlock.app.web.logins import Logins
+from interlock.app.web.tabs import Console
+
+CHROMIUM = shutil.which("chromium")
+NEEDS_CHROMIUM = pytest.mark.skipif(
+    CHROMIUM is None, reason="needs Chromium: apt-get install chromium, or a package of its name"
+)
+SMALL_APP = Path(__file__).with_name("small_app.py")
+_QUIET = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+def small_app(place: Place) -> Console:
+    """What stands for the console: an app that shows what it was given and what it hears."""
+    return Console(
+        [sys.executable, "-P", str(SMALL_APP), *place.options], tab_environment("secret-token")
+    )
+
+
+def program(code: str) -> Callable[[Place], Console]:
+    """A tab's process that runs `code`; its first packet is the number of its process."""
+    begin = (
+        "import os, sys, time, signal\n"
+        "def send(data): sys.stdout.buffer.write(b'D' + len(data).to_bytes(4, 'big') + data)\n"
+        "sys.stdout.buffer.write(b'__GANGLION__\\n'); send(str(os.getpid()).encode())\n"
+        "sys.stdout.flush()\n"
+    )
+    return lambda _: Console([sys.executable, "-c", begin + code], tab_environment("secret-token"))
+
+
+UNTIL_QUIT = "while sys.stdin.buffer.read1(): pass\n"
+"""Takes what is typed, also the word to quit, and ends only when nobody can type any more."""
+OBEYS = "while b'quit' not in sys.stdin.buffer.read1(): pass\n"
+"""Ends when it is told to."""
+
+
+@asynccontextmanager
+async def fronted(
+    console: Callable[[Place], Console] = small_app,
+    *,
+    logins: Logins | None = None,
+    most_tabs: int = 16,
+) -> AsyncGenerator[Front, None]:
+    front = Front(console, logins=logins, most_tabs=most_tabs)
+    await front.start("127.0.0.1", 0)
+    try:
+        yield front
+    finally:
+        await front.close()
+
+
+@asynccontextmanager
+async def client(front: Front, *, logged_in: bool = True) -> AsyncGenerator[ClientSession, None]:
+    """A program with a cookie jar."""
+    async with ClientSession(cookie_jar=CookieJar(unsafe=True)) as session:
+        if logged_in:
+            answer = await offer(session, front, secret_of(front.link()))
+            assert answer.status == 204
+        yield session
+
+
+def secret_of(link: str) -> str:
+    return link.partition("#")[2]
+
+
+async def offer(session: ClientSession, front: Front, secret: str) -> ClientResponse:
+    """Log in as the login page does."""
+    async with session.post(f"{front.url}/login", data=secret, headers={"Origin": front.url}) as answer:
+        return answer
+
+
+@asynccontextmanager
+async def tab(
+    session: ClientSession, front: Front, path: str = "/ws/", **headers: str
+) -> AsyncGenerator[ClientWebSocketResponse, None]:
+    async with session.ws_connect(
+        f"{front.url}{path}?width=90&height=30", headers={"Origin": front.url, **headers}
+    ) as socket:
+        yield socket
+
+
+async def until(reached: Callable[[], object], what: str) -> None:
+    """Wait until something is so."""
+    for _ in range(2000):
+        if reached():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"{what} did not happen")
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@asynccontextmanager
+async def browsing() -> AsyncGenerator[Browser, None]:
+    """A browser without a window."""
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=list(_QUIET))
+        try:
+            yield browser
+        finally:
+            await browser.close()
+
+
+async def log_in(page: Page, link: str) -> None:
+    """Follow a login link up to the console."""
+    await page.goto(link)
+    await connected(page)
+
+
+async def connected(page: Page) -> None:
+    """Wait until the terminal in the page has painted."""
+    await page.wait_for_selector("#terminal.-connected", timeout=30_000)
+    await page.wait_for_selector("body.-first-byte", timeout=30_000)
+
+
+class Seen:
+    """What the terminal in a page was sent, for tests to read: it paints on a canvas.
+
+    To be made before the page is loaded; `size` is that of the terminal in columns and rows as it began.
+    """
+
+    def __init__(self, page: Page) -> None:
+        self._screen = pyte.Screen(200, 70)
+        self._stream = pyte.ByteStream(self._screen)
+        self.size = (80, 24)
+        page.on("framenavigated", lambda _: self._screen.reset())
+        page.on("websocket", self._opened)
+
+    def _opened(self, socket: WebSocket) -> None:
+        asked = parse_qs(urlsplit(socket.url).query)
+        self.size = (int(asked["width"][0]), int(asked["height"][0]))
+        self._screen.reset()
+        socket.on("framereceived", self._take)
+
+    def _take(self, frame: bytes | str) -> None:
+        if isinstance(frame, bytes):
+            self._stream.feed(frame)
+
+    def text(self) -> str:
+        """The screen, as a terminal shows what was sent."""
+        return "\n".join(line.rstrip() for line in self._screen.display)
+
+    async def until(self, *texts: str) -> str:
+        """Wait until all of `texts` are on the screen."""
+        for _ in range(1500):
+            shown = self.text()
+            if all(text in shown for text in texts):
+                return shown
+            await asyncio.sleep(0.02)
+        raise AssertionError(f"{texts} not shown:\n{self.text()}")
+
+
+def line_of(shown: str, text: str) -> tuple[int, int]:
+    """Column and row of a text on a screen. Raises `ValueError`."""
+    for row, line in enumerate(shown.splitlines()):
+        if text in line:
+            return line.index(text), row
+    raise ValueError(text)
+
+
+async def click_cell(page: Page, cell: tuple[int, int], size: tuple[int, int]) -> None:
+    """Click on a cell of the terminal of `size` in columns and rows."""
+    box = await page.locator(".xterm-screen").bounding_box()
+    assert box is not None
+    column, row = cell
+    await page.mouse.click(
+        box["x"] + (column + 0.5) * box["width"] / size[0],
+        box["y"] + (row + 0.5) * box["height"] / size[1],
+    )
+
+
+def processes(names: Sequence[str]) -> list[int]:
+    """The processes whose command line has all of `names`."""
+    found = []
+    for directory in Path("/proc").iterdir():
+        if directory.name.isdecimal():
+            try:
+                line = (directory / "cmdline").read_bytes().decode(errors="replace")
+            except OSError:
+                continue
+            if all(name in line for name in names):
+                found.append(int(directory.name))
+    return found

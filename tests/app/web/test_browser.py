@@ -1,0 +1,202 @@
+"""A real browser: it loads nothing from elsewhere, types without a click, and finds its way back in."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+import pytest
+from aiohttp import web
+from playwright.async_api import Browser, Page
+
+from interlock.app.web.front import Front
+from tests.app.web.fronts import (
+    NEEDS_CHROMIUM,
+    Seen,
+    browsing,
+    click_cell,
+    connected,
+    fronted,
+    line_of,
+    log_in,
+    until,
+)
+
+pytestmark = NEEDS_CHROMIUM
+
+
+@pytest.fixture
+async def front() -> AsyncGenerator[Front, None]:
+    async with fronted() as running:
+        yield running
+
+
+@pytest.fixture
+async def browser() -> AsyncGenerator[Browser, None]:
+    async with browsing() as running:
+        yield running
+
+
+@pytest.fixture
+async def page(browser: Browser) -> Page:
+    context = await browser.new_context(viewport={"width": 900, "height": 500})
+    return await context.new_page()
+
+
+class TestLogin:
+    async def test_the_link_leaves_no_secret_behind(self, front: Front, page: Page) -> None:
+        """The link leads to the console; its secret is in no request and not in the address any more."""
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        link = front.link()
+        await log_in(page, link)
+        secret = link.partition("#")[2]
+        assert page.url == front.url + "/"
+        assert not any(secret in url for url in asked if "#" not in url)
+        await page.go_back()
+        assert secret not in page.url
+
+    async def test_a_used_link_says_so(self, front: Front, browser: Browser, page: Page) -> None:
+        """Whoever opens a link that was used reads what to do."""
+        link = front.link()
+        await log_in(page, link)
+        stranger = await (await browser.new_context()).new_page()
+        await stranger.goto(link)
+        await stranger.wait_for_selector("#said:not(:empty)")
+        assert "was used before" in await stranger.inner_text("#said")
+
+    async def test_a_link_can_be_pasted_where_one_was_going(self, front: Front, page: Page) -> None:
+        """Logged in from the page of a deep link, one is there."""
+        seen = Seen(page)
+        await page.goto(front.url + "/s/abc")
+        await page.fill("#link", front.link())
+        await page.keyboard.press("Enter")
+        await connected(page)
+        assert page.url == front.url + "/s/abc"
+        await seen.until("options: --session=abc")
+
+    async def test_a_link_from_elsewhere_finds_the_login(self, front: Front, page: Page) -> None:
+        """A link in somebody else's page leads on, although browsers leave out the cookie there."""
+        await log_in(page, front.link())
+        app = web.Application()
+
+        async def answer(_: web.Request) -> web.Response:
+            html = f"<a href='{front.url}/a/abc'>a request</a>"
+            return web.Response(text=html, content_type="text/html")
+
+        app.router.add_get("/", answer)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, "127.0.0.2", 0).start()
+            other = await page.context.new_page()
+            seen = Seen(other)
+            await other.goto(f"http://127.0.0.2:{runner.addresses[0][1]}/")
+            await other.click("a")
+            await connected(other)
+            assert other.url == front.url + "/a/abc"
+            await seen.until("options: --approval=abc")
+        finally:
+            await runner.cleanup()
+
+    async def test_logging_out_closes_the_tab(self, front: Front, page: Page) -> None:
+        """The page behind `/logout` ends the console in another tab."""
+        await log_in(page, front.link())
+        other = await page.context.new_page()
+        await other.goto(front.url + "/logout")
+        await other.click("#leave")
+        await page.wait_for_selector("body.-closed")
+        await page.click("#again")
+        await page.wait_for_selector("#link")
+
+
+class TestPage:
+    async def test_nothing_comes_from_elsewhere(self, front: Front, page: Page) -> None:
+        """Every request goes to this server, the page's own policy stops none, and nothing fails."""
+        asked: list[str] = []
+        said: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("websocket", lambda socket: asked.append(socket.url.replace("ws:", "http:")))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        seen = Seen(page)
+        await log_in(page, front.link())
+        page.on("console", lambda message: said.append(message.text))
+        await page.goto(f"{front.url}/s/abc?ping=http://evil.example")
+        await connected(page)
+        await seen.until("options: --session=abc")
+        assert len(asked) > 10
+        assert [url for url in asked if not url.startswith(front.url + "/")] == []
+        assert [text for text in said if not text.startswith("ping=")] == []
+
+    async def test_keys_need_no_click(self, front: Front, page: Page) -> None:
+        """The terminal has the focus as the page comes up, and again after a visit elsewhere."""
+        seen = Seen(page)
+        await log_in(page, front.link())
+        await seen.until("options:")
+        await page.keyboard.type("hello")
+        await seen.until("typed hello")
+        other = await page.context.new_page()
+        await other.close()
+        await page.bring_to_front()
+        await page.keyboard.type("!")
+        await seen.until("typed hello!")
+
+    @pytest.mark.parametrize(
+        ("key", "said"),
+        [
+            ("F5", "F5 came"),
+            ("Control+o", "^o came"),
+            ("Control+p", "Search"),
+        ],
+    )
+    async def test_the_browser_leaves_keys_to_the_console(
+        self, front: Front, page: Page, key: str, said: str
+    ) -> None:
+        """Keys that a browser has a use for of its own do what the console says."""
+        seen = Seen(page)
+        await log_in(page, front.link())
+        await seen.until("options:")
+        await page.keyboard.press(key)
+        await seen.until(said)
+        assert front.tabs == 1
+
+    async def test_help_says_which_keys_are_the_browsers(self, front: Front, page: Page) -> None:
+        """Help names the keys that do not reach the console, beside those that do."""
+        seen = Seen(page)
+        await log_in(page, front.link())
+        await seen.until("options:")
+        await page.keyboard.press("F1")
+        await seen.until("HERE")
+        await page.keyboard.press("End")
+        await seen.until("are the browser's")
+
+    async def test_the_console_follows_the_windows_size(self, front: Front, page: Page) -> None:
+        """A window that changes its size shows the whole console."""
+        seen = Seen(page)
+        await log_in(page, front.link())
+        await seen.until("size 100 by")
+        await page.set_viewport_size({"width": 540, "height": 400})
+        await seen.until("size 60 by")
+
+    async def test_a_click_reaches_its_button(self, front: Front, page: Page) -> None:
+        """The mouse works."""
+        seen = Seen(page)
+        await log_in(page, front.link())
+        shown = await seen.until("press me")
+        await click_cell(page, line_of(shown, "press me"), seen.size)
+        await seen.until("clicked")
+
+    async def test_a_closed_tab_ends_its_process(self, front: Front, page: Page) -> None:
+        """Closing the tab ends what ran behind it."""
+        await log_in(page, front.link())
+        assert front.tabs == 1
+        await page.close()
+        await until(lambda: front.tabs == 0, "the tab's end")
+
+    async def test_an_ended_console_can_be_opened_again(self, front: Front, page: Page) -> None:
+        """Whoever quits has one key to come back."""
+        await log_in(page, front.link())
+        await page.keyboard.press("Control+q")
+        await page.wait_for_selector("body.-closed")
+        await page.keyboard.press("Enter")
+        await connected(page)
+        assert front.tabs == 1

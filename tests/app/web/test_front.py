@@ -1,0 +1,281 @@
+"""What is refused before anything is done for it: other names, other pages, whoever has not logged in."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+from aiohttp import WSServerHandshakeError
+
+from interlock.app.web.front import WRONG_LINKS, Front
+from tests.app.web.fronts import OBEYS, client, fronted, offer, program, secret_of, tab, until
+
+EVERYWHERE = (
+    "/",
+    "/s/abc",
+    "/a/abc",
+    "/ws/",
+    "/ws/s/abc",
+    "/login/state",
+    "/logout",
+    "/terminal/js/textual.js",
+)
+
+
+async def raw(front: Front, request: str) -> str:
+    """The answer to a request whose every byte is ours."""
+    port = int(front.url.rpartition(":")[2])
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request.replace("\n", "\r\n").encode())
+    answer = await reader.readuntil(b"\r\n\r\n")
+    writer.close()
+    return answer.decode()
+
+
+class TestWithoutLogin:
+    @pytest.mark.parametrize("path", EVERYWHERE)
+    async def test_nothing_is_answered(self, path: str) -> None:
+        """Also on loopback nobody sees more than the page that asks to log in."""
+        async with fronted() as front, client(front, logged_in=False) as session:
+            async with session.get(front.url + path, headers={"Origin": front.url}) as answer:
+                assert answer.status == 401
+                text = await answer.text()
+            assert "textual" not in text
+            assert "data-session" not in text
+
+    async def test_no_process_is_started(self) -> None:
+        """A WebSocket without the cookie is refused before it is one."""
+        async with fronted() as front, client(front, logged_in=False) as session:
+            with pytest.raises(WSServerHandshakeError) as refusal:
+                async with tab(session, front):
+                    pass
+            assert refusal.value.status == 401
+            assert front.tabs == 0
+
+    async def test_the_cookie_of_another_server_is_none(self) -> None:
+        """Two servers on one machine do not let in each other's browsers."""
+        async with fronted() as one, fronted() as other, client(one) as session:
+            for cookie in list(session.cookie_jar):
+                port = other.url.rpartition(":")[2]
+                session.cookie_jar.update_cookies({f"interlock-{port}": cookie.value})
+            async with session.get(one.url) as answer:
+                assert answer.status == 200
+            async with session.get(other.url) as answer:
+                assert answer.status == 401
+
+    async def test_the_cookie_is_for_this_page_and_no_script(self) -> None:
+        """The cookie goes with requests of this server's own pages only, and scripts cannot read it."""
+        async with fronted() as front, client(front, logged_in=False) as session:
+            answer = await offer(session, front, secret_of(front.link()))
+        said = answer.headers["Set-Cookie"].lower()
+        assert "httponly" in said
+        assert "samesite=strict" in said
+        assert "domain" not in said
+
+    async def test_a_used_link_is_refused(self) -> None:
+        """Whoever steals a link after its use has nothing."""
+        async with fronted() as front, client(front, logged_in=False) as owner:
+            secret = secret_of(front.link())
+            assert (await offer(owner, front, secret)).status == 204
+            async with client(front, logged_in=False) as thief:
+                answer = await offer(thief, front, secret)
+                assert answer.status == 403
+                assert "Set-Cookie" not in answer.headers
+                async with thief.get(front.url) as page:
+                    assert page.status == 401
+
+    async def test_guessing_is_slowed_and_locks_nobody_out(self) -> None:
+        """Wrong links are only told to wait after some; the right one still logs in."""
+        async with fronted() as front, client(front, logged_in=False) as session:
+            secret = secret_of(front.link())
+            statuses = [
+                (await offer(session, front, f"guess {n}")).status for n in range(WRONG_LINKS + 3)
+            ]
+            assert statuses == [403] * WRONG_LINKS + [429] * 3
+            assert (await offer(session, front, secret)).status == 204
+
+    async def test_a_login_is_no_long_text(self) -> None:
+        """What is far too long for a secret is not read."""
+        async with fronted() as front, client(front, logged_in=False) as session:
+            assert (await offer(session, front, "x" * 100_000)).status == 413
+
+
+class TestOtherNames:
+    @pytest.mark.parametrize(
+        "host", ["evil.example", "127.0.0.1", "localhost:1", "127.0.0.1.evil.example"]
+    )
+    async def test_another_host_is_refused(self, host: str) -> None:
+        """A name that DNS makes point here gets nothing, not even the login page."""
+        async with fronted() as front, client(front) as session:
+            for path in (*EVERYWHERE, "/login", "/static/login.js"):
+                async with session.get(front.url + path, headers={"Host": host}) as answer:
+                    assert answer.status == 421
+
+    async def test_two_hosts_or_none_are_refused(self) -> None:
+        """No answer where it cannot be told under which name one came."""
+        async with fronted() as front:
+            name = front.url.removeprefix("http://")
+            both = await raw(front, f"GET / HTTP/1.1\nHost: {name}\nHost: evil.example\n\n")
+            none = await raw(front, "GET / HTTP/1.1\n\n")
+        assert both.split()[1] in ("400", "421")
+        assert none.split()[1] in ("400", "421")
+
+    async def test_localhost_is_the_same_machine(self) -> None:
+        """The usual names of this machine are good."""
+        async with fronted() as front, client(front, logged_in=False) as session:
+            url = front.url.replace("127.0.0.1", "localhost")
+            async with session.get(url + "/login", headers={}) as answer:
+                assert answer.status == 200
+
+
+class TestOtherPages:
+    @pytest.mark.parametrize(
+        "origin",
+        [
+            "http://evil.example",
+            "null",
+            "http://127.0.0.1",
+            "http://localhost:{port}",
+            "https://127.0.0.1:{port}",
+            "http://127.0.0.1:{port}.evil.example",
+            "",
+        ],
+    )
+    async def test_a_websocket_of_another_page_is_refused(self, origin: str) -> None:
+        """Even with the cookie, only the page of exactly this address gets a terminal."""
+        async with fronted() as front, client(front) as session:
+            port = front.url.rpartition(":")[2]
+            with pytest.raises(WSServerHandshakeError) as refusal:
+                async with tab(session, front, Origin=origin.format(port=port)):
+                    pass
+            assert refusal.value.status == 403
+            assert front.tabs == 0
+
+    async def test_a_websocket_without_an_origin_is_refused(self) -> None:
+        """Programs have other ways to decide, with a token of their own."""
+        async with fronted() as front, client(front) as session:
+            with pytest.raises(WSServerHandshakeError) as refusal:
+                async with session.ws_connect(front.url + "/ws/"):
+                    pass
+            assert refusal.value.status == 403
+
+    async def test_what_the_browser_says_of_the_request_counts(self) -> None:
+        """A request that the browser calls cross-site is refused whatever its Origin."""
+        async with fronted() as front, client(front) as session:
+            with pytest.raises(WSServerHandshakeError):
+                async with tab(session, front, **{"Sec-Fetch-Site": "cross-site"}):
+                    pass
+
+    async def test_nobody_logs_one_in_or_out_from_elsewhere(self) -> None:
+        """A form of another page neither logs in nor out."""
+        async with fronted() as front, client(front) as session:
+            evil = {"Origin": "http://evil.example"}
+            for path in ("/login", "/logout"):
+                async with session.post(front.url + path, headers=evil) as answer:
+                    assert answer.status == 403
+            async with session.get(front.url) as answer:
+                assert answer.status == 200
+
+
+class TestPaths:
+    @pytest.mark.parametrize(
+        "path",
+        [
+            "/static/../front.py",
+            "/static/%2e%2e/front.py",
+            "/static/..%2ffront.py",
+            "/terminal/..%2fserver.py",
+            "/terminal/%2e%2e/%2e%2e/pip/__init__.py",
+            "/static//etc/passwd",
+            "/static/%2fetc%2fpasswd",
+            "/static/",
+            "/terminal/js/",
+            "/download/abc",
+            "/s/..%2f..",
+            "/s/-abc",
+            "/s/--db=x",
+            "/a/a b",
+            "/s/",
+        ],
+    )
+    async def test_nothing_else_is_there(self, path: str) -> None:
+        """No path leads out of the two directories, lists one, or becomes an option of a command."""
+        async with fronted() as front, client(front) as session:
+            cookie = next(iter(session.cookie_jar))
+            host = front.url.removeprefix("http://")
+            answer = await raw(
+                front,
+                f"GET {path.replace(' ', '%20')} HTTP/1.1\nHost: {host}\n"
+                f"Cookie: {cookie.key}={cookie.value}\n\n",
+            )
+            assert answer.split()[1] in ("403", "404")
+
+    async def test_what_stands_behind_a_question_mark_is_dropped(self) -> None:
+        """The terminal's script obeys some of it: it would ask another server, for one."""
+        async with fronted() as front, client(front) as session:
+            url = f"{front.url}/s/abc?ping=http://evil.example&delay=1"
+            async with session.get(url, allow_redirects=False) as answer:
+                assert answer.status == 303
+                assert answer.headers["Location"] == "/s/abc"
+
+
+class TestHeaders:
+    @pytest.mark.parametrize("path", ["/", "/login", "/nothing", "/static/login.js"])
+    async def test_every_answer_is_sealed(self, path: str) -> None:
+        """No answer may be framed, sniffed, kept, or load anything from elsewhere."""
+        async with (
+            fronted() as front,
+            client(front) as session,
+            session.get(front.url + path) as answer,
+        ):
+            headers = answer.headers
+        policy = headers["Content-Security-Policy"]
+        assert "default-src 'none'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "unsafe" not in policy
+        assert headers["X-Frame-Options"] == "DENY"
+        assert headers["Referrer-Policy"] == "no-referrer"
+        assert headers["Cross-Origin-Opener-Policy"] == "same-origin"
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Cache-Control"] == "no-store"
+        assert "aiohttp" not in headers["Server"]
+
+    async def test_each_page_has_a_nonce_of_its_own(self) -> None:
+        """A style sheet that is admitted to one page is admitted to no other."""
+        async with fronted() as front, client(front) as session:
+            policies = set()
+            for _ in range(2):
+                async with session.get(front.url) as answer:
+                    policies.add(answer.headers["Content-Security-Policy"])
+        assert len(policies) == 2
+
+
+class TestManyTabs:
+    async def test_there_are_only_so_many(self) -> None:
+        """One tab too many is told so and gets no process; a closed one makes room."""
+        async with (
+            fronted(program(OBEYS), most_tabs=2) as front,
+            client(front) as session,
+            tab(session, front) as first,
+            tab(session, front) as second,
+        ):
+            await first.receive_bytes()
+            await second.receive_bytes()
+            async with tab(session, front) as third:
+                assert b"2 tabs are open" in await third.receive_bytes()
+                await third.receive()
+                assert third.closed
+            await first.close()
+            await until(lambda: front.tabs == 1, "the first tab's end")
+            async with tab(session, front) as fourth:
+                assert (await fourth.receive_bytes()).isdigit()
+
+    async def test_a_port_in_use_is_an_error(self) -> None:
+        """Nobody listens where somebody else does."""
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            front = Front(program(OBEYS))
+            with pytest.raises(OSError, match="address already in use"):
+                await front.start("127.0.0.1", taken.getsockname()[1])

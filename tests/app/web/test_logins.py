@@ -1,0 +1,94 @@
+"""Links that work once, and the logins they become."""
+
+from __future__ import annotations
+
+from interlock.app.web.logins import LINK_LASTS, LOGIN_LASTS, MOST, Logins
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class TestLinks:
+    def test_a_link_gives_a_cookie_once(self) -> None:
+        """A link that was used is of no use to whoever finds it later."""
+        logins = Logins()
+        secret = logins.link()
+        cookie = logins.redeem(secret)
+        assert cookie is not None
+        assert logins.redeem(secret) is None
+        assert logins.find(cookie) is not None
+
+    def test_a_new_link_ends_the_one_before(self) -> None:
+        """Only the link that was printed last is in force."""
+        logins = Logins()
+        first, second = logins.link(), logins.link()
+        assert logins.redeem(first) is None
+        assert logins.redeem(second) is not None
+
+    def test_a_wrong_secret_leaves_the_link_in_force(self) -> None:
+        """Whoever guesses cannot take the link from the one it was printed for."""
+        logins = Logins()
+        secret = logins.link()
+        assert logins.redeem("") is None
+        assert logins.redeem(secret[:-1]) is None
+        assert logins.redeem("\udcff\ud800") is None
+        assert logins.redeem(secret) is not None
+
+    def test_a_link_runs_out(self) -> None:
+        """An old link in a scrollback logs nobody in."""
+        clock = Clock()
+        logins = Logins(clock)
+        early, late = logins.link(), None
+        clock.now += LINK_LASTS - 1
+        assert logins.redeem(early) is not None
+        late = logins.link()
+        clock.now += LINK_LASTS
+        assert logins.redeem(late) is None
+
+
+class TestLogins:
+    def test_a_login_runs_out(self) -> None:
+        """A cookie is good for its hours, and then for nothing."""
+        clock = Clock()
+        logins = Logins(clock)
+        cookie = logins.redeem(logins.link())
+        assert cookie is not None
+        login = logins.find(cookie)
+        assert login is not None
+        clock.now += LOGIN_LASTS - 1
+        assert logins.holds(login)
+        clock.now += 1
+        assert logins.find(cookie) is None
+        assert not logins.holds(login)
+
+    def test_logging_out_ends_one_login_only(self) -> None:
+        """Another browser stays logged in."""
+        logins = Logins()
+        mine, other = logins.redeem(logins.link()), logins.redeem(logins.link())
+        assert mine is not None
+        assert other is not None
+        logins.end(mine)
+        assert logins.find(mine) is None
+        assert logins.find(other) is not None
+
+    def test_no_secret_is_kept(self) -> None:
+        """What is in memory opens nothing: neither link nor cookie stands there."""
+        logins = Logins()
+        cookie = logins.redeem(logins.link())
+        assert cookie is not None
+        secret = logins.link()
+        kept = repr(vars(logins))
+        assert cookie not in kept
+        assert secret not in kept
+
+    def test_there_are_only_so_many(self) -> None:
+        """One login more ends the oldest."""
+        logins = Logins()
+        cookies = [logins.redeem(logins.link()) or "" for _ in range(MOST + 1)]
+        assert logins.find(cookies[0]) is None
+        assert all(logins.find(cookie) for cookie in cookies[1:])

@@ -1,0 +1,280 @@
+"""The process behind a tab: what it is given, and that it ends with the tab."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+
+import pytest
+from aiohttp import ClientWebSocketResponse, WSMsgType
+
+from interlock.app.web import tabs
+from interlock.app.web.environment import tab_environment
+from interlock.app.web.logins import LOGIN_LASTS, Logins
+from tests.app.web.fronts import (
+    OBEYS,
+    SMALL_APP,
+    UNTIL_QUIT,
+    client,
+    fronted,
+    is_running,
+    program,
+    tab,
+    until,
+)
+
+
+async def pid_of(socket: ClientWebSocketResponse) -> int:
+    return int(await socket.receive_bytes())
+
+
+async def all_of(socket: ClientWebSocketResponse) -> bytes:
+    """What comes until the tab is closed."""
+    return b"".join([m.data async for m in socket if m.type is WSMsgType.BINARY])
+
+
+class TestEnvironment:
+    def test_only_what_a_console_needs(self) -> None:
+        """Keys of the server's own, and ways to load other code, do not reach the tabs."""
+        given = {
+            "PATH": "/bin",
+            "HOME": "/home/x",
+            "LANG": "C",
+            "LC_ALL": "C",
+            "TEXTUAL_ANIMATIONS": "none",
+            "INTERLOCK_CONFIG_DIR": "/conf",
+            "INTERLOCK_DB": "/elsewhere.db",
+            "OPENAI_API_KEY": "sk-1",
+            "AWS_SECRET_ACCESS_KEY": "s",
+            "PYTHONPATH": "/tmp",
+            "LD_PRELOAD": "/tmp/x.so",
+            "INTERLOCK_TOKEN": "another",
+        }
+        assert tab_environment("mine", given) == {
+            "PATH": "/bin",
+            "HOME": "/home/x",
+            "LANG": "C",
+            "LC_ALL": "C",
+            "TEXTUAL_ANIMATIONS": "none",
+            "INTERLOCK_CONFIG_DIR": "/conf",
+            "TERM": "xterm-256color",
+            "TEXTUAL_COLOR_SYSTEM": "truecolor",
+            "TEXTUAL_DRIVER": "interlock.app.web.driver:TabDriver",
+            "INTERLOCK_TOKEN": "mine",
+        }
+
+    async def test_a_tab_gets_that_and_its_size(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What the server has in its environment is not in the process of a tab."""
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
+        code = "send(repr(sorted(os.environ.items())).encode())\n"
+        async with (
+            fronted(program(code)) as front,
+            client(front) as session,
+            tab(session, front) as socket,
+        ):
+            said = (await all_of(socket)).decode()
+        assert "sk-1" not in said
+        assert "('COLUMNS', '90')" in said
+        assert "('ROWS', '30')" in said
+        assert "secret-token" in said
+
+
+class TestEnds:
+    async def test_a_closed_tab_ends_its_process(self) -> None:
+        """No console stays behind when its tab is closed."""
+        async with fronted(program(OBEYS)) as front, client(front) as session:
+            async with tab(session, front) as socket:
+                pid = await pid_of(socket)
+                assert is_running(pid)
+            await until(lambda: not is_running(pid), "its end")
+            await until(lambda: front.tabs == 0, "the tab's end")
+
+    async def test_one_that_does_not_end_is_killed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A console that hangs is ended anyhow."""
+        monkeypatch.setattr(tabs, "GRACE", 0.1)
+        code = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + UNTIL_QUIT + "time.sleep(600)\n"
+        async with fronted(program(code)) as front, client(front) as session:
+            async with tab(session, front) as socket:
+                pid = await pid_of(socket)
+            await until(lambda: not is_running(pid), "its end")
+
+    async def test_one_that_paints_and_paints_is_ended(self) -> None:
+        """A console that writes into a tab that is gone is read until it has ended."""
+        code = (
+            "import threading\n"
+            "def paint():\n"
+            "    while True: send(b'x' * 65536)\n"
+            "threading.Thread(target=paint, daemon=True).start()\n" + OBEYS + "os._exit(0)\n"
+        )
+        async with fronted(program(code)) as front, client(front) as session:
+            async with tab(session, front) as socket:
+                pid = await pid_of(socket)
+                await socket.receive_bytes()
+            await until(lambda: not is_running(pid), "its end")
+
+    async def test_the_servers_end_ends_all(self) -> None:
+        """No console outlives the server."""
+        async with (
+            fronted(program(OBEYS)) as front,
+            client(front) as session,
+            tab(session, front) as one,
+            tab(session, front) as other,
+        ):
+            pids = [await pid_of(one), await pid_of(other)]
+            await front.close()
+            assert not any(map(is_running, pids))
+
+    async def test_a_console_that_ends_closes_its_tab(self) -> None:
+        """Whoever quits sees that the console has ended."""
+        async with fronted(program("")) as front, client(front) as session, tab(session, front) as socket:
+            pid = await pid_of(socket)
+            assert (await socket.receive()).type is WSMsgType.CLOSE
+            await until(lambda: not is_running(pid) and front.tabs == 0, "the tab's end")
+
+    async def test_why_a_console_failed_is_said(self) -> None:
+        """What a console says as it fails is shown in the tab, without what a terminal would obey."""
+        code = "sys.stderr.write('no server there\\n\\x1b]0;evil\\x07'); sys.exit(2)\n"
+        async with (
+            fronted(program(code)) as front,
+            client(front) as session,
+            tab(session, front) as socket,
+        ):
+            said = await all_of(socket)
+        assert b"no server there" in said
+        assert b"\x1b]0;" not in said
+
+    async def test_logging_out_ends_its_tabs(self) -> None:
+        """Logged out means that nobody at this browser decides any more, in no tab."""
+        async with fronted(program(OBEYS)) as front, client(front) as mine, client(front) as other:
+            async with tab(mine, front) as socket, tab(other, front) as stays:
+                pid, kept = await pid_of(socket), await pid_of(stays)
+                async with mine.post(front.url + "/logout", headers={"Origin": front.url}) as answer:
+                    assert answer.status == 204
+                await until(lambda: not is_running(pid), "its end")
+                assert is_running(kept)
+            async with mine.get(front.url) as answer:
+                assert answer.status == 401
+
+    async def test_a_login_that_runs_out_ends_its_tabs(self) -> None:
+        """A tab that was left open does not go on for ever."""
+        now = [0.0]
+        logins = Logins(lambda: now[0])
+        async with (
+            fronted(program(OBEYS), logins=logins) as front,
+            client(front) as session,
+            tab(session, front) as socket,
+        ):
+            pid = await pid_of(socket)
+            now[0] = LOGIN_LASTS
+            await until(lambda: not is_running(pid), "its end")
+
+
+class TestWhatBrowsersSend:
+    @pytest.mark.parametrize(
+        "message",
+        [
+            "no json",
+            "{}",
+            "[]",
+            "[1]",
+            '["stdin"]',
+            '["stdin", 1]',
+            '["stdin", "\\ud800"]',
+            '["resize", {"width": 100000000, "height": 1}]',
+            '["resize", {"width": -1, "height": 1}]',
+            '["deliver_chunk_request", "x"]',
+            "[" * 100_000,
+        ],
+    )
+    async def test_what_makes_no_sense_closes_the_tab(self, message: str) -> None:
+        """Only keys, sizes and focus reach the console; anything else ends the tab, and only that."""
+        async with (
+            fronted(program(OBEYS)) as front,
+            client(front) as session,
+            tab(session, front) as socket,
+        ):
+            pid = await pid_of(socket)
+            await socket.send_str(message)
+            await until(lambda: not is_running(pid), "its end")
+            async with tab(session, front) as another:
+                assert is_running(await pid_of(another))
+
+    async def test_a_huge_message_closes_the_tab(self) -> None:
+        """No message takes more memory than a long paste."""
+        async with (
+            fronted(program(OBEYS)) as front,
+            client(front) as session,
+            tab(session, front) as socket,
+        ):
+            pid = await pid_of(socket)
+            await socket.send_str(json.dumps(["stdin", "x" * (2 << 20)]))
+            await until(lambda: not is_running(pid), "its end")
+
+    async def test_what_is_typed_arrives(self) -> None:
+        """Keys reach the console as they were typed, in their order."""
+        code = "data = b''\nwhile b'end' not in data: data += sys.stdin.buffer.read1()\nsend(data)\n"
+        async with (
+            fronted(program(code)) as front,
+            client(front) as session,
+            tab(session, front) as socket,
+        ):
+            await pid_of(socket)
+            for part in ("ä", "\x1b[A", "end"):
+                await socket.send_str(json.dumps(["stdin", part]))
+            said = await all_of(socket)
+        assert said.index("ä".encode()) < said.index(b"\x1b[A") < said.index(b"end")
+
+    async def test_a_flood_waits_in_its_socket(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A tab that sends without end is read at its rate, not kept, and another tab works meanwhile."""
+        monkeypatch.setattr(tabs, "RATE", 20.0)
+        code = (
+            "data = b''\n"
+            "while b'quit' not in data:\n"
+            "    data = sys.stdin.buffer.read1()\n"
+            "    send(b'got ' + data); sys.stdout.flush()\n"
+        )
+        async with (
+            fronted(program(code)) as front,
+            client(front) as session,
+            tab(session, front) as flooding,
+            tab(session, front) as other,
+        ):
+            await pid_of(flooding)
+            await pid_of(other)
+            sent = 0
+
+            async def flood() -> None:
+                nonlocal sent
+                while sent < 2000:
+                    await flooding.send_str(json.dumps(["stdin", "x" * 50_000]))
+                    sent += 1
+
+            flow = asyncio.create_task(flood())
+            before = -1
+            while before != sent:  # Until its socket takes no more.
+                before = sent
+                for _ in range(5):
+                    await other.send_str(json.dumps(["stdin", "hello"]))
+                    assert b"hello" in await other.receive_bytes()
+            assert not flow.done()
+            flow.cancel()
+            flooding._response.close()
+
+
+class TestOrphans:
+    async def test_a_console_ends_with_a_server_that_was_killed(self) -> None:
+        """A console whose server is gone without a word ends by itself."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            str(SMALL_APP),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            env={**tab_environment("x"), "COLUMNS": "80", "ROWS": "24"},
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        await process.stdout.readuntil(tabs.PRELUDE)
+        process.stdin.close()
+        process._transport.get_pipe_transport(1).close()  # type: ignore[attr-defined]
+        assert await asyncio.wait_for(process.wait(), 20) in (0, 1)

@@ -1,0 +1,330 @@
+"""`interlock web` as operators use it: an agent asks from outside, a person decides in a browser."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from aiohttp import ClientSession, CookieJar
+from playwright.async_api import Page
+
+from interlock.engine.gateway.agent_client import AgentClient
+from interlock.engine.gateway.console_client import ConsoleClient
+from interlock.engine.history.events import ApprovalDecided
+from interlock.engine.history.queries import open_reader
+from tests.app.web.fronts import (
+    NEEDS_CHROMIUM,
+    Seen,
+    browsing,
+    click_cell,
+    connected,
+    is_running,
+    line_of,
+    log_in,
+    processes,
+    until,
+)
+from tests.bench.terminal import Terminal
+from tests.support.command import command
+
+CLI = [sys.executable, "-P", "-m", "interlock.app.cli"]
+RULES = "require human-approval before deploy\n"
+QUIET = 700
+"""Milliseconds after which a dialog that was just shown takes keys."""
+
+
+@dataclass
+class Started:
+    """A running `interlock web`."""
+
+    process: asyncio.subprocess.Process
+    directory: Path
+    link: str
+    agents: str
+
+    @property
+    def page(self) -> str:
+        return self.link.partition("/login")[0]
+
+    @property
+    def database(self) -> Path:
+        return self.directory / "interlock.db"
+
+    def agent(self) -> AgentClient:
+        return AgentClient(f"ws://{self.agents}", (self.directory / "agent.token").read_text().strip())
+
+    @asynccontextmanager
+    async def console(self) -> AsyncGenerator[ConsoleClient, None]:
+        """A program that looks on as an operator's console does."""
+        secret = (self.directory / "operator.token").read_text().strip()
+        client = ConsoleClient(f"ws://{self.agents}", secret)
+        await client.open()
+        try:
+            yield client
+        finally:
+            await client.close()
+
+    def decided_by(self) -> list[str]:
+        """Who has decided so far."""
+        reader = open_reader(self.database)
+        bodies = [event.body for each in reader.sessions() for event in reader.events(each.id)]
+        return [body.by for body in bodies if isinstance(body, ApprovalDecided)]
+
+    def consoles(self) -> list[int]:
+        """The processes behind its tabs."""
+        return processes(["console", "--connect", self.agents])
+
+
+@asynccontextmanager
+async def started(
+    directory: Path, *options: str, rules: str | None = None
+) -> AsyncGenerator[Started, None]:
+    """`interlock web` with rules, on ports of the system's choice."""
+    if rules is None:
+        rules = "one.rules"
+        (directory / rules).write_text(RULES)
+    process = await asyncio.create_subprocess_exec(
+        *CLI,
+        *("web", "--listen", "127.0.0.1:0", "--agents", "127.0.0.1:0", "--as", "ada"),
+        *("--rules", rules, "--db", "interlock.db", *options),
+        cwd=directory,
+        env={**os.environ, "INTERLOCK_CONFIG_DIR": str(directory), "OPENAI_API_KEY": "sk-of-the-server"},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    try:
+        where = (await process.stdout.readline()).decode().split()
+        link = (await process.stdout.readline()).decode().split()
+        yield Started(process, directory, link[1], where[3])
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await process.wait()
+
+
+async def deploy(env: str) -> str:
+    return f"deployed to {env}"
+
+
+@asynccontextmanager
+async def tabs(count: int, size: tuple[int, int] = (1080, 700)) -> AsyncGenerator[list[Page], None]:
+    async with browsing() as browser:
+        context = await browser.new_context(viewport={"width": size[0], "height": size[1]})
+        yield [await context.new_page() for _ in range(count)]
+
+
+@NEEDS_CHROMIUM
+class TestDeciding:
+    async def test_by_keyboard_and_the_terminal_sees_it(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """An agent's request comes up in a tab, a key approves it, and a terminal shows that."""
+        monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
+        async with started(tmp_path) as web, tabs(1) as [page]:
+            seen = Seen(page)
+            await log_in(page, web.link)
+            await seen.until("as ada")
+            console = [*CLI, "console", "--connect", f"ws://{web.agents}"]
+            with Terminal(console) as terminal:
+                await asyncio.to_thread(terminal.wait_for, "as ada", seconds=30)
+                async with web.agent() as agent, agent.session("release-bot") as gate:
+                    call = asyncio.create_task(gate(deploy)(env="prod"))
+                    await seen.until("WHAT WILL RUN", '"prod"')
+                    await asyncio.to_thread(terminal.wait_for, "WHAT WILL RUN", seconds=30)
+                    assert await page.title() == "Interlock (1 waiting)"
+                    await page.wait_for_timeout(QUIET)
+                    await page.keyboard.press("a")
+                    assert await call == "deployed to prod"
+                    await asyncio.to_thread(terminal.wait_for, "by ada", seconds=30)
+            assert web.decided_by() == ["ada"]
+
+    async def test_by_mouse_and_another_tab_sees_it(self, tmp_path: Path) -> None:
+        """A click approves in one tab, and the queue of another is empty as well."""
+        async with started(tmp_path) as web, tabs(2) as [one, two]:
+            first, second = Seen(one), Seen(two)
+            await log_in(one, web.link)
+            await two.goto(web.page)
+            await connected(two)
+            await asyncio.gather(first.until("as ada"), second.until("as ada"))
+            async with web.agent() as agent, agent.session("release-bot") as gate:
+                call = asyncio.create_task(gate(deploy)(env="prod"))
+                shown = await first.until("WHAT WILL RUN", "approve once")
+                await second.until("WHAT WILL RUN", "1 waiting")
+                await one.bring_to_front()
+                await one.wait_for_timeout(QUIET)
+                await click_cell(one, line_of(shown, "approve once"), first.size)
+                assert await call == "deployed to prod"
+                await asyncio.gather(first.until("0 waiting"), second.until("0 waiting"))
+            assert web.decided_by() == ["ada"]
+
+
+@NEEDS_CHROMIUM
+class TestDeepLinks:
+    async def test_to_a_request_and_a_session(self, tmp_path: Path) -> None:
+        """`/a/REQUEST` opens the dialog, `/s/SESSION` its session, and the replay once that has ended."""
+        async with started(tmp_path) as web, tabs(1) as [page]:
+            seen = Seen(page)
+            await log_in(page, web.link)
+            await seen.until("as ada")
+            async with web.agent() as agent:
+                async with agent.session("one") as first, agent.session("two") as second:
+                    assert await first(echo)(text="a") == "a"
+                    assert await second(echo)(text="b") == "b"
+                    call = asyncio.create_task(second(deploy)(env="prod"))
+                    await seen.until("WHAT WILL RUN")
+                    async with web.console() as console:
+                        [request] = await console.approvals()
+                        sessions = {state.agent: state.id for state in await console.sessions()}
+                    await page.goto(f"{web.page}/a/{request.id}")
+                    await seen.until("WHAT WILL RUN", '"prod"')
+                    await page.wait_for_timeout(QUIET)
+                    await page.keyboard.press("a")
+                    assert await call == "deployed to prod"
+                    for name in ("one", "two"):
+                        await page.goto(f"{web.page}/s/{sessions[name]}")
+                        await seen.until(f"Nets of {name}")
+                await page.goto(f"{web.page}/s/{sessions['one']}")
+                await seen.until("Interlock ── replay one-", "event 1 of")
+
+
+async def echo(text: str) -> str:
+    return text
+
+
+@NEEDS_CHROMIUM
+class TestProcesses:
+    @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+    async def test_none_outlives_the_server(self, tmp_path: Path, how: signal.Signals) -> None:
+        """However the server ends, the processes of its tabs end too."""
+        async with started(tmp_path) as web, tabs(1) as [page]:
+            seen = Seen(page)
+            await log_in(page, web.link)
+            await seen.until("as ada")
+            [console] = web.consoles()
+            web.process.send_signal(how)
+            code = await web.process.wait()
+            assert code == (-how if how == signal.SIGKILL else 0)
+            await until(lambda: not is_running(console), "the console's end")
+
+    async def test_the_token_stands_in_no_command_line(self, tmp_path: Path) -> None:
+        """What everybody on a machine may read of a process has no secret, nor its server's keys."""
+        async with started(tmp_path) as web, tabs(1) as [page]:
+            seen = Seen(page)
+            await log_in(page, web.link)
+            await seen.until("as ada")
+            [console] = web.consoles()
+            secret = (tmp_path / "operator.token").read_bytes().strip()
+            process = Path(f"/proc/{console}")
+            assert secret not in (process / "cmdline").read_bytes()
+            assert secret in (process / "environ").read_bytes()
+            assert b"sk-of-the-server" not in (process / "environ").read_bytes()
+
+
+class TestStarting:
+    @pytest.mark.parametrize(
+        ("line", "said"),
+        [
+            (["--listen", "0.0.0.0:8738"], "expected an address of this machine only"),
+            (["--listen", "unix:x.sock"], "expected an address of this machine only"),
+            (["--listen", "here"], "expected HOST:PORT"),
+            (["--connect", "ws://127.0.0.1:1", "--rules", "one.rules"], "--rules is for a server"),
+            (["--connect", "http://127.0.0.1:1"], "expected ws://HOST:PORT"),
+            (["--connect", "ws://127.0.0.1:1"], "there is no token"),
+            (["--connect", "--as", "ada"], "--as is for a server"),
+            (["--token-file", "x", "--agents", "127.0.0.1:0"], "--token-file is for a server"),
+            (["--agents", "nowhere"], "expected HOST:PORT"),
+        ],
+    )
+    def test_what_cannot_be_is_said(self, tmp_path: Path, line: list[str], said: str) -> None:
+        """What was found and what is expected, before anything listens."""
+        ended = command(tmp_path, "web", *line, env={"INTERLOCK_CONFIG_DIR": str(tmp_path)})
+        assert ended.returncode == 2
+        assert said in ended.stderr
+
+    def test_another_name_than_the_tokens_is_refused(self, tmp_path: Path) -> None:
+        """Nobody is recorded under a name that the token does not have."""
+        env = {"INTERLOCK_CONFIG_DIR": str(tmp_path)}
+        command(tmp_path, "web", "--as", "ada", "--agents", "nowhere", env=env)
+        command(tmp_path, "token", "new", "operator", "ada", env=env)
+        (tmp_path / "operator.token").unlink(missing_ok=True)
+        made = command(tmp_path, "token", "rotate", "ada", env=env)
+        secret = next(word for word in made.stdout.split() if word.startswith("ilk_operator_"))
+        (tmp_path / "operator.token").write_text(secret)
+        (tmp_path / "operator.token").chmod(0o600)
+        ended = command(tmp_path, "web", "--as", "ben", "--agents", "127.0.0.1:0", env=env)
+        assert ended.returncode == 2
+        assert "ada" in ended.stderr
+        assert "instead of ben" in ended.stderr
+
+    @pytest.mark.parametrize("option", ["--session", "--approval"])
+    def test_places_are_a_servers(self, tmp_path: Path, option: str) -> None:
+        """A console on a journal says that it cannot begin where only a server leads."""
+        env = {"INTERLOCK_CONFIG_DIR": str(tmp_path), "TEXTUAL_DRIVER": "none:None"}
+        ended = command(tmp_path, "console", option, "abc", env=env)
+        assert ended.returncode == 2
+        assert f"{option} goes with --connect" in ended.stderr
+
+    async def test_open_shows_no_secret_on_a_command_line(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The browser is sent to a page that only this user can read, which leads to the link."""
+        opened = tmp_path / "opened"
+        browser = tmp_path / "browser"
+        browser.write_text(
+            "#!/bin/sh\n"
+            f'page="${{1#file://}}"; cp "$page" {tmp_path}/page\n'
+            f'(echo "$1"; stat -c %a "$(dirname "$page")") > {opened}.part\n'
+            f"mv {opened}.part {opened}\n"
+        )
+        browser.chmod(0o700)
+        monkeypatch.setenv("BROWSER", f"{browser} %s")
+        async with started(tmp_path, "--open") as web:
+            await until(opened.exists, "the browser's start")
+            address, mode = opened.read_text().split()
+            assert web.link.partition("#")[2] not in address
+            assert mode == "700"
+            assert f"url={web.link}" in (tmp_path / "page").read_text()
+
+    async def test_it_shows_the_sessions_of_another_server(self, tmp_path: Path) -> None:
+        """With `--connect` there is no second server: tabs are on the one that runs."""
+        async with started(tmp_path) as web:
+            process = await asyncio.create_subprocess_exec(
+                *CLI,
+                *("web", "--listen", "127.0.0.1:0", "--connect", f"ws://{web.agents}"),
+                cwd=tmp_path,
+                env={**os.environ, "INTERLOCK_CONFIG_DIR": str(tmp_path)},
+                stdout=asyncio.subprocess.PIPE,
+            )
+            assert process.stdout is not None
+            link = (await process.stdout.readline()).decode().split()[1]
+            async with ClientSession(cookie_jar=CookieJar(unsafe=True)) as session:
+                page, _, secret = link.partition("/login#")
+                async with session.post(f"{page}/login", data=secret, headers={"Origin": page}) as answer:
+                    assert answer.status == 204
+                async with session.ws_connect(f"{page}/ws/", headers={"Origin": page}) as socket:
+                    painted = b""
+                    while b"as " not in painted or b"ada" not in painted:
+                        painted += await socket.receive_bytes(timeout=30)
+            process.terminate()
+            assert await process.wait() == 0
+
+    async def test_enter_prints_another_link(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A second browser gets a link of its own, in the terminal where it runs."""
+        monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
+        line = [*CLI, "web", "--listen", "127.0.0.1:0", "--agents", "127.0.0.1:0", "--db", "x.db"]
+        monkeypatch.chdir(tmp_path)
+        with Terminal(line) as terminal:
+            await asyncio.to_thread(terminal.wait_for, "Ctrl+C ends it", seconds=30)
+            terminal.send("\r")
+            await asyncio.to_thread(terminal.wait_for, "/login#", seconds=30)
+            terminal.send("\x03")
+            assert await asyncio.to_thread(terminal.wait_for_end) == 0

@@ -1,0 +1,236 @@
+"""The gate over WebSocket: round trips beside a bare echo, what a console sees when, and memory.
+
+Server and clients have a process each, the echo's as well, and the frames are the same. A gate whose
+journal writes nothing stands for the cost of the gate alone; the durable one is what is shipped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+import time
+from collections.abc import Coroutine, Iterator, Mapping
+from contextlib import AsyncExitStack, ExitStack, suppress
+from importlib.util import find_spec
+from statistics import median, quantiles
+from typing import TypeVar
+
+from interlock.engine.gateway.agent_client import AgentClient, AgentSession
+
+from .gateway_load import Client, Server, clients, console, rate, server
+from .gateway_server import run
+from .terminal import Terminal
+
+CLIENTS: Mapping[int, int] = {1: 100, 10: 400, 100: 1_000, 1_000: 1_000}
+"""How many clients, and how many round trips they make together in one turn."""
+TURNS = 3
+AGENTS = 1_000
+CONSOLES = 10
+STALLED_CALLS = 6_000
+"""Two events each: more than a server keeps for a slow console."""
+PAINTS = 20
+AWAKE = 0.6
+JOURNALS = {
+    "unwritten": "without a journal's writes",
+    "unsynced": "not waiting for the disk",
+    "durable": "durable",
+}
+
+Line = tuple[str, float, str]
+T = TypeVar("T")
+
+
+def measure() -> Iterator[Line]:
+    """Rates, consoles, memory, and the way to the operator's eyes."""
+    for number, trips in CLIENTS.items():
+        yield from _finished(_rates(number, trips, "asyncio"))
+    if find_spec("uvloop") is None:
+        yield "the same on uvloop", float("nan"), "not installed: pip install 'interlock[fast]'"
+    else:
+        yield from _finished(_rates(100, CLIENTS[100], "uvloop"), "uvloop")
+    yield from _finished(_consoles())
+    yield from _finished(_stalled())
+    yield from _finished(_memory())
+    yield from _painted()
+
+
+def _finished(work: Coroutine[None, None, T], loop: str = "asyncio") -> T:
+    """What a measurement gave, with the clients on this loop."""
+    found: list[T] = []
+
+    async def finish() -> None:
+        found.append(await work)
+
+    run(finish(), loop)
+    return found[0]
+
+
+async def _rates(number: int, trips: int, loop: str) -> list[Line]:
+    """Calls that are allowed at once, in turns with as many echoes."""
+    seen: dict[str, list[float]] = {}
+    worked: dict[str, float] = {}
+    with ExitStack() as processes:
+        servers = {"echo": processes.enter_context(server("echo_server", loop=loop))}
+        for journal in JOURNALS:
+            servers[journal] = processes.enter_context(server("gateway_server", journal, loop=loop))
+        async with AsyncExitStack() as connected:
+            every = {
+                name: await connected.enter_async_context(clients(to, number))
+                for name, to in servers.items()
+            }
+            for _ in range(TURNS):
+                for name, asking in every.items():
+                    before = servers[name].worked()
+                    seen.setdefault(name, []).append(await rate(asking, trips))
+                    worked[name] = worked.get(name, 0.0) + servers[name].worked() - before
+    who = f"{number:,} {'client' if number == 1 else 'clients'}{', uvloop' * (loop == 'uvloop')}"
+    echo = median(seen["echo"])
+    lines = [(f"bare echo, {who}", echo, "round trips per s")]
+    for journal, words in JOURNALS.items():
+        found = median(seen[journal])
+        goal = " (goal ≥ 0.5)" if journal == "unwritten" else ""
+        lines += [
+            (f"gate, {who}, {words}", found, "round trips per s"),
+            ("of the echo", found / echo, f"ratio{goal}"),
+        ]
+    asked = max(1, trips // number) * number * TURNS
+    for name, seconds in worked.items():
+        words = "bare echo" if name == "echo" else f"gate, {JOURNALS[name]}"
+        lines.append(
+            (f"server's processor time, {who}, {words}", seconds / asked * 1e6, "µs a round trip")
+        )
+    return lines
+
+
+async def _consoles() -> list[Line]:
+    """What consoles that are told everything cost the agents."""
+    alone: list[float] = []
+    watched: list[float] = []
+    with server("gateway_server", "durable") as to:
+        async with clients(to, 100) as every:
+            for _ in range(TURNS):
+                alone.append(await rate(every, 1_000))
+                with server("gateway_consoles", str(to.port), to.operator, str(CONSOLES)):
+                    watched.append(await rate(every, 1_000))
+    ratio = median(watched) / median(alone)
+    return [
+        (f"durable gate, 100 clients, {CONSOLES} consoles", median(watched), "round trips per s"),
+        ("of the same without consoles", ratio, "ratio"),
+    ]
+
+
+async def _stalled() -> list[Line]:
+    """A console that reads nothing: what that costs the agents, and the server's memory."""
+    with server("gateway_server", "unsynced") as to:
+        async with clients(to, 100) as every:
+            await rate(every, 1_000)
+            before = to.memory()
+            alone = await rate(every, STALLED_CALLS)
+            between = to.memory()
+            async with console(to.port, to.operator):
+                stalled = await rate(every, STALLED_CALLS)
+                after = to.memory()
+    added = (after - between) - (between - before)
+    return [
+        ("gate with a console that stalls / without", stalled / alone, "ratio"),
+        (f"memory it adds in {STALLED_CALLS:,} calls", added / 1e6, "MB"),
+    ]
+
+
+async def _memory() -> list[Line]:
+    """What a server holds for agents that do nothing, and for agents that wait for a person."""
+    with server("echo_server") as echo:
+        async with clients(echo, 50):
+            before = echo.memory()
+            async with clients(echo, AGENTS):
+                bare = echo.memory() - before
+    with server("gateway_server", "durable") as to:
+        async with clients(to, 50) as first:
+            await rate(first, 500)
+            before = to.memory()
+            async with clients(to, AGENTS) as agents:
+                idle = to.memory() - before
+                asked = await _all_wait(to, agents)
+                waiting = to.memory() - before - idle
+                asked.cancel()
+                with suppress(asyncio.CancelledError):
+                    await asked
+    return [
+        ("memory per bare connection", bare / AGENTS / 1024, "KiB"),
+        ("memory per connected agent with a session", idle / AGENTS / 1024, "KiB"),
+        (f"memory for {AGENTS:,} agents that wait for approval", waiting / 1e6, "MB (goal < 60)"),
+        ("the same with their connections and sessions", (idle + waiting) / 1e6, "MB"),
+    ]
+
+
+async def _all_wait(to: Server, agents: list[Client]) -> asyncio.Future[list[str]]:
+    """Have every agent wait for a person; returns once a console was told of all of them."""
+    async with console(to.port, to.operator) as told:
+        asked = asyncio.gather(*(agent.call("deploy") for agent in agents))
+        left = len(agents)
+        while left:
+            left -= '"approval.requested"' in await told.recv(decode=True)
+    return asked
+
+
+def _painted() -> Iterator[Line]:
+    """From an agent's call to the dialog in a console on a real terminal, both connected to a server."""
+    took: list[float] = []
+    with server("gateway_server", "durable") as to, _Agent(to) as agent:
+        os.environ["INTERLOCK_TOKEN"] = to.operator
+        command = [sys.executable, "-m", "interlock.app.cli", "console", "--connect", to.url]
+        with Terminal(command) as terminal:
+            del os.environ["INTERLOCK_TOKEN"]
+            terminal.wait_for("bench")
+            time.sleep(1.0)
+            for number in range(PAINTS):
+                begun = agent.ask(f"ticket-{number:04d}")
+                # Quoted as in the dialog; the queue and the transcript show it bare.
+                took.append(terminal.wait_for(f'"ticket-{number:04d}"') - begun)
+                time.sleep(AWAKE)
+                terminal.send("a")
+                agent.wait()
+    cuts = quantiles([each * 1000 for each in took], n=100, method="inclusive")
+    yield "agent's call → dialog painted over the wire, p50", cuts[49], "ms"
+    yield "agent's call → dialog painted over the wire, p99", cuts[98], "ms"
+
+
+class _Agent:
+    """An agent in a thread of its own, as reading a terminal waits."""
+
+    def __init__(self, to: Server) -> None:
+        self._client = AgentClient(to.url, to.agent)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._session: AgentSession | None = None
+        self._asked = threading.Event()
+
+    def __enter__(self) -> _Agent:
+        self._thread.start()
+        self._session = self._run(self._client.open("bench"))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._run(self._client.close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _run(self, work: Coroutine[None, None, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
+
+    def ask(self, ticket: str) -> float:
+        """Make a call that waits for a person; the monotonic time of that."""
+        session = self._session
+        assert session is not None
+        begun = time.monotonic()
+        self._call = asyncio.run_coroutine_threadsafe(
+            session.call("deploy", {"ticket": ticket}), self._loop
+        )
+        return begun
+
+    def wait(self) -> None:
+        """Return once the call is allowed."""
+        assert self._call.result(30).outcome == "allow"

@@ -1,0 +1,106 @@
+"""A gateway in a process of its own, with a journal that writes as much as is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Coroutine, Mapping, Sequence
+from pathlib import Path
+
+from interlock.app.collector import settle_collector
+from interlock.engine.gateway.address import Address
+from interlock.engine.gateway.limits import Limits
+from interlock.engine.gateway.rule_sets import RuleSets
+from interlock.engine.gateway.server import Gateway
+from interlock.engine.gateway.tokens import TokenFile
+from interlock.engine.history.journal import Clock, Journal
+from interlock.engine.history.lock import WriteLock
+from interlock.engine.history.writer import Writer, Written
+from interlock.engine.hub import Hub
+from interlock.rules import compile_rules
+
+RULES = """\
+limit work to 1000000 per session
+block rm
+require look before change
+require human-approval before deploy
+"""
+"""`work` is counted and allowed at once, `deploy` waits for a person."""
+
+
+class Unsynced(Writer):
+    """Writes as the real one and leaves it to the system when that is on the disk."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._connection.execute("PRAGMA synchronous = OFF")
+
+
+class Unwritten(Writer):
+    """Says that it has written."""
+
+    def commit(self, batch: Sequence[Written]) -> None:
+        pass
+
+
+WRITERS: Mapping[str, type[Writer]] = {"durable": Writer, "unsynced": Unsynced, "unwritten": Unwritten}
+
+
+def journal_of(path: Path, writer: type[Writer]) -> Journal:
+    """A journal whose commits are as `writer` makes them."""
+
+    class Measured(Journal):
+        def __init__(self, path: Path, lock: WriteLock, usual: Writer, clock: Clock) -> None:
+            usual.close()
+            super().__init__(path, lock, writer(path), clock)
+
+    return Measured.open(path)
+
+
+def resident() -> int:
+    """Bytes of this process that are in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+async def obeying(said: Mapping[str, object]) -> None:
+    """Say this, and then how much memory is used as often as a line asks for it; ends with the lines."""
+    print(json.dumps(said), flush=True)
+    while await asyncio.to_thread(sys.stdin.readline):
+        gc.collect()
+        print(resident(), flush=True)
+
+
+def run(main: Coroutine[None, None, None], loop: str) -> None:
+    """Run on asyncio's own loop, or on uvloop."""
+    if loop == "uvloop":
+        import uvloop
+
+        uvloop.run(main)
+    else:
+        asyncio.run(main)
+
+
+async def _main(writer: str, directory: Path) -> None:
+    tokens = TokenFile(directory / "tokens.json")
+    agent, operator = tokens.issue("agent", "bench"), tokens.issue("operator", "ada")
+    hub = Hub(journal_of(directory / "bench.db", WRITERS[writer]))
+    rules = RuleSets.of(compile_rules(RULES).registry)
+    # All clients share one token here, which has a limit of its own.
+    limits = Limits(rate=1e9, sessions_per_token=1 << 20, connections_per_token=1 << 20)
+    gateway = Gateway(hub, tokens, rules=rules, limits=limits)
+    try:
+        address = await gateway.start(Address(port=0))
+        settle_collector()
+        await obeying({"port": address.port, "agent": agent, "operator": operator})
+    finally:
+        await gateway.close()
+        await hub.close()
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        run(_main(sys.argv[2], Path(folder)), sys.argv[1])

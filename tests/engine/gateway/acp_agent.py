@@ -1,0 +1,160 @@
+"""An ACP agent for tests, made with the SDK's agent side: it does what each prompt tells it, in order.
+
+A prompt is a JSON list of steps. What the agent really did and was answered stands in `done.jsonl` in the
+session's directory, one line each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from acp import PROTOCOL_VERSION, run_agent
+from acp.schema import (
+    AgentCapabilities,
+    Implementation,
+    InitializeResponse,
+    NewSessionResponse,
+    PermissionOption,
+    PromptResponse,
+    SessionNotification,
+    ToolCallUpdate,
+)
+
+ONCE = [("yes", "allow_once"), ("always", "allow_always"), ("no", "reject_once")]
+
+
+class ScriptedAgent:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self.directory = Path()
+        self.cancelled = asyncio.Event()
+
+    def on_connect(self, conn: object) -> None:
+        self.client = conn
+
+    async def initialize(
+        self, protocol_version: int, client_capabilities: object = None, **_: object
+    ) -> InitializeResponse:
+        self.capabilities = client_capabilities
+        return InitializeResponse(
+            protocol_version=PROTOCOL_VERSION,
+            agent_capabilities=AgentCapabilities(),
+            agent_info=Implementation(name="scripted", version="1"),
+        )
+
+    async def new_session(self, cwd: str, **_: object) -> NewSessionResponse:
+        self.directory = Path(cwd)
+        return NewSessionResponse(session_id="s1")
+
+    async def cancel(self, session_id: str, **_: object) -> None:
+        self.cancelled.set()
+
+    async def prompt(self, session_id: str, prompt: list, **_: object) -> PromptResponse:
+        self.cancelled.clear()
+        self.note("prompted", [block.text for block in prompt])
+        stop = "end_turn"
+        for block in prompt:
+            try:
+                steps = json.loads(block.text)
+            except ValueError:
+                steps = [["say", f"You said: {block.text}"]]
+            for step in steps:
+                stop = await self.step(*step) or stop
+        return PromptResponse(stop_reason="cancelled" if self.cancelled.is_set() else stop)
+
+    async def step(self, what: str, *given: object) -> str | None:
+        match what, *given:
+            case "say", str(text):
+                await self.update(
+                    sessionUpdate="agent_message_chunk", content={"type": "text", "text": text}
+                )
+            case "update", dict(update):
+                await self.update(**update)
+            case "ask", dict(call), *rest:
+                await self.ask(call, rest[0] if rest else ONCE)
+            case "ask_twice", dict(call):
+                await asyncio.gather(self.ask(call, ONCE), self.ask(call, ONCE))
+            case "stop", str(reason):
+                return reason
+            case ("until_cancelled",):
+                await self.cancelled.wait()
+                self.note("cancelled", True)
+            case "raw", str(text):
+                sys.stdout.write(text + "\n")
+                sys.stdout.flush()
+            case "request", str(method), dict(params):
+                try:
+                    self.note("answer", await self.client._conn.send_request(method, params))
+                except Exception as error:
+                    self.note("error", str(error))
+            case "complain", str(text):
+                print(text, file=sys.stderr, flush=True)
+            case ("start_child",):
+                child = await asyncio.create_subprocess_exec("sleep", "1000", stdin=subprocess.DEVNULL)
+                self.note("child", child.pid)
+            case "die", int(code):
+                os._exit(code)
+            case _:
+                raise ValueError(what)
+        return None
+
+    async def ask(self, call: dict, options: list) -> None:
+        """Ask; what was allowed is done and reported, what was not is reported as failed."""
+        call = {"kind": "execute", "title": "a call", **call}
+        await self.update(sessionUpdate="tool_call", status="pending", **call)
+        outcome = await self.client.request_permission(
+            session_id="s1",
+            tool_call=ToolCallUpdate.model_validate(call),
+            options=[PermissionOption(option_id=i, name=i, kind=kind) for i, kind in options],
+        )
+        chosen = getattr(outcome.outcome, "option_id", "cancelled")
+        self.note("chosen", chosen)
+        if chosen != "cancelled" and chosen in ("yes", "always"):
+            self.note("ran", call["toolCallId"])
+            content = [{"type": "content", "content": {"type": "text", "text": "it worked"}}]
+            status = "completed"
+        else:
+            content, status = [], "failed"
+        await self.update(
+            sessionUpdate="tool_call_update",
+            toolCallId=call["toolCallId"],
+            status=status,
+            content=content,
+        )
+
+    async def update(self, **update: object) -> None:
+        said = SessionNotification.model_validate({"sessionId": "s1", "update": update})
+        await self.client.session_update(session_id="s1", update=said.update)
+
+    def note(self, what: str, value: object) -> None:
+        with (self.directory / "done.jsonl").open("a") as file:
+            file.write(json.dumps([what, value]) + "\n")
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["dies"]:
+            print("no key was given", file=sys.stderr)
+            sys.exit(3)
+        case ["old"]:
+            asked = json.loads(sys.stdin.readline())
+            print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": {"protocolVersion": 0}}))
+            sys.stdout.flush()
+            sys.stdin.read()
+        case ["locked"]:
+            asked = json.loads(sys.stdin.readline())
+            print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": {"protocolVersion": 1}}))
+            sys.stdout.flush()
+            asked = json.loads(sys.stdin.readline())
+            error = {"code": -32000, "message": "Authentication required"}
+            print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "error": error}))
+            sys.stdout.flush()
+            sys.stdin.read()
+        case _:
+            asyncio.run(run_agent(ScriptedAgent()))

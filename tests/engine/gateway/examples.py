@@ -1,0 +1,77 @@
+"""An example of what every method takes and gives."""
+
+from __future__ import annotations
+
+from pydantic import JsonValue
+
+Example = dict[str, JsonValue]
+
+_WANTED: Example = {}
+_MARK: JsonValue = [1767225600000, 7]
+EXAMPLES: dict[str, tuple[Example, ...]] = {
+    "session.open": (
+        {"agent": "bot"},
+        {
+            "agent": "bot",
+            "session": "bot-1",
+            "model": "gpt",
+            "rules": ["deploy"],
+            "mode": "enforce",
+            "active": ["block-rm"],
+            "tools": ["bash"],
+            "labels": {"bash": "Shell"},
+            "workdir": "/srv",
+            "explain_blocks": True,
+        },
+    ),
+    "session.resume": ({"session": "bot-1", "rules": ["deploy"]},),
+    "session.close": ({"session": "bot-1"},),
+    "session.said": ({"session": "bot-1", "role": "assistant", "text": "I deploy now."},),
+    "session.prompt": ({"session": "bot-1"},),
+    "tool.call": ({"session": "bot-1", "call": "c1", "tool": "bash", "input": {"x": 1}, "wait": 5.0},),
+    "tool.withdraw": ({"session": "bot-1", "call": "c1", "reason": "no longer"},),
+    "tool.result": (
+        {"session": "bot-1", "call": "c1", "output": "done", "is_error": False, "seconds": 0.5},
+    ),
+    "tool.explain": ({"session": "bot-1", "tool": "bash", "input": {}},),
+    "hub.listed": ({},),
+    "hub.session": ({"session": "bot-1"},),
+    "hub.subscribe": ({"after": 0}, {}),
+    "approval.decide": (
+        {"approval_id": "a1", "approved": False, "digest": "d", "reason": "no", "stop": True},
+        {
+            "approval_id": "a1",
+            "approved": True,
+            "digest": "d",
+            "input": {"x": 2},
+            "grant": {"scope": "names", "uses": 3, "seconds": 60.0},
+        },
+    ),
+    "approval.extend": ({"approval_id": "a1", "seconds": 60.0}, {"approval_id": "a1", "seconds": None}),
+    "grant.revoke": ({"session": "bot-1", "key": "g1"},),
+    "net.toggle": ({"session": "bot-1", "net": "block-rm", "active": False},),
+    "session.mode": ({"session": "bot-1", "mode": "shadow"},),
+    "session.raise_limit": ({"session": "bot-1", "max_cost": 5.0},),
+    "session.send": ({"session": "bot-1", "text": "go on", "mode": "queue"},),
+    "session.abort": ({"session": "bot-1", "reason": "enough"},),
+    "session.compact": ({"session": "bot-1", "keep_last": 4, "instructions": "short"},),
+    "session.end": ({"session": "bot-1"},),
+    "session.start": ({"spec": {"model": "m", "task": "t"}},),
+    "session.go_on": ({"session": "bot-1", "at": 3, "nets": "changed", "task": "t", "max_cost": 1.0},),
+    "call.explain": ({"session": "bot-1", "call": "c1"},),
+    "history.sessions": ({"limit": 10},),
+    "history.events": ({"session": "bot-1", "after": 10},),
+    "history.started_from": ({"session": "bot-1"},),
+    "decisions.scan": ({"wanted": _WANTED},),
+    "decisions.read": ({"wanted": _WANTED, "part": {"top": _MARK, "bottom": None, "count": 1}},),
+    "decisions.event": ({"session": "bot-1", "seq": 3},),
+    "decisions.count": ({"wanted": _WANTED, "by": None, "steps": 10},),
+    "decisions.shadow": ({"wanted": _WANTED},),
+    "judging.backtest": ({"rules": {"a.rules": "block rm"}, "session": "bot-1"},),
+    "judging.what_if": (
+        {"session": "bot-1", "at": 1, "until": 5, "active": ["a"], "rules": {"a.rules": "block rm"}},
+    ),
+    "judging.approvals": ({"since": "2026-01-01T00:00:00Z"},),
+    "judging.next": ({"job": 1},),
+    "judging.end": ({"job": 1},),
+}

@@ -1,0 +1,35 @@
+"""A server that understands nothing: it keeps its stdin in the file RECORD and says what is in SAY.
+
+Sent `"END"` it ends with the code 3. Told `trap`, it ends on SIGTERM only, with the code 7; told `child`,
+it leaves one behind.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import FrameType
+
+
+def leave(number: int, _: FrameType | None) -> None:
+    os.write(2, f"got {number}\n".encode())
+    os._exit(7)
+
+
+signal.signal(signal.SIGTERM, leave if "trap" in sys.argv else signal.SIG_DFL)
+os.write(2, b"ready\n")
+sys.stdout.buffer.write(Path(os.environ["SAY"]).read_bytes())
+sys.stdout.buffer.flush()
+if "child" in sys.argv:
+    left = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+    Path(os.environ["RECORD"] + ".pid").write_text(str(left.pid))
+with Path(os.environ["RECORD"]).open("ab", buffering=0) as file:
+    while chunk := os.read(0, 65536):
+        file.write(chunk)
+        if b'"END"' in chunk:
+            os._exit(3)
+if "trap" in sys.argv:
+    signal.pause()

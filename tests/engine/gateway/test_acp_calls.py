@@ -1,0 +1,130 @@
+"""What an ACP agent says of a call, as one call for the nets; and which of its options are chosen."""
+
+from __future__ import annotations
+
+import pytest
+from acp.schema import PermissionOption, ToolCallProgress, ToolCallUpdate
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.engine.gate import create_gate_manager
+from interlock.engine.gateway.acp_calls import Choice, SeenCall
+from interlock.engine.net import ToolCall
+from interlock.rules import compile_rules
+
+KINDS = ("allow_once", "allow_always", "reject_once", "reject_always")
+OPTIONS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(KINDS)), max_size=6)
+
+
+def seen(*updates: dict) -> SeenCall:
+    call = SeenCall("c1")
+    for update in updates:
+        call.take(ToolCallUpdate.model_validate({"toolCallId": "c1", **update}))
+    return call
+
+
+def diff(path: str, old: str | None = "a", new: str = "b") -> dict:
+    return {"type": "diff", "path": path, "oldText": old, "newText": new}
+
+
+class TestChoice:
+    @given(OPTIONS)
+    def test_holds_once_and_means_one_thing(self, offered: list[tuple[str, str]]) -> None:
+        """No choice lasts, and no chosen id stands for another answer too."""
+        options = [PermissionOption(option_id=i, name=i, kind=kind) for i, kind in offered]
+        choice = Choice.of(options)
+        for chosen, kind in ((choice.allow, "allow_once"), (choice.reject, "reject_once")):
+            meanings = {each for i, each in offered if i == chosen}
+            clear = [i for i, each in offered if {k for j, k in offered if j == i} == {kind}]
+            assert meanings == ({kind} if chosen is not None else set())
+            assert (chosen is None) == (not clear)
+
+    def test_is_the_first_of_several(self) -> None:
+        """An agent puts the plainest answer first."""
+        options = [PermissionOption(option_id=i, name=i, kind="allow_once") for i in ("first", "second")]
+        assert Choice.of(options).allow == "first"
+
+
+class TestInput:
+    def test_is_the_raw_input_where_there_is_one(self) -> None:
+        """What the agent's tool gets is what the nets judge; nothing else replaces a part of it."""
+        call = seen({"title": "Run", "rawInput": {"title": "mine", "command": "ls"}})
+        assert call.input == {"title": "mine", "command": "ls"}
+
+    def test_that_is_no_object_stands_in_one(self) -> None:
+        """A raw input of another kind is still seen."""
+        assert seen({"rawInput": ["ls", "-l"]}).input == {"input": ["ls", "-l"]}
+
+    @pytest.mark.parametrize(
+        ("said", "command"),
+        [
+            ({"rawInput": {"command": "./deploy prod"}, "title": "List files"}, "./deploy prod"),
+            ({"rawInput": {"command": ["./deploy", "a b"]}}, "./deploy 'a b'"),
+            (
+                {"rawInput": {"command": ["bash", "-lc", "cd x && ./deploy"]}},
+                "bash -lc 'cd x && ./deploy'",
+            ),
+            ({"title": "./deploy prod"}, "./deploy prod"),
+            ({"title": "`./deploy prod`", "rawInput": {"description": "List files"}}, "`./deploy prod`"),
+        ],
+    )
+    def test_shows_rules_what_is_executed(self, said: dict, command: str) -> None:
+        """A rule on `execute.command` catches a command however the agent says it."""
+        call = seen({"kind": "execute", **said})
+        assert call.input["command"] == command
+        rules = compile_rules("map execute.command ./deploy as deploy\nblock deploy")
+        gate = create_gate_manager(registry=rules.registry)
+        assert gate.explain(ToolCall("c1", call.kind, call.input)).outcome == "block"
+
+    def test_keeps_the_words_of_a_command(self) -> None:
+        """The list that the agent runs stands beside the line that rules read."""
+        call = seen({"kind": "execute", "rawInput": {"command": ["ls", "a b"]}})
+        assert call.input == {"command": "ls 'a b'", "argv": ["ls", "a b"]}
+
+    def test_has_a_path_only_when_there_is_one(self) -> None:
+        """Conditions on `path` must not see the first of several and miss the rest."""
+        one = seen({"locations": [{"path": "/a"}], "content": [diff("/a")]})
+        assert (one.input["path"], "paths" in one.input) == ("/a", False)
+        two = seen({"locations": [{"path": "/a"}], "content": [diff("/b")]})
+        assert ("path" in two.input, two.input["paths"]) == (False, ["/a", "/b"])
+
+    def test_shows_paths_that_differ_from_the_raw_one(self) -> None:
+        """An agent that says one path to its tool and another beside it is shown with both."""
+        call = seen({"rawInput": {"path": "/tmp/x"}, "locations": [{"path": "/etc/passwd"}]})
+        assert call.input == {"path": "/tmp/x", "paths": ["/etc/passwd"]}
+
+    def test_is_put_together_of_all_that_was_said(self) -> None:
+        """A request may leave out what an earlier update said; what it says anew counts."""
+        call = seen(
+            {"kind": "edit", "title": "Edit", "content": [diff("/a", None)]},
+            {"title": "Edit a"},
+            {"status": "in_progress"},
+        )
+        assert call.kind == "edit"
+        assert call.input["title"] == "Edit a"
+        assert call.input["changes"] == [{"path": "/a", "old_text": None, "new_text": "b"}]
+
+    def test_of_an_unknown_kind_is_other(self) -> None:
+        """A kind that the protocol does not have is no name for rules."""
+        assert seen({"kind": "launch_missiles"}).kind == "other"
+
+
+class TestOutput:
+    def test_is_text_before_raw_output_before_changes(self) -> None:
+        """The most telling of what the agent says is recorded."""
+        text = {"type": "content", "content": {"type": "text", "text": "ok"}}
+        assert seen({"content": [text], "rawOutput": {"n": 1}}).output == "ok"
+        assert seen({"content": [diff("/a")], "rawOutput": {"n": 1}}).output == '{"n": 1}'
+        assert seen({"content": [diff("/a")]}).output == "changed /a"
+
+    def test_is_shortened(self) -> None:
+        """No call fills the journal."""
+        assert len(seen({"rawOutput": "x" * 1_000_000}).output) < 300_000
+
+
+class TestId:
+    def test_is_new_for_each_request(self) -> None:
+        """The gate never takes two requests about a call for one."""
+        call = seen({})
+        call.take(ToolCallProgress(tool_call_id="c1", session_update="tool_call_update"))
+        assert [call.next_id() for _ in range(3)] == ["c1", "c1#2", "c1#3"]

@@ -1,0 +1,134 @@
+"""A console at a server: the same questions and errors as at a hub of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.agents import AgentError
+from interlock.engine.gateway import RequestFailedError, console_desk, server
+from interlock.engine.gateway.mirror import Mirror
+from interlock.engine.history.fold import fold
+from interlock.engine.history.queries import SessionNotFound
+from interlock.engine.hub import UnknownSessionError
+from tests.engine.gateway.served import served, until
+
+
+class TestErrors:
+    async def test_are_the_hub_s(self, tmp_path: Path) -> None:
+        """What a hub raises a console raises, with what there is to choose from."""
+        async with (
+            served(tmp_path) as server,
+            server.agent_client() as client,
+            server.console() as console,
+        ):
+            await client.open("bot", session="abc-1")
+            await client.open("bot", session="abc-2")
+            for ask in (server.hub.recorded, console.recorded, console.started_from):
+                with pytest.raises(SessionNotFound, match="abc-1") as ambiguous:
+                    await ask("abc")
+                assert set(ambiguous.value.candidates) == {"abc-1", "abc-2"}
+            for ask in (server.hub.send, console.send):
+                with pytest.raises(AgentError, match="loop runs elsewhere"):
+                    await ask("abc-1", "hello")
+            for ask in (server.hub.explain, console.explain):
+                with pytest.raises(LookupError, match="no call"):
+                    await ask("abc-1", "none")
+            with pytest.raises(UnknownSessionError):
+                await console.close_session("none")
+            with pytest.raises(RequestFailedError, match="starts no agents"):
+                await console.start({})
+            assert (await console.recorded("abc-1")) == list(await server.hub.recorded("abc-1"))
+
+    async def test_a_limit_that_cannot_be_raised(self, tmp_path: Path) -> None:
+        """Raising the limit of a session whose loop is elsewhere fails as at the hub."""
+        async with (
+            served(tmp_path) as server,
+            server.agent_client() as client,
+            server.console() as console,
+        ):
+            gate = await client.open("bot")
+            outcome = await console.raise_limit(gate.id, 5.0)
+            assert not outcome.ok
+            assert "loop runs elsewhere" in outcome.message
+
+
+class TestLargeSessions:
+    async def test_a_state_too_large_for_one_answer(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It is put together from its events, and is what the hub has."""
+        monkeypatch.setattr(console_desk, "MOST_STATE", 10_000)
+        async with served(tmp_path) as server, server.agent_client() as client:
+            gate = await client.open("bot")
+            await asyncio.gather(*(gate.said("assistant", "x" * 1000) for _ in range(200)))
+            async with server.console() as console:
+                assert await console.session(gate.id) == await server.hub.session(gate.id)
+                await gate.said("assistant", "more")
+
+                async def same() -> bool:
+                    return await console.session(gate.id) == await server.hub.session(gate.id)
+
+                await until(same)
+
+    async def test_many_events(self, tmp_path: Path) -> None:
+        """A record of several pages is read whole."""
+        async with served(tmp_path) as server, server.agent_client() as client:
+            gate = await client.open("bot")
+            for _ in range(10):
+                await asyncio.gather(*(server.hub.said(gate.id, "user", "x" * 300) for _ in range(300)))
+            async with server.console() as console:
+                assert len(await console.recorded(gate.id)) == 3001
+
+
+class TestTheMirror:
+    async def test_a_state_that_comes_late(self, tmp_path: Path) -> None:
+        """A state that was fetched does not undo what events have told meanwhile."""
+        async with served(tmp_path) as server, server.agent_client() as client:
+            gate = await client.open("bot")
+            await gate.call("ls", {})
+            events = list(await server.hub.recorded(gate.id))
+            mirror = Mirror()
+            assert mirror.put(fold(events[:1]))
+            assert all(mirror.take(event) for event in events[1:])
+            assert mirror.put(fold(events[:2]))
+            assert mirror.get(gate.id) == fold(events)
+
+    async def test_a_gap(self, tmp_path: Path) -> None:
+        """Events that do not follow wait for the state, which is fetched once."""
+        async with served(tmp_path) as server, server.agent_client() as client:
+            gate = await client.open("bot")
+            await gate.call("ls", {})
+            events = list(await server.hub.recorded(gate.id))
+            mirror = Mirror()
+            assert mirror.take(events[0])
+            assert not mirror.take(events[2])
+            assert all(mirror.take(event) for event in events[3:])
+            assert mirror.put(fold(events[:2]))
+            assert mirror.get(gate.id) == fold(events)
+
+
+class TestARevokedConsole:
+    async def test_is_told(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Its screens keep what was known last, its actions fail, and it says why."""
+        monkeypatch.setattr(server, "LOOK_AGAIN", 0.05)
+        async with (
+            served(tmp_path, rules="require human-approval before deploy") as gate_server,
+            gate_server.agent_client() as client,
+            client.session("bot") as gate,
+            gate_server.console() as console,
+        ):
+            going = asyncio.create_task(gate.call("deploy", {}))
+            request = (await until(console.approvals))[0]
+            gate_server.tokens.revoke("ada")
+            trouble = await until(lambda: asyncio.sleep(0, console.trouble))
+            assert trouble
+            await until(lambda: asyncio.sleep(0, "lets this console not in" in (console.trouble or "")))
+            outcome = await console.decide(request.id, approved=True, digest=request.digest)
+            assert not outcome.ok
+            assert [each.id for each in await console.approvals()] == [request.id]
+            assert not going.done()
+            await gate_server.hub.decide(request.id, approved=False, by="ben")
+            assert (await going).outcome == "block"

@@ -1,0 +1,412 @@
+"""Calls between an MCP client and its server, at a real gate: told, withdrawn, held back, settled."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from interlock.engine.gateway import Address, AgentClient, Limits
+from interlock.engine.gateway.mcp_gate import McpGate
+from interlock.engine.gateway.mcp_proxy import GateSession, McpProxy
+from interlock.engine.history.state import CallState
+from tests.engine.gateway.served import Served, served, until
+
+ASKING = "require human-approval before deploy"
+
+
+class Ends:
+    """A client and a server that keep what they are sent."""
+
+    def __init__(self, connect: Callable[[], AgentClient], session: str | None = None) -> None:
+        self.client: list[dict[str, Any]] = []
+        self.server: list[dict[str, Any]] = []
+        self.gate = McpGate()
+        self.at_gate = GateSession(lambda: "bot", session=session, client=connect)
+        self.proxy = McpProxy(
+            self.gate, self.at_gate, self._to_client, self._to_server, soon=0.01, often=0.01
+        )
+
+    async def _to_client(self, line: bytes) -> None:
+        self.client.append(json.loads(line))
+
+    async def _to_server(self, line: bytes) -> None:
+        self.server.append(json.loads(line))
+
+    async def ask(self, call_id: object, name: str, arguments: object = None, **params: object) -> None:
+        given = {"name": name, "arguments": arguments or {}, **params}
+        await self.send(id=call_id, method="tools/call", params=given)
+
+    async def send(self, **message: object) -> None:
+        await self.proxy.from_client(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+    async def cancel(self, call_id: object) -> None:
+        await self.send(method="notifications/cancelled", params={"requestId": call_id})
+
+    async def answer(self, call_id: object, **answer: object) -> None:
+        message = {"jsonrpc": "2.0", "id": call_id, **answer}
+        await self.proxy.from_server(json.dumps(message).encode() + b"\n")
+
+    async def done(self, call_id: object, text: str = "done", **result: object) -> None:
+        content = [{"type": "text", "text": text}]
+        await self.answer(call_id, result={"content": content, **result})
+
+    async def forwarded(self, count: int = 1) -> dict[str, Any]:
+        async def found() -> bool:
+            return len(self.server) >= count
+
+        await until(found)
+        return self.server[count - 1]
+
+    async def told(self, call_id: object) -> dict[str, Any]:
+        """The answer to a request."""
+
+        async def found() -> list[dict[str, Any]]:
+            return [each for each in self.client if "method" not in each and each.get("id") == call_id]
+
+        return (await until(found))[-1]
+
+    async def ran(self, call_id: object, name: str, **result: object) -> dict[str, Any]:
+        """Have a call allowed and done."""
+        count = len(self.server)
+        await self.ask(call_id, name)
+        await self.forwarded(count + 1)
+        await self.done(call_id, **result)
+        return await self.told(call_id)
+
+    def progress(self) -> list[dict[str, Any]]:
+        return [each["params"] for each in self.client if each.get("method") == "notifications/progress"]
+
+
+@asynccontextmanager
+async def between(server: Served, session: str | None = None) -> AsyncGenerator[Ends]:
+    ends = Ends(server.agent_client, session)
+    try:
+        yield ends
+    finally:
+        await ends.proxy.close()
+
+
+async def waiting(server: Served) -> str:
+    return (await until(server.hub.approvals))[0].id
+
+
+async def calls(server: Served) -> list[CallState]:
+    return [call for state in await server.hub.sessions() for call in state.calls.values()]
+
+
+def text(answer: dict[str, Any]) -> str:
+    assert answer["result"]["isError"] is True
+    return answer["result"]["content"][0]["text"]
+
+
+class TestWaiting:
+    async def test_progress(self, tmp_path: Path) -> None:
+        """A client that gave a token hears that a person is asked, again and again, ever further."""
+        async with served(tmp_path, rules=ASKING) as server, between(server) as ends:
+            await ends.ask(1, "deploy", _meta={"progressToken": "t"})
+
+            async def three() -> bool:
+                return len(ends.progress()) >= 3
+
+            await until(three)
+            found = ends.progress()
+            numbers = [each["progress"] for each in found]
+            assert numbers == sorted(set(numbers))
+            assert {each["progressToken"] for each in found} == {"t"}
+            assert "a person is asked" in found[-1]["message"]
+            assert ends.server == []
+            await server.hub.decide(await waiting(server), approved=True, by="ada")
+            assert (await ends.forwarded())["params"]["name"] == "deploy"
+
+    async def test_no_token_no_progress(self, tmp_path: Path) -> None:
+        """A client that gave no token hears nothing until there is an answer."""
+        async with served(tmp_path, rules=ASKING) as server, between(server) as ends:
+            await ends.ask(1, "deploy")
+            await ends.ask(2, "deploy", _meta={"progressToken": 7})
+            await until(_true(ends.progress))
+            assert {each["progressToken"] for each in ends.progress()} == {7}
+
+    async def test_the_server_restarts(self, tmp_path: Path) -> None:
+        """A call that waits outlives a restart of Interlock's server, and is decided there."""
+        async with served(tmp_path, rules=ASKING) as server:
+            ends = Ends(server.agent_client)
+            await ends.ask(1, "deploy", {"env": "prod"})
+            await waiting(server)
+            port = server.address.port
+        assert ends.server == []
+        async with served(tmp_path, rules=ASKING, address=Address(port=port)) as server:
+            await server.hub.decide(await waiting(server), approved=True, by="ada")
+            assert (await ends.forwarded())["params"]["arguments"] == {"env": "prod"}
+            await ends.done(1)
+            await ends.told(1)
+            await ends.proxy.close()
+
+
+class TestCancelling:
+    async def test_while_it_waits(self, tmp_path: Path) -> None:
+        """A call that is cancelled leaves the queue; its server never hears of it."""
+        async with served(tmp_path, rules=ASKING) as server, between(server) as ends:
+            await ends.ask("a", "deploy")
+            request = await waiting(server)
+            await ends.cancel("a")
+
+            async def none() -> bool:
+                return not await server.hub.approvals()
+
+            await until(none)
+            assert not (await server.hub.decide(request, approved=True, by="ada")).ok
+            assert ends.server == []
+            assert ends.client == []
+            # The id is free again, since nothing was asked under it.
+            await ends.ran("a", "other")
+
+    async def test_after_it_was_made(self, tmp_path: Path) -> None:
+        """The server hears of it, and the record says that nobody knows how the call ended."""
+        async with served(tmp_path) as server, between(server) as ends:
+            await ends.ask(1, "test")
+            await ends.forwarded()
+            await ends.cancel(1)
+            assert (await ends.forwarded(2))["method"] == "notifications/cancelled"
+
+            async def settled() -> bool:
+                return (await calls(server))[0].output is not None
+
+            await until(settled)
+            await ends.done(1)
+            assert (await ends.told(1))["result"]["content"]
+            assert (await calls(server))[0].status == "failed"
+            await ends.ask(2, "deploy")
+            assert "requires" in text(await ends.told(2))
+
+    async def test_the_client_goes(self, tmp_path: Path) -> None:
+        """When the client goes, what waits is withdrawn and nothing is made."""
+        async with served(tmp_path, rules=ASKING) as server:
+            async with between(server) as ends:
+                await ends.ask(1, "deploy")
+                await waiting(server)
+            assert await server.hub.approvals() == []
+            assert ends.server == []
+            assert await server.hub.sessions() == []
+
+
+class TestResults:
+    async def test_settle_nets(self, tmp_path: Path) -> None:
+        """A test that succeeded lets a deploy be asked for; the result passes after the gate knows it."""
+        async with (
+            served(tmp_path, rules="require test before deploy") as server,
+            between(server) as ends,
+        ):
+            await ends.ask(1, "deploy")
+            assert "requires a successful call to test" in text(await ends.told(1))
+            await ends.ran(2, "test")
+            await ends.ask(3, "deploy")
+            await ends.forwarded(2)
+
+    async def test_failures_settle_none(self, tmp_path: Path) -> None:
+        """What the server calls an error, in whatever way, is no success of the call."""
+        async with (
+            served(tmp_path, rules="require test before deploy") as server,
+            between(server) as ends,
+        ):
+            await ends.ran(1, "test", isError=True)
+            await ends.ran(2, "test", isError="yes")
+            await ends.ran(3, "test", resultType="unheard-of")
+            await ends.ask(4, "test")
+            await ends.forwarded(4)
+            await ends.answer(4, error={"code": -32603, "message": "broken"})
+            await ends.told(4)
+            await ends.ask(5, "deploy")
+            assert "requires" in text(await ends.told(5))
+            assert [each.output for each in (await calls(server))[3:4]] == ["broken"]
+
+    async def test_edited(self, tmp_path: Path) -> None:
+        """The approved input runs, other parameters stay, and the model reads what was changed."""
+        async with served(tmp_path, rules=ASKING) as server, between(server) as ends:
+            await ends.ask(1, "deploy", {"env": "prod"}, _meta={"x": 1})
+            request = await waiting(server)
+            await server.hub.decide(request, approved=True, by="ada", input={"env": "staging"})
+            params = (await ends.forwarded())["params"]
+            assert params == {"name": "deploy", "arguments": {"env": "staging"}, "_meta": {"x": 1}}
+            await ends.done(1)
+            content = (await ends.told(1))["result"]["content"]
+            assert [each["text"] for each in content] == [
+                "done",
+                'Interlock: a person changed this call\'s input. It ran with: {"env": "staging"}',
+            ]
+
+    async def test_unrecorded_is_held_back(self, tmp_path: Path) -> None:
+        """A result that the gate could not record does not pass; the client reads why."""
+        async with served(tmp_path) as server:
+            ends = Ends(lambda: AgentClient(server.url, server.agent, patience=0.1))
+            await ends.ask(1, "test")
+            await ends.ask(2, "test", task={})
+            await ends.forwarded(2)
+            await ends.answer(2, result={"task": {"taskId": "t1"}})
+            await ends.send(id=3, method="tasks/result", params={"taskId": "t1"})
+        await ends.done(1, "12 passed")
+        await ends.done(3, "12 passed")
+        assert "could not be recorded" in text(await ends.told(1))
+        assert "could not be recorded" in text(await ends.told(3))
+        assert "12 passed" not in json.dumps(ends.client)
+        await ends.proxy.close()
+
+    async def test_more_is_asked_of_the_client(self, tmp_path: Path) -> None:
+        """A call whose server first wants to know more is one call: a person is asked once."""
+        async with served(tmp_path, rules=ASKING) as server, between(server) as ends:
+            await ends.ask(1, "deploy", {"env": "prod"})
+            request = await waiting(server)
+            await server.hub.decide(request, approved=True, by="ada", input={"env": "staging"})
+            await ends.forwarded()
+            await ends.answer(1, result={"resultType": "input_required", "requestState": "s"})
+            await ends.told(1)
+            await ends.ask(2, "deploy", {"env": "prod"}, requestState="s", inputResponses={"a": {}})
+            params = (await ends.forwarded(2))["params"]
+            assert params["arguments"] == {"env": "staging"}
+            assert params["inputResponses"] == {"a": {}}
+            await ends.done(2)
+            await ends.told(2)
+            assert [each.status for each in await calls(server)] == ["done"]
+            # The state counts once, and for that call only.
+            await ends.ask(3, "deploy", {"env": "prod"}, requestState="s")
+            await waiting(server)
+            assert len(ends.server) == 2
+
+    async def test_small_frames(self, tmp_path: Path) -> None:
+        """A result that is larger than what the gate takes is cut in the record, and passes whole."""
+        limits = Limits(frame=1 << 14)
+        async with served(tmp_path, limits=limits) as server, between(server) as ends:
+            await ends.ask(1, "test")
+            await ends.forwarded()
+            await ends.done(1, "\0" * 50_000)
+            assert len((await ends.told(1))["result"]["content"][0]["text"]) == 50_000
+            assert 1000 < len((await calls(server))[0].output or "") < 50_000
+
+    async def test_a_task(self, tmp_path: Path) -> None:
+        """A call that goes on as a task is settled by the task's result."""
+        async with (
+            served(tmp_path, rules="require test before deploy") as server,
+            between(server) as ends,
+        ):
+            await ends.ask(1, "test", task={"ttl": 1000})
+            assert (await ends.forwarded())["params"]["task"] == {"ttl": 1000}
+            await ends.answer(1, result={"task": {"taskId": "t1", "status": "working"}})
+            await ends.told(1)
+            await ends.ask(2, "deploy")
+            assert "requires" in text(await ends.told(2))
+            await ends.send(id=3, method="tasks/result", params={"taskId": "t1"})
+            await ends.done(3)
+            await ends.told(3)
+            await ends.ask(4, "deploy")
+            assert (await ends.forwarded(3))["params"]["name"] == "deploy"
+
+    async def test_the_server_ends(self, tmp_path: Path) -> None:
+        """A call whose server ended before it answered is recorded as failed."""
+        async with served(tmp_path) as server:
+            async with between(server, "work") as ends:
+                await ends.ask(1, "test")
+                await ends.forwarded()
+            assert [each.status for each in await calls(server)] == ["failed"]
+
+
+class TestNobodyJudges:
+    async def test_no_server(self, tmp_path: Path) -> None:
+        """Without Interlock's server calls are answered with the remedy, and all else passes; they work
+        again as soon as it is there."""
+        async with served(tmp_path) as server:
+            port = server.address.port
+        ends = Ends(lambda: AgentClient(server.url, server.agent, patience=0.1))
+        await ends.ask(1, "test")
+        await ends.send(id=2, method="ping")
+        assert "interlock serve" in text(await ends.told(1))
+        assert [each["method"] for each in ends.server] == ["ping"]
+        async with served(tmp_path, address=Address(port=port)):
+            await ends.ran(3, "test")
+            await ends.proxy.close()
+
+    async def test_no_token(self, tmp_path: Path) -> None:
+        """A token that the server does not know is said with its remedy."""
+        async with served(tmp_path) as server:
+            ends = Ends(lambda: AgentClient(server.url, "nonsense", patience=0.1))
+            await ends.ask(1, "test")
+            assert "INTERLOCK_TOKEN" in text(await ends.told(1))
+            assert ends.server == []
+            await ends.proxy.close()
+
+    async def test_the_session_was_ended(self, tmp_path: Path) -> None:
+        """Once people have ended the session, no call is made any more."""
+        async with served(tmp_path) as server, between(server) as ends:
+            await ends.ran(1, "test")
+            [session] = await server.hub.sessions()
+            await server.hub.close_session(session.id, "ada")
+            await ends.ask(2, "test")
+            assert "Restart this MCP server" in text(await ends.told(2))
+            assert len(ends.server) == 1
+
+    async def test_what_cannot_be_judged(self, tmp_path: Path) -> None:
+        """Inputs that are too large, or no text, are refused and the session goes on."""
+        async with served(tmp_path) as server, between(server) as ends:
+            await ends.ask(1, "test", {"a": "x" * (1 << 20)})
+            assert "bytes" in text(await ends.told(1))
+            await ends.ask(2, "test", {"a": "\ud800"})
+            assert "could not judge" in text(await ends.told(2))
+            await ends.ask(3, "t" * 300)
+            assert "could not judge" in text(await ends.told(3))
+            assert ends.server == []
+            await ends.ran(4, "test")
+
+
+class TestIds:
+    async def test_in_use(self, tmp_path: Path) -> None:
+        """An id that has no answer yet is refused, whatever is asked under it."""
+        async with served(tmp_path, rules=ASKING) as server, between(server) as ends:
+            await ends.ask(1, "deploy")
+            await waiting(server)
+            await ends.ask(1, "other")
+            await ends.send(id=1, method="ping")
+            await ends.ask("1", "other")
+            await ends.forwarded()
+            assert [each["id"] for each in ends.client] == [None, None]
+            assert [each["params"]["name"] for each in ends.server] == ["other"]
+
+    async def test_a_ping_is_no_result(self, tmp_path: Path) -> None:
+        """The answer to another request never settles a call of the same id."""
+        async with (
+            served(tmp_path, rules="require test before deploy") as server,
+            between(server) as ends,
+        ):
+            await ends.send(id=1, method="ping")
+            await ends.ask(1, "test")
+            await ends.answer(1, result={})
+            assert [each["params"] for each in ends.server if each["method"] == "tools/call"] == []
+            await ends.ask(2, "deploy")
+            assert "requires" in text(await ends.told(2))
+
+    async def test_an_early_answer(self, tmp_path: Path) -> None:
+        """A server cannot answer a call that it was not asked."""
+        async with served(tmp_path, rules=ASKING) as server, between(server) as ends:
+            await ends.ask(1, "deploy")
+            await waiting(server)
+            await ends.done(1)
+            assert ends.client == []
+
+
+class TestSharedSessions:
+    async def test_two_servers(self, tmp_path: Path) -> None:
+        """Two servers of one session are judged together, and it outlives the first."""
+        async with served(tmp_path, rules="require test before deploy") as server:
+            async with between(server, "work") as ends:
+                await ends.ran(1, "test")
+            async with between(server, "work") as ends:
+                await ends.ask(1, "deploy")
+                await ends.forwarded()
+            assert [each.id for each in await server.hub.sessions()] == ["work"]
+
+
+def _true(found: Callable[[], object]) -> Callable[[], Any]:
+    async def ask() -> object:
+        return found()
+
+    return ask

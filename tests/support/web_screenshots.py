@@ -1,0 +1,85 @@
+"""Pictures of the console in a real browser: an agent from outside asks, a tab shows it.
+
+`make screenshots`, or `python -m tests.support.web_screenshots DIRECTORY`; needs Chromium.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+from pathlib import Path
+
+from interlock.engine.gateway.agent_client import AgentSession
+from tests.app.web.fronts import Seen, connected
+from tests.app.web.test_web_command import QUIET, Started, started, tabs
+
+SIZE = (1080, 760)
+RULES = """\
+require test before deploy
+require human-approval before deploy
+limit push to 2 per session
+"""
+
+
+async def test(suite: str) -> str:
+    return f"{suite}: 214 passed"
+
+
+async def deploy(env: str, version: str) -> str:
+    return f"{version} is live in {env}"
+
+
+async def take(out: Path) -> None:
+    """Draw the login page, the queue, the dialog, what was decided, and the queue in a narrow window."""
+    with tempfile.TemporaryDirectory() as folder:
+        rules = Path(folder) / "deploy.rules"
+        rules.write_text(RULES, encoding="utf-8")
+        async with started(Path(folder), rules=rules.name) as web:
+            await _draw(web, out)
+
+
+async def _draw(web: Started, out: Path) -> None:
+    async with tabs(1, SIZE) as [page]:
+        seen = Seen(page)
+        await page.goto(web.page)
+        await page.wait_for_selector("#link")
+        await page.screenshot(path=out / "web-login.png")
+        await page.goto(web.link)
+        await connected(page)
+        await seen.until("as ada")
+        async with web.agent() as agent, agent.session("release-bot") as session:
+            call = await _work(session)
+            await seen.until("WHAT WILL RUN", "v1.4.0")
+            await page.wait_for_timeout(QUIET)
+            await page.screenshot(path=out / "web-dialog.png")
+            await page.keyboard.press("Escape")
+            await seen.until("1 waiting")
+            await page.wait_for_timeout(QUIET)
+            await page.screenshot(path=out / "web-queue.png")
+            await page.set_viewport_size({"width": 560, "height": 640})
+            await page.wait_for_timeout(QUIET)
+            await page.screenshot(path=out / "web-narrow.png")
+            await page.set_viewport_size({"width": SIZE[0], "height": SIZE[1]})
+            await page.keyboard.press("a")
+            await seen.until("WHAT WILL RUN")
+            await page.wait_for_timeout(QUIET)
+            await page.keyboard.press("a")
+            await call
+            await seen.until("0 waiting")
+            await page.wait_for_timeout(QUIET)
+            await page.screenshot(path=out / "web-decided.png")
+
+
+async def _work(session: AgentSession) -> asyncio.Task[str]:
+    """An agent that tests, and asks to deploy."""
+    await session.said("user", "Release v1.4.0 to production once the tests pass.")
+    await session(test)(suite="all")
+    await session.said("assistant", "All 214 tests pass, so I deploy v1.4.0 now.")
+    return asyncio.create_task(session(deploy)(env="production", version="v1.4.0"))
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    folder.mkdir(exist_ok=True)
+    asyncio.run(take(folder))
