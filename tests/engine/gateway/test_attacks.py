@@ -254,6 +254,18 @@ class TestMalformedFrames:
             (framed(struct.pack("!H", 1005), opcode=8), 1002),
             (framed(b"{", final=False) + framed(b"{}"), 1002),
         ],
+        ids=[
+            "not-masked",
+            "reserved-bit",
+            "unknown-opcode",
+            "unknown-control",
+            "continues-nothing",
+            "long-ping",
+            "ping-in-parts",
+            "short-close",
+            "forbidden-close",
+            "text-within-text",
+        ],
     )
     async def test_against_the_protocol(self, tmp_path: Path, frame: bytes, code: int) -> None:
         """Frames that are none end their connection with the code that says so."""
