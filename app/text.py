@@ -24,6 +24,10 @@ GLANCE = 4_000
 """Characters of an untrusted text that a one-line glance at it reads."""
 
 
+_AMPLE = 64
+"""Characters of a cell, more than any sign has."""
+
+
 def utc_now() -> datetime:
     """The clock screens use unless they are given another."""
     return datetime.now(UTC)
@@ -48,6 +52,8 @@ def clip(text: str, width: int) -> str:
     """At most `width` cells; what does not fit is replaced by an ellipsis."""
     if width <= 0:
         return ""
+    if len(text) > _AMPLE * width and cell_len(text[: _AMPLE * width]) > width:
+        text = text[: _AMPLE * width]  # what lies beyond is not measured: it may be a megabyte
     if width_of(text) <= width:
         return text
     if text.isascii():

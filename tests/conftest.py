@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
 
 import pytest
+from hypothesis import settings
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
 from textual.css.types import CSSLocation
@@ -37,6 +39,10 @@ def keep_parsed_styles() -> None:
 
 def pytest_configure() -> None:
     keep_parsed_styles()
+    # Laws that say no number of their own. More is one variable away: HYPOTHESIS_PROFILE=thorough.
+    settings.register_profile("usual", max_examples=50)
+    settings.register_profile("thorough", max_examples=500)
+    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -46,4 +52,4 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 10)
+    gc.set_threshold(100_000, 20, 50)

@@ -44,7 +44,8 @@ FILES = {
         #!/bin/sh
         # Every file compiles and no line ends in blanks.
         set -eu
-        python3 -m py_compile shop/*.py tests/*.py
+        python3 -c 'import ast, sys; [ast.parse(open(p).read(), p) for p in sys.argv[1:]]' \\
+            shop/*.py tests/*.py
         if grep -nE '[[:blank:]]+$' shop/*.py tests/*.py; then
             echo "lint: trailing blanks"
             exit 1
@@ -53,7 +54,7 @@ FILES = {
         """,
     "test": """\
         #!/bin/sh
-        exec python3 -m unittest discover -s tests -t . 2>&1
+        exec python3 -B -m unittest discover -s tests -t . 2>&1
         """,
     "deploy": """\
         #!/bin/sh

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from textual.app import App
 
 from interlock.app.keymap import bindings_of
@@ -16,44 +15,38 @@ from interlock.app.screens.wakeful import ASLEEP
 from interlock.app.widgets.blocks import BlockList
 from tests.app.scenes import deploy_request, docs_writer, release_bot
 from tests.app.stage import stage
-from tests.app.views import BY_NAME, NAMES, showing
+from tests.app.views import BY_NAME, Shown, showing
 
 HIDDEN = {
     # What leads here, and what only a part of a screen can do that these views do not show.
     "app.command_palette",
 }
-LISTED = [name for name in NAMES if not name.startswith("palette")]
-"""Every view but the palette's own, which it does not list."""
+
+
+def check_palette(on: Shown) -> None:
+    """Each binding of the screen and its app that does something now is a command with its key."""
+    screen = on.app.screen
+    commands = {c.title.lower(): c.help for c in binding_commands(on.app, screen)}
+    usable = [a for a in screen.active_bindings.values() if a.enabled]
+    active = {a.binding.action for a in usable}
+    missing = [
+        binding.id
+        for binding in bindings_of(type(screen))
+        if binding.action not in HIDDEN
+        and binding.action in active
+        and binding.description.lower() not in commands
+    ]
+    assert missing == []
+    for active_binding in usable:
+        binding = active_binding.binding
+        if binding.action in HIDDEN or binding.system or not binding.id:
+            continue
+        told = commands[binding.description.lower()]
+        assert on.app.get_key_display(binding) in told.replace("\\", "").split(" · ")[0]
+        assert active_binding.tooltip or binding.tooltip in told
 
 
 class TestEveryAction:
-    @pytest.mark.parametrize("name", LISTED)
-    async def test_of_every_screen(
-        self, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Each binding of the screen and its app that does something now is a command with its key."""
-        monkeypatch.chdir(tmp_path)
-        async with showing(BY_NAME[name], tmp_path) as on:
-            screen = on.app.screen
-            commands = {c.title.lower(): c.help for c in binding_commands(on.app, screen)}
-            usable = [a for a in screen.active_bindings.values() if a.enabled]
-            active = {a.binding.action for a in usable}
-            missing = [
-                binding.id
-                for binding in bindings_of(type(screen))
-                if binding.action not in HIDDEN
-                and binding.action in active
-                and binding.description.lower() not in commands
-            ]
-            assert missing == []
-            for active_binding in usable:
-                binding = active_binding.binding
-                if binding.action in HIDDEN or binding.system or not binding.id:
-                    continue
-                told = commands[binding.description.lower()]
-                assert on.app.get_key_display(binding) in told.replace("\\", "").split(" · ")[0]
-                assert active_binding.tooltip or binding.tooltip in told
-
     async def test_the_app_s_own(self) -> None:
         """What the app can do is there from its first screen."""
         async with stage() as on:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.views import BY_NAME, NAMES, showing
+from tests.app.views import BY_NAME, NAMES, Shown, showing
 
 ESSENTIAL: dict[str, tuple[str, ...]] = {
     "live": ("1 waiting", "as maria", "5 Waiting 1", "◐ deploy", "waiting 0:42", "a approve", "d deny"),
@@ -125,25 +125,21 @@ class TestAt60Columns:
                 assert on.app.screen.region.contains_region(frame.region)
 
 
-class TestAt80By24:
-    @pytest.mark.parametrize("name", NAMES)
-    async def test_nothing_essential_is_cut_off(
-        self, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """What a screen is for, and the way to act and to leave, is in view."""
-        monkeypatch.chdir(tmp_path)
-        async with showing(BY_NAME[name], tmp_path, (80, 24)) as on:
-            text = on.painted()
-            lines = text.split("\n")
-            assert [part for part in ESSENTIAL.get(name, ()) if part not in text] == [], text
-            assert len(lines) == 24
-            assert max(map(len, lines)) <= 80
-            frames = list(on.app.screen.query(".frame"))
-            for frame in frames:
-                assert on.app.screen.region.contains_region(frame.region), name
-            if not frames and not name.startswith("palette"):
-                assert re.search(r"(\?|f1) help$", lines[-1]), lines[-1]
+def check_size(on: Shown, name: str) -> None:
+    """What a screen is for, and the way to act and to leave, is in view on 80 columns and 24 lines."""
+    text = on.painted()
+    lines = text.split("\n")
+    assert [part for part in ESSENTIAL.get(name, ()) if part not in text] == [], text
+    assert len(lines) == 24
+    assert max(map(len, lines)) <= 80
+    frames = list(on.app.screen.query(".frame"))
+    for frame in frames:
+        assert on.app.screen.region.contains_region(frame.region), name
+    if not frames and not name.startswith("palette"):
+        assert re.search(r"(\?|f1) help$", lines[-1]), lines[-1]
 
+
+class TestAt80By24:
     def test_the_list_is_of_views(self) -> None:
         """Every name above is one of a view."""
         assert set(ESSENTIAL) <= set(NAMES)
