@@ -12,6 +12,7 @@ import os
 import shlex
 import signal
 import subprocess
+import termios
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, redirect_stderr, redirect_stdout, suppress
 from shutil import which
@@ -80,7 +81,7 @@ async def run_in_front(words: Sequence[str], terminal: int) -> None:
 
     Raises `EditorError` when it cannot be started, or did not end with 0.
     """
-    with _uninterrupted(), _nothing_printed(), _front_of(terminal) as bring:
+    with _unstopped(terminal), _uninterrupted(), _nothing_printed(), _front_of(terminal) as bring:
         process = _started(words)
         try:
             bring(process.pid)
@@ -151,12 +152,31 @@ def _front_of(terminal: int) -> Iterator[Bring]:
 
 
 @contextmanager
+def _unstopped(terminal: int) -> Iterator[None]:
+    """No key of `terminal` stops a program: one amid starting another would not be seen to stop."""
+    try:
+        before = termios.tcgetattr(terminal)
+    except termios.error:  # It is no terminal, and has no such key.
+        yield
+        return
+    changed = [*before[:6], list(before[6])]
+    changed[6][termios.VSUSP] = b"\0"
+    termios.tcsetattr(terminal, termios.TCSANOW, changed)
+    try:
+        yield
+    finally:
+        with suppress(termios.error):
+            termios.tcsetattr(terminal, termios.TCSANOW, before)
+
+
+@contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """A key that interrupts must not end the console before the editor is in front, or after.
+    """A key that interrupts or stops must not reach the console before the editor is in front, or after.
 
     It is not ignored: what is ignored stays so in programs that are started.
     """
-    kept = {each: signal.signal(each, lambda *_: None) for each in (signal.SIGINT, signal.SIGQUIT)}
+    keys = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP)
+    kept = {each: signal.signal(each, lambda *_: None) for each in keys}
     try:
         yield
     finally:
