@@ -20,7 +20,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Literal, ParamSpec, Self, TypeVar, cast
+from typing import Literal, ParamSpec, Self, TypedDict, TypeVar, Unpack, cast
 from uuid import uuid4
 
 from pydantic import JsonValue
@@ -72,6 +72,20 @@ class Blocked(Exception):  # noqa: N818 - what happened to the call, not a fault
     """A call that may not be made; the message is the reason, which a model can act on."""
 
 
+class SessionTerms(TypedDict, total=False):
+    """What a session is opened with: `labels` are tools' names for people, the rest see `OpenSession`."""
+
+    session: str | None
+    rules: Sequence[str]
+    active: Sequence[str] | None
+    mode: Mode | None
+    model: str
+    tools: Sequence[str]
+    labels: Mapping[str, str] | None
+    workdir: str | Path | None
+    explain_blocks: bool
+
+
 class AgentClient:
     """A connection for agents. `url` is INTERLOCK_URL by default, else where a server listens by itself;
     `token` is INTERLOCK_TOKEN, else what `interlock serve` left in this user's files.
@@ -117,68 +131,33 @@ class AgentClient:
 
     @asynccontextmanager
     async def session(
-        self,
-        agent: str,
-        *,
-        session: str | None = None,
-        rules: Sequence[str] = (),
-        active: Sequence[str] | None = None,
-        mode: Mode | None = None,
-        model: str = "",
-        tools: Sequence[str] = (),
-        labels: Mapping[str, str] | None = None,
-        workdir: str | Path | None = None,
-        explain_blocks: bool = False,
+        self, agent: str, **terms: Unpack[SessionTerms]
     ) -> AsyncGenerator[AgentSession, None]:
-        """A session while the block lasts; it is closed at the end."""
-        opened = await self.open(
-            agent,
-            session=session,
-            rules=rules,
-            active=active,
-            mode=mode,
-            model=model,
-            tools=tools,
-            labels=labels,
-            workdir=workdir,
-            explain_blocks=explain_blocks,
-        )
+        """A session while the block lasts; it is closed at the end. See `SessionTerms` for the rest."""
+        opened = await self.open(agent, **terms)
         try:
             yield opened
         finally:
             with suppress(GatewayError):
                 await opened.close()
 
-    async def open(
-        self,
-        agent: str,
-        *,
-        session: str | None = None,
-        rules: Sequence[str] = (),
-        active: Sequence[str] | None = None,
-        mode: Mode | None = None,
-        model: str = "",
-        tools: Sequence[str] = (),
-        labels: Mapping[str, str] | None = None,
-        workdir: str | Path | None = None,
-        explain_blocks: bool = False,
-    ) -> AgentSession:
-        """A session that stays until it is closed. `labels` are the tools' names for people; for the
-        others see `OpenSession`. Raises `GatewayError`.
-        """
+    async def open(self, agent: str, **terms: Unpack[SessionTerms]) -> AgentSession:
+        """A session that stays until it is closed; see `SessionTerms`. Raises `GatewayError`."""
         # An id of our own, so that opening can be repeated after a loss.
+        session, rules = terms.get("session"), terms.get("rules", ())
+        active, workdir = terms.get("active"), terms.get("workdir")
         name = session or f"{_as_id(agent)}-{uuid4().hex[:12]}"
         asked = OpenSession(
             agent=agent,
             session=name,
-            model=model,
+            model=terms.get("model", ""),
             rules=tuple(rules),
             active=None if active is None else tuple(active),
-            mode=mode,
-            tools=tuple(tools),
-            labels=dict(labels or {}),
+            mode=terms.get("mode"),
+            tools=tuple(terms.get("tools", ())),
+            labels=dict(terms.get("labels") or {}),
             workdir=None if workdir is None else str(workdir),
-            explain_blocks=explain_blocks,
+            explain_blocks=terms.get("explain_blocks", False),
         )
         try:
             found = await self.link.request(OPEN, asked, may_repeat=True, patience=self.patience)
