@@ -29,6 +29,7 @@ from .events import (
     SessionResumed,
     event_body,
 )
+from .inserting import insert
 from .parts import RuleRecord
 from .quick import named
 from .times import from_ms, to_ms
@@ -286,7 +287,7 @@ def write_changes(connection: sqlite3.Connection, changes: Sequence[Change]) -> 
     """Put what events made into the table, in the transaction that is open."""
     lines = [change for change in changes if type(change) is DecisionLine]
     if lines:
-        connection.executemany(INSERT_DECISION, lines)
+        insert(connection, INSERT_DECISION, lines)
     if len(lines) < len(changes):
         connection.executemany(END_DECISION, [c for c in changes if isinstance(c, Ended)])
 

@@ -17,6 +17,7 @@ from .decided import BEARING, Change, SessionCalls, calls_before, opened_calls, 
 from .encoded import Encoded
 from .errors import JournalError
 from .events import JournalEvent, SessionOpened
+from .inserting import insert
 from .projection import Projection
 from .rows import INSERT_EVENT, LAST_HASH, SELECT_SESSION, UPSERT_SESSION, LinkedRow, SessionRow
 from .schema import BUSY_SECONDS, name_of
@@ -89,8 +90,8 @@ class Writer:
             self._check_in_place()
             connection.execute("BEGIN IMMEDIATE")
             lines, events, decisions = self._rows(batch)
-            connection.executemany(UPSERT_SESSION, lines)
-            connection.executemany(INSERT_EVENT, events)
+            insert(connection, UPSERT_SESSION, lines)
+            insert(connection, INSERT_EVENT, events)
             write_changes(connection, decisions)
             connection.execute("COMMIT")
         except BaseException:
