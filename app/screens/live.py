@@ -32,7 +32,7 @@ from ..widgets.say_line import SayLine
 from ..widgets.transcript import Transcript
 from .detail import entry_detail
 from .live_keys import LIVE_KEYS, PANES
-from .live_titles import counted, transcript_titles
+from .live_titles import counted, nothing_said, transcript_titles
 from .net_picture import grant_picture, net_picture
 from .queue_screen import QueueScreen
 from .raise_limit import RaiseLimit, RaisesLimits, has_limit
@@ -126,7 +126,9 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         if self._selected is not None:
             self.query_one("#sessions", SessionList).select(self._selected)
         flow = self._flows.get(self._selected or "", Flow())
-        self.query_one("#transcript", Transcript).show_session(state, flow, now)
+        transcript = self.query_one("#transcript", Transcript)
+        transcript.say_when_empty(nothing_said(state, LiveScreen))
+        transcript.show_session(state, flow, now)
         self._show_queue(names, now)
         self.query_one("#nets", NetList).show_nets(state, now=now)
         self.query_one("#pending", PendingList).show_pending(state, now)

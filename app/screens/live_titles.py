@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from textual.content import Content
+from textual.dom import DOMNode
 
 from ...engine.history.changes import dollars
 from ...engine.history.state import SessionState
+from ..keymap import key_of
 from ..symbols import session_look
 from ..text import amount, clip, shown
+from ..widgets.transcript import NOTHING_YET
 
 
 def transcript_titles(state: SessionState, name: str, *, raises: str = "") -> tuple[Content, Content]:
@@ -22,6 +25,13 @@ def transcript_titles(state: SessionState, name: str, *, raises: str = "") -> tu
     if state.kind == "outside":
         return above, Content(f"{model} · runs elsewhere" if model else "runs elsewhere")
     return above, Content(f"{model}{_used(state, raises)}")
+
+
+def nothing_said(state: SessionState | None, keys: type[DOMNode]) -> str:
+    """What stands in place of a transcript; where no session is live, what leads to those there were."""
+    if state is not None:
+        return NOTHING_YET
+    return f"No session runs. {key_of(keys, 'live.history')} lists those that have ended."
 
 
 def counted(word: str, number: int) -> str:

@@ -108,6 +108,12 @@ class BlockList(CursorList):
 
     # What it shows
 
+    def say_when_empty(self, text: str) -> None:
+        """What stands where there are no blocks."""
+        if text != self._empty:
+            self._empty = text
+            self.refresh()
+
     @property
     def blocks(self) -> Sequence[Block]:
         return self._blocks

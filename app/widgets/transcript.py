@@ -46,13 +46,14 @@ LONG_MESSAGE = 200
 USER = "bold $text-primary"
 ASSISTANT = "bold $text-secondary"
 MUTED = "$foreground 60%"
+NOTHING_YET = "Nothing has been said yet."
 
 
 class Transcript(BlockList):
     """The selected session's transcript; `enter` opens a message or a call in full."""
 
     def __init__(self) -> None:
-        super().__init__(id="transcript", empty="Nothing has been said yet.", follow=True)
+        super().__init__(id="transcript", empty=NOTHING_YET, follow=True)
         self._session: str | None = None
         self._settled = 0
 

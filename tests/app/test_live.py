@@ -467,7 +467,7 @@ class TestActing:
         async with stage(release_bot()) as on:
             on.hub.states.clear()
             on.hub.publish("release-bot-1f3a", SessionStatus(status="done"))
-            await on.until("No session runs.")
+            await on.until("No session runs. h lists those that have ended.")
             await on.press("a", "d", "i", "n", "m", "r", "ctrl+x", "ctrl+k", "enter", "j", "k", "g", "G")
             await on.settle()
             assert isinstance(on.app.screen, LiveScreen)
