@@ -51,6 +51,7 @@ def requested(state: SessionState, event: JournalEvent, body: ApprovalRequested)
         may_grant=body.may_grant,
         exact_only=body.exact_only,
         note=body.note,
+        wants=body.wants,
     )
     call = find_call(state, body.call_id, UNDECIDED)
     if call is None:

@@ -37,6 +37,8 @@ from .events import (
     SessionStatus,
     StepEnded,
 )
+from .flow import FlowStepped
+from .flow_steps import step_changes, step_headline
 from .parts import GrantRecord, StepRecord
 from .state import NetState, SessionState
 
@@ -96,6 +98,8 @@ def _headline(event: JournalEvent) -> Iterable[str]:
             paid = f", {dollars(body.cost)}" if body.cost else ""
             used = f"{body.input_tokens} tokens in, {body.output_tokens} out{paid}"
             return body.finish_reason, used, _by(body.via)
+        case FlowStepped() as body:
+            return step_headline(body)
         case CallDecided() as body:
             return _decision_headline(body)
         case CallResult() as body:
@@ -139,6 +143,8 @@ def _under(model: str, mode: str) -> str:
 def _origin(body: SessionOpened) -> str:
     if body.kind == "outside":
         return "its loop runs elsewhere"
+    if body.flow is not None:
+        return f"runs flow {body.flow.name}"
     if body.parent is None:
         return ""
     moment = "" if body.parent_seq is None else f" at event {body.parent_seq}"
@@ -190,6 +196,7 @@ def changes(before: SessionState, event: JournalEvent, after: SessionState) -> l
         *_switched(before, after),
         *_calls(before, event, after),
         *_pending(before, event, after),
+        *step_changes(event),
         *_spent(before, after),
     ]
     return [visible(line) for line in lines]

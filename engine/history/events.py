@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue, TypeAdapter
 
 from ..rule import Risk
+from .flow import FlowRecord, FlowStepped
 from .parts import CallEnd, CallRecord, GrantRecord, Kind, NetRecord, Record, RuleRecord, StepRecord
 
 
@@ -21,9 +22,9 @@ class SessionOpened(Record):
 
     A `branch` begins with what was said in session `parent` up to its event `parent_seq`, and its nets
     with `markings`; nets that are not among these begin with their initial marking. A `child` was
-    started by the call `parent_call` of `parent`. `source` is what whoever started it needs to start it
-    again. `labels` are the names for people of those tools that have one, `max_cost` what it may cost in
-    US dollars.
+    started by the call `parent_call` of `parent`, a `flow` runs `flow`. `source` is what whoever started
+    it needs to start it again. `labels` are the names for people of those tools that have one, `max_cost`
+    what it may cost in US dollars.
     """
 
     type: Literal["session.opened"] = "session.opened"
@@ -43,6 +44,7 @@ class SessionOpened(Record):
     source: dict[str, JsonValue] | None = None
     labels: dict[str, str] = Field(default_factory=dict[str, str])
     max_cost: float | None = None
+    flow: FlowRecord | None = None
 
 
 class SessionResumed(Record):
@@ -213,7 +215,8 @@ class ApprovalRequested(Record):
     An answer must name the `digest`, which covers the input, what asks and all rules in force. `people`
     is how many different ones must approve, `expires` when the request is denied by itself, `may_grant`
     whether an answer may let later calls pass as well, `exact_only` why at most those with this very
-    input, `note` why the rule applies although its condition cannot be told.
+    input, `note` why the rule applies although its condition cannot be told, `wants` the JSON Schema of
+    what a person fills in to approve.
     """
 
     type: Literal["approval.requested"] = "approval.requested"
@@ -239,6 +242,7 @@ class ApprovalRequested(Record):
     may_grant: bool = False
     exact_only: str | None = None
     note: str | None = None
+    wants: dict[str, JsonValue] | None = None
 
 
 class ApprovalGiven(Record):
@@ -254,7 +258,8 @@ class ApprovalGiven(Record):
 class ApprovalDecided(Record):
     """A person's answer, written before the waiting call is released.
 
-    `others` have approved before, where several people must.
+    `input` is what the call runs with where a person changed that, and what they filled in where the
+    request wants something. `others` have approved before, where several people must.
     """
 
     type: Literal["approval.decided"] = "approval.decided"
@@ -352,6 +357,7 @@ EventBody = Annotated[
     | MessageQueued
     | MessageWithdrawn
     | StepEnded
+    | FlowStepped
     | CallDecided
     | CallResult
     | ApprovalRequested

@@ -36,10 +36,13 @@ from .events import (
     SessionStatus,
     StepEnded,
 )
+from .flow import FlowStepped
+from .flow_steps import stepped
 from .markings import ages, came, came_before, fired, initial_marking, taken_back, transition_of
 from .parts import NetRecord, StepRecord
+from .queued import queue, taken
 from .quick import updated
-from .state import NetState, PendingState, QueuedState, SessionState, shown_status
+from .state import FlowState, NetState, PendingState, SessionState, shown_status
 from .transcript import (
     UNDECIDED,
     UNRESOLVED,
@@ -124,15 +127,17 @@ def _apply(state: SessionState, event: JournalEvent) -> None:
         case MessageAdded():
             _message(state, event, body)
         case MessageQueued():
-            _queued(state, event, body)
+            queue(state, event, body)
         case MessageWithdrawn():
             # Its text stays to be read: whoever wrote it may say it again.
-            gone = _taken(state, event, body.message_id)
+            gone = taken(state, event, body.message_id)
             say(state, "note", event.at, f"not delivered ({body.reason}): {gone.text}", gone.by)
         case StepEnded():
             state.input_tokens += body.input_tokens
             state.output_tokens += body.output_tokens
             state.cost += body.cost
+        case FlowStepped():
+            stepped(state, event, body)
         case CallDecided():
             _decided(state, event, body)
         case CallResult():
@@ -173,6 +178,7 @@ def _open(state: SessionState, event: JournalEvent, body: SessionOpened) -> None
     state.kind, state.parent, state.parent_seq = body.kind, body.parent, body.parent_seq
     state.parent_call = body.parent_call
     state.source = body.source
+    state.flow = None if body.flow is None else FlowState(flow=body.flow)
     state.opened, state.opened_by = event.at, body.opened_by
     if body.parent is not None and body.parent_seq is not None:
         say(state, "note", event.at, f"{body.kind} of {body.parent} at event {body.parent_seq}")
@@ -236,27 +242,11 @@ def _message(state: SessionState, event: JournalEvent, body: MessageAdded) -> No
         _tool_message(state, body)
         return
     if body.message_id is not None:
-        _taken(state, event, body.message_id)
+        taken(state, event, body.message_id)
     if body.text:
         say(state, body.role, event.at, body.text, body.by)
     for call in body.calls:
         propose(state, event.at, call.call_id, call.tool, call.input)
-
-
-def _queued(state: SessionState, event: JournalEvent, body: MessageQueued) -> None:
-    if any(waits.id == body.message_id for waits in state.queued):
-        raise impossible(event, f"message '{body.message_id}' waits already")
-    waits = QueuedState(id=body.message_id, since=event.at, mode=body.mode, text=body.text, by=body.by)
-    state.queued = [*state.queued, waits]
-
-
-def _taken(state: SessionState, event: JournalEvent, message_id: str) -> QueuedState:
-    """The message of this id, which waits no more."""
-    found = next((waits for waits in state.queued if waits.id == message_id), None)
-    if found is None:
-        raise impossible(event, f"message '{message_id}' does not wait")
-    state.queued = [waits for waits in state.queued if waits is not found]
-    return found
 
 
 def _tool_message(state: SessionState, body: MessageAdded) -> None:

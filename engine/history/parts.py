@@ -111,9 +111,9 @@ class GrantRecord(Record):
     since: float
 
 
-Kind: TypeAlias = Literal["root", "branch", "child", "outside"]
-"""Where a session comes from: nowhere, an earlier moment of another, another that started it, or an agent
-whose loop runs elsewhere."""
+Kind: TypeAlias = Literal["root", "branch", "child", "outside", "flow"]
+"""Where a session comes from: nowhere, an earlier moment of another, another that started it, an agent
+whose loop runs elsewhere, or a run of a flow."""
 
 CallEnd: TypeAlias = Literal["done", "failed", "blocked", "skipped", "unknown"]
 """How a call ended; see `CallState`."""

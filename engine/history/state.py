@@ -11,6 +11,7 @@ from typing import Literal
 from pydantic import BaseModel, JsonValue
 
 from ..rule import Risk
+from .flow import FlowRecord
 from .parts import GrantRecord, Kind, NetRecord, RuleRecord, StepRecord
 
 Phase = Literal["running", "idle", "done", "failed"]
@@ -95,6 +96,7 @@ class ApprovalState(BaseModel):
     may_grant: bool = False
     exact_only: str | None = None
     note: str | None = None
+    wants: dict[str, JsonValue] | None = None
 
 
 class QueuedState(BaseModel):
@@ -148,6 +150,25 @@ class TranscriptEntry(BaseModel):
     call: CallState | None = None
 
 
+class FlowState(BaseModel):
+    """Where a flow stands after its step number `step`, which `node` took.
+
+    `live` are the states it holds, in their order, `waits` is the call whose answer the next step needs.
+    """
+
+    flow: FlowRecord
+    step: int = 0
+    node: str | None = None
+    live: tuple[str, ...] = ()
+    waits: str | None = None
+    done: bool = False
+
+    @property
+    def marking(self) -> dict[str, int]:
+        """The same as tokens of its net."""
+        return {place: self.live.count(place) for place in self.flow.net.places}
+
+
 class SessionState(BaseModel):
     """All that is known of a session after its event number `seq`.
 
@@ -188,6 +209,7 @@ class SessionState(BaseModel):
     output_tokens: int = 0
     cost: float = 0.0
     max_cost: float | None = None
+    flow: FlowState | None = None
 
     # A fold sets some fields at every event; pydantic's way there takes eight times as long.
     __setattr__ = object.__setattr__

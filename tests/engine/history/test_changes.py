@@ -16,6 +16,7 @@ from interlock.engine.history.events import (
     SessionStatus,
     StepEnded,
 )
+from interlock.engine.history.flow import FlowStepped
 from interlock.engine.history.fold import fold
 from tests.engine.history.recording import (
     RULE,
@@ -183,6 +184,10 @@ class TestHeadline:
             (NetToggled(net="freeze", active=True, by="maria", message="x"), "freeze  on  (by maria)"),
             (ModeChanged(mode="shadow", by="maria"), "shadow  (by maria)"),
             (LimitRaised(max_cost=5, by="maria"), "to $5.00  (by maria)"),
+            (FlowStepped(step=0, live=("A",), output={}), "begins  A"),
+            (FlowStepped(step=2, node="A", live=("B", "C"), output={}), "A  B, C"),
+            (FlowStepped(step=2, node="A", live=("A",), waits="c", output={}), "A  A  waits for call c"),
+            (FlowStepped(step=2, node="A", live=("Z",), done=True, output={}), "A  Z  done"),
         ],
     )
     def test_is_one_line_with_its_type(self, body: EventBody, line: str) -> None:

@@ -34,6 +34,7 @@ from interlock.engine.history.events import (
     SessionStatus,
     StepEnded,
 )
+from interlock.engine.history.flow import FlowStepped
 from interlock.engine.history.parts import CallRecord, GrantRecord
 from interlock.engine.history.redaction import MASK, NAMES, Redaction
 from interlock.engine.records import net_record
@@ -484,6 +485,7 @@ def events(text: str, value: dict[str, JsonValue]) -> list[EventBody]:
         NetToggled(net="n", active=True, by="ben", message=text),
         ModeChanged(mode="shadow", by="ben"),
         LimitRaised(max_cost=5, by="ben"),
+        FlowStepped(step=1, node="A", live=("B",), output=value),
     ]
 
 
