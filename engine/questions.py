@@ -12,17 +12,16 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from hashlib import sha256
 from typing import Protocol, TypeAlias
 from uuid import uuid4
 
 from pydantic import JsonValue
 
 from .answer_words import expired, more_needed, ungrantable
+from .bound import digest_of
 from .gate import GateManager
 from .gate.inspecting import exact_only, uninspectable
 from .gate.types import ApprovalAnswer, ApprovalRequest, GrantTerms
-from .history.canonical import canonical
 from .history.errors import JournalError
 from .history.events import (
     ApprovalDecided,
@@ -35,7 +34,8 @@ from .history.events import (
 )
 from .history.state import ApprovalState, SessionState
 from .lasting import lasting
-from .records import json_input, net_record, rule_record
+from .records import json_input, rule_record
+from .wanted import Wanted
 from .withdrawing import RETRY, Tasks, Withdrawals
 
 CHANGED = "what was shown has changed"
@@ -84,6 +84,7 @@ class Host(Protocol):
 class _Open:
     request: ApprovalRequest
     digest: str
+    wanted: Wanted | None
     answered: asyncio.Future[ApprovalAnswer]
     # One answer at a time: who comes second learns what the first one did.
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -117,12 +118,20 @@ class Questions:
         self.withdrawals = Withdrawals(host, self._tasks, self._open)
 
     async def ask(
-        self, request: ApprovalRequest, *, preview: str | None, via: str | None
+        self,
+        request: ApprovalRequest,
+        *,
+        preview: str | None,
+        via: str | None,
+        wanted: Wanted | None = None,
     ) -> ApprovalAnswer:
-        """Record a request and wait for its end. Cancelling withdraws it."""
+        """Record a request and wait for its end. Cancelling withdraws it.
+
+        What is `wanted` stands in the recorded answer; the call itself is not changed by it.
+        """
         approval_id = uuid4().hex[:12]
         call_id = request.call.tool_call_id
-        digest = self._digest(request)
+        digest = digest_of(self._host.id, self._host.manager, request)
         lasts = self._policy.expire if request.within is None else request.within
         asked = ApprovalRequested(
             approval_id=approval_id,
@@ -144,11 +153,12 @@ class Questions:
             risk=request.risk,
             people=request.people,
             expires=None if lasts is None else self._clock() + timedelta(seconds=lasts),
-            may_grant=request.may_grant,
+            may_grant=request.may_grant and wanted is None,
             exact_only=exact_only(request.skill_net, request.call),
             note=request.note,
+            wants=None if wanted is None else wanted.schema,
         )
-        waits = _Open(request, digest, asyncio.get_running_loop().create_future())
+        waits = _Open(request, digest, wanted, asyncio.get_running_loop().create_future())
         self._open[approval_id] = waits
         try:
             await self._host.record(asked, then=waits.note)
@@ -191,13 +201,15 @@ class Questions:
             shown = self._shown(approval_id, waits)
             if shown is None:
                 return None
-            if self._digest(waits.request) != waits.digest:
+            if not self._stands(waits):
                 await self._void(approval_id, waits, CHANGED)
                 return Reply(False, "The request has changed since it was shown and is asked again", True)
             problem = self._unfit(waits, shown, approved, by, digest, grant)
+            if problem is None and approved and waits.wanted is not None:
+                problem = waits.wanted.problem(edited)
             if problem is not None:
                 return Reply(False, problem)
-            if approved and shown.people > 1 and edited is not None:
+            if approved and shown.people > 1 and edited is not None and waits.wanted is None:
                 return await self._edited(approval_id, waits, edited, by)
             missing = shown.people - len(shown.given) - 1
             if approved and missing > 0:
@@ -206,7 +218,8 @@ class Questions:
                 )
                 await self._note(given)
                 return Reply(True, more_needed(shown, by, missing))
-            answer = ApprovalAnswer(approved, reason, edited, by, shown.given, grant)
+            ran = edited if waits.wanted is None else None
+            answer = ApprovalAnswer(approved, reason, ran, by, shown.given, grant)
             body = ApprovalDecided(
                 approval_id=approval_id,
                 call_id=shown.call_id,
@@ -247,7 +260,7 @@ class Questions:
         """
         for approval_id, waits in list(self._open.items()):
             async with waits.turn:
-                if not waits.over and self._digest(waits.request) != waits.digest:
+                if not waits.over and not self._stands(waits):
                     try:
                         await self._void(approval_id, waits, CHANGED)
                     except JournalError:
@@ -256,6 +269,10 @@ class Questions:
     def _shown(self, approval_id: str, waits: _Open) -> ApprovalState | None:
         """A request as it stands, for who has its turn; `None` when nothing counts for it any more."""
         return None if waits.over else self._host.state.approvals.get(approval_id)
+
+    def _stands(self, waits: _Open) -> bool:
+        """Whether all is still as it was when the request was shown."""
+        return digest_of(self._host.id, self._host.manager, waits.request) == waits.digest
 
     # How requests end
 
@@ -378,23 +395,6 @@ class Questions:
             if by in shown.given:
                 return f"{by} has approved already: somebody else must approve too"
         return None if grant is None else ungrantable(shown, grant)
-
-    def _digest(self, request: ApprovalRequest) -> str:
-        """What an answer is bound to: the call, what asks about it, and all rules in force."""
-        manager = self._host.manager
-        active = manager.active
-        bound: dict[str, JsonValue] = {
-            "session": self._host.id,
-            "call": request.call.tool_call_id,
-            "called": request.call.tool_name,
-            "input": json_input(request.call.input),
-            "names": list(request.names),
-            "transition": request.transition.name,
-            "net": net_record(request.net, request.skill_net).model_dump(mode="json"),
-            "active": list(active),
-            "mode": manager.mode,
-        }
-        return sha256(canonical(bound).encode()).hexdigest()
 
 
 _AGAIN = ApprovalAnswer(False, again=True)
