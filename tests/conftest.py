@@ -39,6 +39,8 @@ def keep_parsed_styles() -> None:
 
 def pytest_configure() -> None:
     keep_parsed_styles()
+    # By default garbage collections take a quarter of all the time of the tests.
+    gc.set_threshold(100_000, 20, 50)
     # Laws that say no number of their own. More is one variable away: HYPOTHESIS_PROFILE=thorough.
     settings.register_profile("usual", max_examples=50)
     settings.register_profile("thorough", max_examples=500)
@@ -46,10 +48,6 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """What was imported and collected stays to the end: the garbage collector need not look at it.
-
-    Later collections come rarely; by default they take a quarter of all the time of the tests.
-    """
+    """What was imported and collected stays to the end: the garbage collector need not look at it."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(100_000, 20, 50)

@@ -17,6 +17,7 @@ from ..text import visible
 from .backfill import link_unlinked
 from .decided import rebuild_decisions
 from .errors import JournalError
+from .newest import REVISION, make_tables
 
 APPLICATION_ID = 0x494C434B
 """`ILCK`, in the file's header: how a journal is told from anybody else's SQLite file."""
@@ -205,7 +206,8 @@ def _create(path: Path, schema: Schema) -> None:
     """Make the journal beside its place, and move it there when it is whole and on disk.
 
     Whoever dies meanwhile leaves nothing in its place that a later start would take for damage. The
-    write-ahead log is switched on here: later that would need a rollback journal, too.
+    write-ahead log is switched on here: later that would need a rollback journal, too. Until the one sync
+    at the end nothing has to be durable.
     """
     new = path.with_name(f"{path.name}.new")
     for file in (path, new):
@@ -214,8 +216,13 @@ def _create(path: Path, schema: Schema) -> None:
     new.unlink(missing_ok=True)
     handle = os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
     try:
-        _migrate(new, schema, None)
-        with closing(sqlite3.connect(new, isolation_level=None)) as connection:
+        with closing(sqlite3.connect(new, isolation_level=None, timeout=BUSY_SECONDS)) as connection:
+            connection.execute("PRAGMA synchronous = OFF")
+            connection.execute("PRAGMA journal_mode = MEMORY").fetchone()
+            if (schema.newest, schema.scripts) == (REVISION, MIGRATIONS):
+                make_tables(connection)
+            else:
+                _migrate(new, schema, None)
             connection.execute("PRAGMA journal_mode = WAL").fetchone()
         os.fsync(handle)
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,7 @@ from sqlalchemy import create_engine
 
 from interlock.engine.history.events import SessionStatus
 from interlock.engine.history.journal import Journal, JournalError
+from interlock.engine.history.newest import REVISION
 from interlock.engine.history.queries import open_reader
 from interlock.engine.history.schema import CURRENT, MIGRATIONS, Schema
 from interlock.engine.history.tables import JOURNAL
@@ -37,6 +40,16 @@ def database(tmp_path: Path) -> Path:
     path = tmp_path / "journal.db"
     with Journal.open(path) as journal:
         journal.write("s1", opening())
+    return path
+
+
+@pytest.fixture
+def migrated(tmp_path: Path) -> Path:
+    """A journal that every migration has gone over, one after the other."""
+    scripts = tmp_path / "migrations"
+    shutil.copytree(MIGRATIONS, scripts)
+    path = tmp_path / "migrated.db"
+    Journal.open(path, schema=replace(CURRENT, scripts=scripts)).close()
     return path
 
 
@@ -196,9 +209,9 @@ class TestVersions:
             columns = [row[1] for row in connection.execute("PRAGMA table_info(event)")]
         assert "mark" not in columns
 
-    def test_the_migrations_make_the_tables(self, database: Path) -> None:
+    def test_the_migrations_make_the_tables(self, migrated: Path) -> None:
         """The declared tables are what the migrations lead to, and the known revisions are theirs."""
-        engine = create_engine(f"sqlite:///{database}")
+        engine = create_engine(f"sqlite:///{migrated}")
         with engine.connect() as connection:
             context = MigrationContext.configure(connection, opts={"compare_type": True})
             assert compare_metadata(context, JOURNAL) == []
@@ -207,18 +220,39 @@ class TestVersions:
         config.set_main_option("script_location", str(MIGRATIONS))
         scripts = list(ScriptDirectory.from_config(config).walk_revisions())
         assert tuple(s.revision for s in reversed(scripts)) == CURRENT.known
+        assert CURRENT.newest == REVISION
 
-    def test_an_existing_journal_opens_without_alembic(self, database: Path) -> None:
-        """Migrations cost nothing when there are none to run: neither library is imported."""
+    def test_a_new_journal_is_a_migrated_one(self, migrated: Path, tmp_path: Path) -> None:
+        """Tables made at once are those of the migrations, to the last index and in the same order."""
+        at_once = tmp_path / "at_once.db"
+        Journal.open(at_once).close()
+        assert made(at_once) == made(migrated)
+
+    @pytest.mark.parametrize("new", [False, True])
+    def test_a_journal_opens_without_alembic(self, database: Path, new: bool) -> None:
+        """Migrations cost nothing where there are none to run: neither library is imported."""
         code = (
             "import sys; from interlock.engine.history.journal import Journal; "
             "Journal.open(sys.argv[1]).close(); "
             "print({'alembic', 'sqlalchemy', 'sqlmodel'} & set(sys.modules))"
         )
+        path = database.with_name("new.db") if new else database
         done = subprocess.run(
-            [sys.executable, "-c", code, str(database)], capture_output=True, text=True, check=True
+            [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True
         )
         assert done.stdout == "set()\n"
+
+
+def made(path: Path) -> list[tuple[object, ...]]:
+    """All that a journal has but for sessions; how a statement's words are spaced does not matter."""
+    with closing(sqlite3.connect(path)) as connection:
+        schema = connection.execute("SELECT type, name, tbl_name, rootpage, sql FROM sqlite_master")
+        tables = [(*rest, re.sub(r"\s*([(),])\s*|\s+", r"\1 ", text or "")) for *rest, text in schema]
+        names = ("application_id", "user_version", "encoding", "page_size", "auto_vacuum", "journal_mode")
+        settings = [connection.execute(f"PRAGMA {name}").fetchone() for name in names]
+        rows = [("alembic_version", *row) for row in connection.execute("SELECT * FROM alembic_version")]
+        counts = connection.execute("SELECT * FROM sqlite_sequence").fetchall()
+        return [*tables, *settings, *rows, *counts]
 
 
 def with_revision(scripts: Path, upgrade: str) -> Schema:

@@ -8,23 +8,34 @@ from interlock.engine import SkillNet, Transition, define_skill_net
 
 PLACES = ("p", "q", "r")
 
+# Made once: a strategy that is new in each example is examined anew in each.
+TWO_TO_FOUR = st.lists(st.sampled_from("abcd"), min_size=2, max_size=4, unique=True)
+NAMES = st.lists(st.sampled_from("abc"), max_size=2, unique=True)
+FREE = st.lists(st.sampled_from("abc"), max_size=1)
+UP_TO_THREE = st.lists(st.sampled_from(PLACES), max_size=3)
+ONE_OR_TWO = st.lists(st.sampled_from(PLACES), min_size=1, max_size=2)
+MOVED = st.lists(st.permutations(PLACES).map(lambda p: (p[0], p[1])), max_size=2)
+MARKINGS = {most: st.fixed_dictionaries({p: st.integers(0, most) for p in PLACES}) for most in (1, 2)}
+COUNTS = st.integers(1, 5)
+ONE_IN_FIVE = st.integers(0, 4).map(lambda number: number == 0)
+YES_OR_NO = st.booleans()
+
 
 @st.composite
-def growing(draw: st.DrawFn, name: str, tools: str = "abcd", *, transfers: bool = False) -> SkillNet:
+def growing(draw: st.DrawFn, name: str, *, transfers: bool = False) -> SkillNet:
     """A net that may make tokens for ever: each name in one transition, none structural."""
     transitions: list[Transition] = []
-    for tool in draw(st.lists(st.sampled_from(tools), min_size=2, max_size=4, unique=True)):
-        inputs = draw(st.lists(st.sampled_from(PLACES), max_size=3))
-        outputs = draw(st.lists(st.sampled_from(PLACES), max_size=3))
-        if draw(st.booleans()):
+    for tool in draw(TWO_TO_FOUR):
+        inputs = draw(UP_TO_THREE)
+        outputs = draw(UP_TO_THREE)
+        if draw(YES_OR_NO):
             outputs = [*inputs, *outputs[:1]]
-        pairs = st.permutations(PLACES).map(lambda p: (p[0], p[1]))
-        moved = draw(st.lists(pairs, max_size=2)) if transfers else []
-        deferred = draw(st.booleans())
+        moved = draw(MOVED) if transfers else []
+        deferred = draw(YES_OR_NO)
         transitions.append(
             Transition(f"do-{tool}", inputs, outputs, (tool,), deferred=deferred, transfers=moved)
         )
-    marking = draw(st.fixed_dictionaries({p: st.integers(0, 1) for p in PLACES}))
+    marking = draw(MARKINGS[1])
     return define_skill_net(name, places=PLACES, transitions=transitions, initial_marking=marking)
 
 
@@ -32,20 +43,20 @@ def growing(draw: st.DrawFn, name: str, tools: str = "abcd", *, transfers: bool 
 def anything(draw: st.DrawFn, name: str) -> SkillNet:
     """A net of any kind: structural, manual, deferred, with transfers, several transitions for a name."""
     transitions: list[Transition] = []
-    for number in range(draw(st.integers(1, 5))):
-        inputs = draw(st.lists(st.sampled_from(PLACES), min_size=1, max_size=2))
-        outputs = draw(st.lists(st.sampled_from(PLACES), max_size=3))
-        names = draw(st.lists(st.sampled_from("abc"), max_size=2, unique=True))
+    for number in range(draw(COUNTS)):
+        inputs = draw(ONE_OR_TWO)
+        outputs = draw(UP_TO_THREE)
+        names = draw(NAMES)
         if not names:
             outputs = outputs[: len(inputs)]
-        kind = "manual" if names and draw(st.booleans()) else "auto"
-        deferred = bool(names) and draw(st.booleans())
-        moved = [("q", "r")] if draw(st.integers(0, 4)) == 0 else []
+        kind = "manual" if names and draw(YES_OR_NO) else "auto"
+        deferred = bool(names) and draw(YES_OR_NO)
+        moved = [("q", "r")] if draw(ONE_IN_FIVE) else []
         transitions.append(
             Transition(f"t{number}", inputs, outputs, names, kind, deferred, transfers=moved)
         )
-    marking = draw(st.fixed_dictionaries({p: st.integers(0, 2) for p in PLACES}))
-    free = draw(st.lists(st.sampled_from("abc"), max_size=1))
+    marking = draw(MARKINGS[2])
+    free = draw(FREE)
     return define_skill_net(
         name, places=PLACES, transitions=transitions, initial_marking=marking, free_tools=free
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import product
 
 from interlock.engine.condition import Input, holds
@@ -75,18 +76,24 @@ def explored(nets: Mapping[str, SkillNet], calls: Sequence[Call], limit: int = 3
     start = tuple(_state(net, auto_advance(net, net.initial_marking)) for net in each)
     found = Explored(start)
     depth = {start: 0}
+
+    # Each net goes its own way, through far fewer markings than all of them have together.
+    @cache
+    def moved(place: int, tokens: tuple[int, ...], number: int) -> tuple[int, ...] | None:
+        net = each[place]
+        after = made(net, _marking(net, tokens), calls[number])
+        return None if after is None else _state(net, after)
+
     waiting = deque([start])
     while waiting:
         here = waiting.popleft()
         edges = found.edges[here] = list[tuple[int, State]]()
-        for number, call in enumerate(calls):
-            after = [
-                made(net, _marking(net, tokens), call) for net, tokens in zip(each, here, strict=True)
-            ]
+        for number in range(len(calls)):
+            after = [moved(place, tokens, number) for place, tokens in enumerate(here)]
             if None in after:
                 continue
             found.fewest.setdefault(number, depth[here] + 1)
-            edges.append((number, tuple(_state(n, m or {}) for n, m in zip(each, after, strict=True))))
+            edges.append((number, tuple(tokens or () for tokens in after)))
         for place, net in enumerate(each):
             for timed in net.timed:
                 marking = _marking(net, here[place])

@@ -15,16 +15,33 @@ Y: Condition = Compare(("y",), "=", 1)
 PLAIN: tuple[Condition, ...] = (X, Y, Not(X), Not(Y), Compare(("x",), "!=", 1))
 JOINED: tuple[Condition, ...] = (*PLAIN, And((X, Y)), Or((X, Not(Y))), Compare(("x",), "=", 2))
 
+# Made once: a strategy that is new in each example is examined anew in each.
+ANY_TOOL = st.sampled_from(TOOLS)
+ONE_OR_TWO_TOOLS = st.lists(ANY_TOOL, min_size=1, max_size=2, unique=True)
+TWO_TOOLS = st.lists(ANY_TOOL, min_size=2, max_size=2, unique=True)
+SOME_TOOLS = st.lists(ANY_TOOL, max_size=2, unique=True)
+INPUTS = st.lists(st.sampled_from(PLACES), min_size=1, max_size=2)
+OUTPUTS = {most: st.lists(st.sampled_from(PLACES), max_size=most) for most in (1, 2, 3)}
+MARKINGS = st.fixed_dictionaries({p: st.integers(0, 2) for p in PLACES})
+KINDS = st.sampled_from(["call", "call", "deferred", "partial", "partial", "timed", "alone"])
+RULES = st.sampled_from(["require", "require", "limit", "window", "block", "approve"])
+COUNTS = {most: st.integers(1, most) for most in (3, 4)}
+ENDLESS_COUNTS = st.integers(2, 5)
+ONE_IN_FOUR = st.integers(0, 3).map(lambda number: number == 0)
+YES_OR_NO = st.booleans()
+ONE_OF = {conditions: st.sampled_from(conditions) for conditions in (PLAIN, JOINED)}
+NONE_OR_ONE_OF = {conditions: st.none() | one for conditions, one in ONE_OF.items()}
+
 
 @st.composite
 def hand_built(draw: st.DrawFn, name: str, conditions: tuple[Condition, ...]) -> SkillNet:
     """A small net that gives back no more tokens than it takes, so that it has few states."""
     transitions: list[Transition] = []
-    for number in range(draw(st.integers(1, 4))):
-        inputs = draw(st.lists(st.sampled_from(PLACES), min_size=1, max_size=2))
-        outputs = draw(st.lists(st.sampled_from(PLACES), max_size=len(inputs)))
-        kind = draw(st.sampled_from(["call", "call", "deferred", "partial", "partial", "timed", "alone"]))
-        tools = tuple(draw(st.lists(st.sampled_from(TOOLS), min_size=1, max_size=2, unique=True)))
+    for number in range(draw(COUNTS[4])):
+        inputs = draw(INPUTS)
+        outputs = draw(OUTPUTS[len(inputs)])
+        kind = draw(KINDS)
+        tools = tuple(draw(ONE_OR_TWO_TOOLS))
         if kind == "timed":
             outputs = [p for p in outputs if p != inputs[0]]
             transitions.append(Transition(f"t{number}", inputs[:1], outputs[:1], after=60))
@@ -39,13 +56,13 @@ def hand_built(draw: st.DrawFn, name: str, conditions: tuple[Condition, ...]) ->
                 partial=kind == "partial",
             )
         )
-    governs = draw(st.lists(st.sampled_from(TOOLS), max_size=2, unique=True)) if conditions else []
+    governs = draw(SOME_TOOLS) if conditions else []
     return define_skill_net(
         name,
         places=PLACES,
         transitions=transitions,
-        initial_marking=draw(st.fixed_dictionaries({p: st.integers(0, 2) for p in PLACES})),
-        condition=draw(st.sampled_from(conditions)) if governs else None,
+        initial_marking=draw(MARKINGS),
+        condition=draw(ONE_OF[conditions]) if governs else None,
         governs=governs,
     )
 
@@ -54,17 +71,17 @@ def hand_built(draw: st.DrawFn, name: str, conditions: tuple[Condition, ...]) ->
 def endless(draw: st.DrawFn) -> SkillNet:
     """A net that may make tokens for ever, some of them by chains and some by time."""
     transitions: list[Transition] = []
-    for number in range(draw(st.integers(2, 5))):
-        inputs = draw(st.lists(st.sampled_from(PLACES), min_size=1, max_size=2))
-        outputs = draw(st.lists(st.sampled_from(PLACES), max_size=3))
-        tools = (draw(st.sampled_from(TOOLS)),)
-        if draw(st.integers(0, 3)) == 0:
+    for number in range(draw(ENDLESS_COUNTS)):
+        inputs = draw(INPUTS)
+        outputs = draw(OUTPUTS[3])
+        tools = (draw(ANY_TOOL),)
+        if draw(ONE_IN_FOUR):
             outputs = [p for p in outputs if p != inputs[0]]
             transitions.append(Transition(f"t{number}", inputs[:1], outputs, after=60))
         else:
-            partial = draw(st.booleans())
+            partial = draw(YES_OR_NO)
             transitions.append(Transition(f"t{number}", inputs, outputs, tools, partial=partial))
-    marking = draw(st.fixed_dictionaries({p: st.integers(0, 2) for p in PLACES}))
+    marking = draw(MARKINGS)
     return define_skill_net("n", places=PLACES, transitions=transitions, initial_marking=marking)
 
 
@@ -117,10 +134,10 @@ def compiled(rule: Rule) -> SkillNet:
 @st.composite
 def rule(draw: st.DrawFn, conditions: tuple[Condition, ...]) -> Rule:
     """One rule about a few tools, with a condition or without."""
-    kind = draw(st.sampled_from(["require", "require", "limit", "window", "block", "approve"]))
-    first, then = draw(st.lists(st.sampled_from(TOOLS), min_size=2, max_size=2, unique=True))
-    when = draw(st.none() | st.sampled_from(conditions))
-    count = draw(st.integers(1, 3))
+    kind = draw(RULES)
+    first, then = draw(TWO_TOOLS)
+    when = draw(NONE_OR_ONE_OF[conditions])
+    count = draw(COUNTS[3])
     rules: dict[str, Rule] = {
         "require": SequenceRule(first, then, when=when),
         "limit": LimitRule(first, count, "session", when=when),
