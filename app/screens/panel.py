@@ -48,11 +48,15 @@ class Panel(AsWritten, ModalScreen[Answer], inherit_bindings=False):
     }
     """
 
+    _behind: Behind | None = None
+
     def render(self) -> Visual:
         """The screen below, dimmed."""
         stack = self.app.screen_stack
         below = stack[stack.index(self) - 1] if self in stack[1:] else stack[0]
-        return Behind(below, self.styles.background)
+        if self._behind is None or not self._behind.is_of(below, self.styles.background):
+            self._behind = Behind(below, self.styles.background)
+        return self._behind
 
     def action_close(self) -> None:
         """Close the panel; only the screen on top may."""

@@ -1,21 +1,24 @@
 """The screen behind a panel, dimmed.
 
 Textual tints it segment by segment through rich at every paint, which takes longer than all else that a
-dialog paints. Here each of the few styles on a screen is tinted once.
+dialog paints. Here each of the few styles on a screen is tinted once, and what was painted stays as long
+as nothing behind the panel has changed.
 """
 
 from __future__ import annotations
-
-from functools import lru_cache
 
 from rich.segment import Segment
 from rich.style import Style as RichStyle
 from textual.color import Color
 from textual.css.styles import RulesMap
+from textual.geometry import Region
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.style import Style
 from textual.visual import RenderOptions, Visual
+
+LOOKS = 4096
+"""How many tinted styles are kept."""
 
 
 class Behind(Visual):
@@ -24,18 +27,40 @@ class Behind(Visual):
     def __init__(self, screen: Screen[object], tint: Color) -> None:
         self._screen = screen
         self._tint = tint
+        self._looks: dict[RichStyle | None, RichStyle] = {}
+        self._parts: list[tuple[Region, Region, list[Strip]]] = []
+        self._painted: list[Strip] = []
+        self._width = 0
+
+    def is_of(self, screen: Screen[object], tint: Color) -> bool:
+        """Whether this is `screen` under `tint`."""
+        return self._screen is screen and self._tint == tint
 
     def render_strips(
         self, width: int, height: int | None, style: Style, options: RenderOptions
     ) -> list[Strip]:
-        tint = self._tint
-        return [
-            Strip(
-                [Segment(text, dimmed(look, tint)) for text, look, control in strip if not control],
-                strip.cell_length,
-            ).adjust_cell_length(width)
-            for strip in self._screen._compositor.render_strips()
-        ]
+        # What its widgets painted, and where. Those that did not change give the very strips of before.
+        compositor = self._screen._compositor
+        parts = [(region, clip, list(strips)) for region, clip, strips in compositor._get_renders()]
+        if width != self._width or parts != self._parts:
+            self._painted = [
+                Strip(
+                    [Segment(text, self._dim(look)) for text, look, control in strip if not control],
+                    strip.cell_length,
+                ).adjust_cell_length(width)
+                for strip in compositor.render_strips()
+            ]
+            self._width, self._parts = width, parts
+        return list(self._painted)
+
+    def _dim(self, look: RichStyle | None) -> RichStyle:
+        found = self._looks.get(look)
+        if found is None:
+            # A style has the place of its text in it: with what comes into view ever more of them do.
+            if len(self._looks) == LOOKS:
+                self._looks.clear()
+            found = self._looks[look] = dimmed(look, self._tint)
+        return found
 
     def get_optimal_width(self, rules: RulesMap, container_width: int) -> int:
         return container_width
@@ -44,7 +69,6 @@ class Behind(Visual):
         return self._screen.size.height
 
 
-@lru_cache(maxsize=1024)
 def dimmed(look: RichStyle | None, tint: Color) -> RichStyle:
     """A style with its colours under `tint`, without links and actions."""
     if look is None:

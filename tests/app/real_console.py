@@ -27,10 +27,11 @@ class RealConsole:
 
     async def until(self, text: str) -> None:
         """Wait until `text` is painted."""
-        for _ in range(1000):
+        # To paint all of a screen takes its time, which whoever is waited for needs.
+        for _ in range(400):
             if text in self.painted():
                 return
-            await self.pilot.pause(0.02)
+            await self.pilot.pause(0.05)
         raise AssertionError(f"{text!r} was not painted:\n{self.painted()}")
 
     async def type(self, text: str) -> None:

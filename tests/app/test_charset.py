@@ -26,10 +26,15 @@ from interlock.app.symbols import CALL, SESSION
 from interlock.engine.text import visible as escaped
 from tests.app.scenes import deploy_request, release_bot
 from tests.app.stage import stage
-from tests.app.views import BY_NAME, NAMES, showing
+from tests.app.views import BY_NAME, Shown, showing
 
 ASCII = Appearance(ascii_only=True)
 THEIRS = "café ● → … ■ “quoted” · 日本"
+
+
+def check_ascii(on: Shown) -> None:
+    """No symbol of ours is painted; what others wrote in the scenes of the views is ASCII."""
+    assert {c for c in on.painted() if not c.isascii()} == set(), on.painted()
 
 
 @pytest.fixture
@@ -133,15 +138,6 @@ class TestDetection:
 
 
 class TestScreens:
-    @pytest.mark.parametrize("name", NAMES)
-    async def test_only_ascii_is_painted(
-        self, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """No screen paints a symbol of ours; what others wrote in these scenes is ASCII."""
-        monkeypatch.chdir(tmp_path)
-        async with showing(BY_NAME[name], tmp_path, (80, 24), ASCII) as on:
-            assert {c for c in on.painted() if not c.isascii()} == set(), on.painted()
-
     async def test_the_same_cells_are_taken(self, tmp_path: Path) -> None:
         """A screen in ASCII is the screen, character by character, with stand-ins."""
         async with showing(BY_NAME["live-nets"], tmp_path, (80, 24)) as on:

@@ -1,4 +1,7 @@
-"""Every view of the console once: what it has to show, what its palette lists, whether it can be read."""
+"""Every view of the console, with colours and without: what it has to show and to leave out.
+
+One visit answers several questions, since to bring a console up costs more than to look at it.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.app.test_charset import ASCII, check_ascii
+from tests.app.test_keymap import check_keys, mark_keys
+from tests.app.test_no_color import check_focus, check_grey
 from tests.app.test_palette import check_palette
 from tests.app.test_sizes import check_size
 from tests.app.test_theme import check_contrast
 from tests.app.views import BY_NAME, NAMES, showing
 
 
+@pytest.mark.parametrize("name", NAMES)
 class TestEveryView:
-    @pytest.mark.parametrize("name", NAMES)
     async def test_shows_acts_and_can_be_read(
         self, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -25,3 +31,19 @@ class TestEveryView:
             if not name.startswith("palette"):
                 check_palette(on)
             await check_contrast(on)
+
+    async def test_in_ascii_and_grey(
+        self, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A terminal of few characters and no colours gets neither; no key is named but by the keymap."""
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("NO_COLOR", "1")
+        mark_keys(monkeypatch)
+        async with showing(BY_NAME[name], tmp_path, (120, 40), ASCII) as on:
+            check_keys(on)
+            check_ascii(on)
+            check_grey(on)
+            await on.pilot.resize_terminal(80, 24)
+            check_ascii(on)
+            check_grey(on)
+            await check_focus(on)

@@ -14,7 +14,7 @@ from interlock.app.keymap import bindings_of, decides, display_key
 from interlock.app.keymap_check import _classes, checked, is_key, normal
 from interlock.app.screens.approval import ApprovalScreen
 from interlock.app.settings import KeySetting, SettingsError
-from tests.app.views import BY_NAME, NAMES, showing
+from tests.app.views import BY_NAME, Shown, showing
 
 KEY = re.compile(r"(?<![\w<])(esc|escape|enter|space|tab|ctrl\+\w|\^\w|F\d+|f\d+)(?![\w>])")
 FIXED = re.compile(r"enter (next|denies|sends|goes|reads|raises)|\"ctrl\+t\"")
@@ -34,6 +34,23 @@ def appearance(tmp_path: Path, here: str, user: str = "", *line: str) -> Appeara
 
 def keys(tmp_path: Path, user: str, here: str = "") -> dict[str, str]:
     return dict(appearance(tmp_path, here, user).keys)
+
+
+def mark_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From here on every key that is looked up stands between `<` and `>`."""
+    shown = keymap.display_key
+    for where in ("interlock.app.keymap", "interlock.app.terminal"):
+        monkeypatch.setattr(f"{where}.display_key", lambda key, display=None: f"<{shown(key, display)}>")
+
+
+def check_keys(on: Shown) -> None:
+    """Where every key that was looked up is marked, none without a mark is on screen."""
+    found = [
+        (match[0], line.strip())
+        for line in on.painted().split("\n")
+        for match in KEY.finditer(FIXED.sub("", line))
+    ]
+    assert found == []
 
 
 class TestFile:
@@ -270,25 +287,6 @@ class TestShown:
             assert "3 more lines, f7 shows them" in on.painted()
             assert "^t interrupt" in on.painted()
             assert "f2 help" in on.painted()
-
-    @pytest.mark.parametrize("name", NAMES)
-    async def test_no_text_names_a_key_by_itself(
-        self, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Where every key that was looked up is marked, none without a mark is on screen."""
-        monkeypatch.chdir(tmp_path)
-        shown = keymap.display_key
-        monkeypatch.setattr(keymap, "display_key", lambda key, display=None: f"<{shown(key, display)}>")
-        monkeypatch.setattr(
-            "interlock.app.terminal.display_key", lambda key, display=None: f"<{shown(key, display)}>"
-        )
-        async with showing(BY_NAME[name], tmp_path, (120, 40)) as on:
-            found = [
-                (match[0], line.strip())
-                for line in on.painted().split("\n")
-                for match in KEY.finditer(FIXED.sub("", line))
-            ]
-        assert found == []
 
 
 class TestCommandLine:

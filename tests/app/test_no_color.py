@@ -10,11 +10,12 @@ from rich.style import Style
 from textual.color import Color
 from textual.widgets import Input
 
+from interlock.app.charset import painted
 from interlock.app.symbols import CALL, SESSION
 from interlock.app.widgets.blocks import BlockList
 from interlock.app.widgets.decision_table import DecisionTable
 from tests.app.stage import stage
-from tests.app.views import BY_NAME, NAMES, Shown, showing
+from tests.app.views import BY_NAME, Shown, showing
 
 LISTS = (BlockList, DecisionTable)
 GREY = 2
@@ -43,28 +44,28 @@ def attributes(style: Style) -> dict[str, bool]:
     return {"b": bool(style.bold), "r": bool(style.reverse), "u": bool(style.underline)}
 
 
-@pytest.mark.parametrize("name", NAMES)
-class TestEveryScreen:
-    async def test_is_grey_with_its_focus_marked(self, name: str, tmp_path: Path) -> None:
-        """No colour is left; a list with the keys has a bar beside the chosen entry, a text field a
-        cursor."""
-        async with showing(BY_NAME[name], tmp_path) as on:
-            for strip in on.strips():
-                for text, style, _ in strip:
-                    for each in () if style is None else (style.color, style.bgcolor):
-                        if each is not None and not each.is_default:
-                            colour = Color.from_rich_color(each)
-                            assert max(colour.rgb) - min(colour.rgb) <= GREY, (text, colour)
-            focused = on.app.focused
-            if isinstance(focused, LISTS) and getattr(focused, "current", None) is not None:
-                region = focused.region
-                rows = [strip.text for strip in on.strips()[region.y : region.bottom]]
-                assert any(row[region.x : region.right].lstrip("│ ").startswith("▌") for row in rows)
-            elif isinstance(focused, Input):
-                focused.cursor_blink = False
-                await on.pilot.pause(0.05)
-                rows = without_colours(on)[focused.region.y : focused.region.bottom]
-                assert any("r" in sign for row in rows for sign in re.findall(r"<(\w+):", row)), rows
+def check_grey(on: Shown) -> None:
+    """No colour is left on a screen."""
+    for strip in on.strips():
+        for text, style, _ in strip:
+            for each in () if style is None else (style.color, style.bgcolor):
+                if each is not None and not each.is_default:
+                    colour = Color.from_rich_color(each)
+                    assert max(colour.rgb) - min(colour.rgb) <= GREY, (text, colour)
+
+
+async def check_focus(on: Shown) -> None:
+    """A list with the keys has a bar in the gutter beside the chosen entry, a text field a cursor."""
+    focused = on.app.focused
+    if isinstance(focused, LISTS) and getattr(focused, "current", None) is not None:
+        region = focused.content_region
+        rows = [strip.text for strip in on.strips()[region.y : region.bottom]]
+        assert any(row[region.x] == painted("▌") for row in rows), rows
+    elif isinstance(focused, Input):
+        focused.cursor_blink = False
+        await on.pilot.pause(0.05)
+        rows = without_colours(on)[focused.region.y : focused.region.bottom]
+        assert any("r" in sign for row in rows for sign in re.findall(r"<(\w+):", row)), rows
 
 
 class TestStates:

@@ -35,13 +35,17 @@ class Seat:
     def dialog(self) -> ApprovalScreen | None:
         return self.app.screen if isinstance(self.app.screen, ApprovalScreen) else None
 
-    async def until(self, holds: Callable[[], object]) -> None:
-        """Let everybody go on until `holds`."""
-        for _ in range(3000):
+    async def until(self, holds: Callable[[], object], look: float = 0.005) -> None:
+        """Let everybody go on until `holds`, looking every so many seconds."""
+        for _ in range(round(15 / look)):
             if holds():
                 return
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(look)
         raise AssertionError(f"it did not happen for {self.operator}:\n{self.painted()}")
+
+    async def shows(self, text: str) -> None:
+        # To paint all of a screen takes its time, which whoever is waited for needs.
+        await self.until(lambda: text in self.painted(), 0.03)
 
     async def reads(self, request: str) -> None:
         """The dialog is about this request, and its keys are awake."""
@@ -139,7 +143,7 @@ class TestRace:
                 winner, loser = seats if by == "ada" else seats[::-1]
                 await winner.until(lambda winner=winner: winner.dialog is None)
                 said = f"Already approved by {by}"
-                await loser.until(lambda loser=loser, said=said: said in loser.painted())
+                await loser.shows(said)
                 await loser.press("a")
                 await loser.leaves()
                 won.append(by)
@@ -170,7 +174,7 @@ class TestRace:
                 assert decided[0].by == ("ada" if decided[0].approved else "ben")
                 loser = ben if decided[0].approved else ada
                 said = f"Already {word} by {decided[0].by}"
-                await loser.until(lambda loser=loser, said=said: said in loser.painted())
+                await loser.shows(said)
                 await loser.leaves()
                 await ada.until(lambda: ada.dialog is None)
                 await ben.until(lambda: ben.dialog is None)

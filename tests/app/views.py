@@ -30,6 +30,7 @@ from tests.app.scenes import NOW, deploy_request, release_bot
 from tests.app.stage import everyone
 from tests.support import decisions
 from tests.support.approvals import tired
+from tests.support.copies import copied
 from tests.support.fake_hub import FakeHub
 
 LIVE, DECISIONS, REPLAY, FATIGUE = "live", "decisions", "replay", "fatigue"
@@ -193,9 +194,9 @@ class Shown:
 def prepare(view: View, folder: Path) -> None:
     """Write the journal and the rules that a view is of."""
     if view.console == DECISIONS:
-        decisions.usual(folder / "journal.db")
+        copied(decisions.usual, folder / "journal.db")
     elif view.console == FATIGUE:
-        tired(folder / "journal.db")
+        copied(tired, folder / "journal.db")
     elif view.console == REPLAY:
         journal.write(folder)
 

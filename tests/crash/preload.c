@@ -20,6 +20,7 @@
 #include <stdarg.h>
 
 enum { MOST_HANDLES = 4096, DIRECTORY = 255 };
+enum { SYNC_TAKES = 2000 }; /* microseconds, as on a usual disk: what happens meanwhile is at stake, too */
 enum when { NEVER, BEFORE, AMID, AFTER };
 enum operation { WRITE = 1, SYNC = 2, OPEN = 4, DELETE = 8 }; /* a renaming is a deletion, too */
 static const char *const unwatched[] = {"-shm", ".lock"};
@@ -258,6 +259,7 @@ static int synced(int handle, int (*sync)(int)) {
     begin(SYNC);
     if (!is_refused(SYNC)) {
         done = sync(handle);
+        usleep(SYNC_TAKES);
         if (done == 0 && file >= 0) forget(file);
         if (done == 0 && file < 0) forget_names();
     }

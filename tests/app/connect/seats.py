@@ -51,15 +51,17 @@ class Seat:
         self.app = InterlockConsole(hub, operator=operator, quiet=0, monotonic=lambda: self.seconds)
         self.pilot: Pilot[None]
 
-    async def until(self, holds: Callable[[], object]) -> None:
-        for _ in range(2000):
+    async def until(self, holds: Callable[[], object], look: float = 0.01) -> None:
+        """Let everybody go on until `holds`, looking every so many seconds."""
+        for _ in range(round(20 / look)):
             if holds():
                 return
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(look)
         raise AssertionError(f"it did not happen for {self.operator}:\n{self.painted()}")
 
     async def shows(self, *texts: str) -> str:
-        await self.until(lambda: all(text in self.painted() for text in texts))
+        # To paint all of a screen takes its time, which whoever is waited for needs.
+        await self.until(lambda: all(text in self.painted() for text in texts), 0.05)
         return self.painted()
 
     async def at(self, screen: type) -> None:

@@ -21,6 +21,7 @@ from interlock.rules import compile_rules
 from tests.app.replay.recording import START
 from tests.engine.backtest.recorder import Recorder
 from tests.engine.history.recording import decided, opening
+from tests.support.copies import copied
 
 SESSION = "release-bot-1"
 QUIET = "quiet-bot-1"
@@ -60,17 +61,19 @@ def write(folder: Path) -> Path:
     """The journal's path; `strict.rules`, `free.rules` and `faulty.rules` are beside it."""
     for name, text in (("strict", STRICT), ("free", FREE), ("faulty", FAULTY)):
         (folder / f"{name}.rules").write_text(text)
+    return copied(_write, folder / "journal.db")
+
+
+def _write(database: Path) -> None:
     nets = compile_rules(RECORDED_UNDER, file="deploy.rules").registry
     recorder = Recorder(nets, active=[key for key in nets if key != "block-push"])
     asyncio.run(release(recorder))
     ticks = iter(range(10_000))
-    database = folder / "journal.db"
     with Journal.open(database, clock=lambda: START + timedelta(seconds=5 * next(ticks))) as journal:
         for body in (*recorder.bodies, SessionStatus(status="done")):
             journal.write(SESSION, body)
         journal.write(QUIET, opening(), decided("c1", "look"))
         journal.write("below-1", opening(kind="child", parent=SESSION), decided("c9", "rm"))
-    return database
 
 
 def replay_of(database: Path, session: str = SESSION) -> HistoryConsole:

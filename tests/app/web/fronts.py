@@ -135,6 +135,18 @@ async def browsing() -> AsyncGenerator[Browser, None]:
             await browser.close()
 
 
+@asynccontextmanager
+async def pages(
+    browser: Browser, count: int, size: tuple[int, int] = (1080, 700)
+) -> AsyncGenerator[list[Page], None]:
+    """Pages that share their cookies with each other and with nothing else."""
+    context = await browser.new_context(viewport={"width": size[0], "height": size[1]})
+    try:
+        yield [await context.new_page() for _ in range(count)]
+    finally:
+        await context.close()
+
+
 async def log_in(page: Page, link: str) -> None:
     """Follow a login link up to the console."""
     await page.goto(link)

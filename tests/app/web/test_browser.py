@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 import pytest
+import pytest_asyncio
 from aiohttp import web
 from playwright.async_api import Browser, Page
 
@@ -12,34 +13,28 @@ from interlock.app.web.front import Front
 from tests.app.web.fronts import (
     NEEDS_CHROMIUM,
     Seen,
-    browsing,
     click_cell,
     connected,
     fronted,
     line_of,
     log_in,
+    pages,
     until,
 )
 
-pytestmark = NEEDS_CHROMIUM
+pytestmark = [NEEDS_CHROMIUM, pytest.mark.asyncio(loop_scope="session")]
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def front() -> AsyncGenerator[Front, None]:
     async with fronted() as running:
         yield running
 
 
-@pytest.fixture
-async def browser() -> AsyncGenerator[Browser, None]:
-    async with browsing() as running:
-        yield running
-
-
-@pytest.fixture
-async def page(browser: Browser) -> Page:
-    context = await browser.new_context(viewport={"width": 900, "height": 500})
-    return await context.new_page()
+@pytest_asyncio.fixture(loop_scope="session")
+async def page(browser: Browser) -> AsyncGenerator[Page, None]:
+    async with pages(browser, 1, (900, 500)) as [opened]:
+        yield opened
 
 
 class TestLogin:
@@ -59,10 +54,10 @@ class TestLogin:
         """Whoever opens a link that was used reads what to do."""
         link = front.link()
         await log_in(page, link)
-        stranger = await (await browser.new_context()).new_page()
-        await stranger.goto(link)
-        await stranger.wait_for_selector("#said:not(:empty)")
-        assert "was used before" in await stranger.inner_text("#said")
+        async with pages(browser, 1) as [stranger]:
+            await stranger.goto(link)
+            await stranger.wait_for_selector("#said:not(:empty)")
+            assert "was used before" in await stranger.inner_text("#said")
 
     async def test_a_link_can_be_pasted_where_one_was_going(self, front: Front, page: Page) -> None:
         """Logged in from the page of a deep link, one is there."""
@@ -140,24 +135,15 @@ class TestPage:
         await page.keyboard.type("!")
         await seen.until("typed hello!")
 
-    @pytest.mark.parametrize(
-        ("key", "said"),
-        [
-            ("F5", "F5 came"),
-            ("Control+o", "^o came"),
-            ("Control+p", "Search"),
-        ],
-    )
-    async def test_the_browser_leaves_keys_to_the_console(
-        self, front: Front, page: Page, key: str, said: str
-    ) -> None:
+    async def test_the_browser_leaves_keys_to_the_console(self, front: Front, page: Page) -> None:
         """Keys that a browser has a use for of its own do what the console says."""
         seen = Seen(page)
         await log_in(page, front.link())
         await seen.until("options:")
-        await page.keyboard.press(key)
-        await seen.until(said)
-        assert front.tabs == 1
+        for key, said in (("F5", "F5 came"), ("Control+o", "^o came"), ("Control+p", "Search")):
+            await page.keyboard.press(key)
+            await seen.until(said)
+            assert front.tabs == 1
 
     async def test_help_says_which_keys_are_the_browsers(self, front: Front, page: Page) -> None:
         """Help names the keys that do not reach the console, beside those that do."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from aiohttp import ClientSession, CookieJar
-from playwright.async_api import Page
+from playwright.async_api import Browser, Page
 
 from interlock.engine.gateway.agent_client import AgentClient
 from interlock.engine.gateway.console_client import ConsoleClient
@@ -28,6 +28,7 @@ from tests.app.web.fronts import (
     is_running,
     line_of,
     log_in,
+    pages,
     processes,
     until,
 )
@@ -115,19 +116,33 @@ async def deploy(env: str) -> str:
 
 @asynccontextmanager
 async def tabs(count: int, size: tuple[int, int] = (1080, 700)) -> AsyncGenerator[list[Page], None]:
-    async with browsing() as browser:
-        context = await browser.new_context(viewport={"width": size[0], "height": size[1]})
-        yield [await context.new_page() for _ in range(count)]
+    async with browsing() as browser, pages(browser, count, size) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def painted_tab(link: str) -> AsyncGenerator[None, None]:
+    """A tab on the console, up to its first screen, for programs: what is behind it is the same."""
+    page, _, secret = link.partition("/login#")
+    async with ClientSession(cookie_jar=CookieJar(unsafe=True)) as session:
+        async with session.post(f"{page}/login", data=secret, headers={"Origin": page}) as answer:
+            assert answer.status == 204
+        async with session.ws_connect(f"{page}/ws/", headers={"Origin": page}) as socket:
+            painted = b""
+            while b"as " not in painted or b"ada" not in painted:
+                painted += await socket.receive_bytes(timeout=30)
+            yield
 
 
 @NEEDS_CHROMIUM
+@pytest.mark.asyncio(loop_scope="session")
 class TestDeciding:
     async def test_by_keyboard_and_the_terminal_sees_it(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, browser: Browser
     ) -> None:
         """An agent's request comes up in a tab, a key approves it, and a terminal shows that."""
         monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
-        async with started(tmp_path) as web, tabs(1) as [page]:
+        async with started(tmp_path) as web, pages(browser, 1) as [page]:
             seen = Seen(page)
             await log_in(page, web.link)
             await seen.until("as ada")
@@ -145,9 +160,9 @@ class TestDeciding:
                     await asyncio.to_thread(terminal.wait_for, "by ada", seconds=30)
             assert web.decided_by() == ["ada"]
 
-    async def test_by_mouse_and_another_tab_sees_it(self, tmp_path: Path) -> None:
+    async def test_by_mouse_and_another_tab_sees_it(self, tmp_path: Path, browser: Browser) -> None:
         """A click approves in one tab, and the queue of another is empty as well."""
-        async with started(tmp_path) as web, tabs(2) as [one, two]:
+        async with started(tmp_path) as web, pages(browser, 2) as [one, two]:
             first, second = Seen(one), Seen(two)
             await log_in(one, web.link)
             await two.goto(web.page)
@@ -166,10 +181,11 @@ class TestDeciding:
 
 
 @NEEDS_CHROMIUM
+@pytest.mark.asyncio(loop_scope="session")
 class TestDeepLinks:
-    async def test_to_a_request_and_a_session(self, tmp_path: Path) -> None:
+    async def test_to_a_request_and_a_session(self, tmp_path: Path, browser: Browser) -> None:
         """`/a/REQUEST` opens the dialog, `/s/SESSION` its session, and the replay once that has ended."""
-        async with started(tmp_path) as web, tabs(1) as [page]:
+        async with started(tmp_path) as web, pages(browser, 1) as [page]:
             seen = Seen(page)
             await log_in(page, web.link)
             await seen.until("as ada")
@@ -198,15 +214,11 @@ async def echo(text: str) -> str:
     return text
 
 
-@NEEDS_CHROMIUM
 class TestProcesses:
     @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
     async def test_none_outlives_the_server(self, tmp_path: Path, how: signal.Signals) -> None:
         """However the server ends, the processes of its tabs end too."""
-        async with started(tmp_path) as web, tabs(1) as [page]:
-            seen = Seen(page)
-            await log_in(page, web.link)
-            await seen.until("as ada")
+        async with started(tmp_path) as web, painted_tab(web.link):
             [console] = web.consoles()
             web.process.send_signal(how)
             code = await web.process.wait()
@@ -215,10 +227,7 @@ class TestProcesses:
 
     async def test_the_token_stands_in_no_command_line(self, tmp_path: Path) -> None:
         """What everybody on a machine may read of a process has no secret, nor its server's keys."""
-        async with started(tmp_path) as web, tabs(1) as [page]:
-            seen = Seen(page)
-            await log_in(page, web.link)
-            await seen.until("as ada")
+        async with started(tmp_path) as web, painted_tab(web.link):
             [console] = web.consoles()
             secret = (tmp_path / "operator.token").read_bytes().strip()
             process = Path(f"/proc/{console}")
@@ -304,14 +313,8 @@ class TestStarting:
             )
             assert process.stdout is not None
             link = (await process.stdout.readline()).decode().split()[1]
-            async with ClientSession(cookie_jar=CookieJar(unsafe=True)) as session:
-                page, _, secret = link.partition("/login#")
-                async with session.post(f"{page}/login", data=secret, headers={"Origin": page}) as answer:
-                    assert answer.status == 204
-                async with session.ws_connect(f"{page}/ws/", headers={"Origin": page}) as socket:
-                    painted = b""
-                    while b"as " not in painted or b"ada" not in painted:
-                        painted += await socket.receive_bytes(timeout=30)
+            async with painted_tab(link):
+                pass
             process.terminate()
             assert await process.wait() == 0
 

@@ -5,15 +5,21 @@ What its tools were called with stands in the file that MCP_RAN names.
 
 from __future__ import annotations
 
+import atexit
+import gc
 import json
 import os
 import socket
 import sys
 from pathlib import Path
 
-from mcp.server.mcpserver import Context, MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
-from mcp.types import SamplingMessage, TextContent
+# Each of many servers imports all this, a third of the time for collections; it stays to the end.
+gc.disable()
+atexit.register(gc.freeze)
+
+from mcp.server.mcpserver import Context, MCPServer  # noqa: E402
+from mcp.server.mcpserver.exceptions import ToolError  # noqa: E402
+from mcp.types import SamplingMessage, TextContent  # noqa: E402
 
 server = MCPServer("shop")
 

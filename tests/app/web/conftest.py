@@ -1,0 +1,17 @@
+"""The browser of all tests that need one; each has a context of its own in it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+import pytest_asyncio
+from playwright.async_api import Browser
+
+from tests.app.web.fronts import browsing
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser() -> AsyncGenerator[Browser, None]:
+    """Started once; the tests that use it run in the same loop, `loop_scope="session"`."""
+    async with browsing() as running:
+        yield running

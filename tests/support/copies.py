@@ -1,0 +1,21 @@
+"""Journals that many tests begin with: written once in a process, copied for each test that wants one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+_WRITTEN: dict[Callable[[Path], object], bytes] = {}
+
+
+def copied(write: Callable[[Path], object], database: Path) -> Path:
+    """`database` as `write` makes one at a path. It has to make the same at every call, and close it."""
+    content = _WRITTEN.get(write)
+    if content is None:
+        write(database)
+        beside = [f"{database.name}{end}" for end in ("-wal", "-shm")]
+        assert not any(database.with_name(name).exists() for name in beside), "the journal is open"
+        _WRITTEN[write] = database.read_bytes()
+    else:
+        database.write_bytes(content)
+    return database
