@@ -27,6 +27,7 @@ from ..engine.history.state import ApprovalState
 from ..engine.hub import HubEvent
 from ..engine.text import visible
 from .ages import age
+from .editing import Lending
 from .settings import SettingsError, table_setting
 from .text import clip
 
@@ -96,7 +97,8 @@ class Terminal:
     """The terminal as attention needs it.
 
     `write` sends a sequence, `run` starts a program with these words, `focused` says whether it has the
-    focus, `later` calls something after so many seconds, `monotonic` is what these are counted by.
+    focus, `later` calls something after so many seconds, `monotonic` is what these are counted by. While
+    it is `lent` to another program nothing that is written reaches it.
     """
 
     write: Callable[[str], None]
@@ -105,6 +107,7 @@ class Terminal:
     later: Callable[[float, Callable[[], None]], object]
     monotonic: Callable[[], float]
     kind: Kind | None = None
+    lent: Callable[[], bool] = lambda: False
 
 
 class Attention:
@@ -116,6 +119,7 @@ class Attention:
         self._waiting: int | None = None
         self._last: float | None = None
         self._owed = False
+        self._missed = False
         self._on = False
 
     def begin(self) -> None:
@@ -134,8 +138,22 @@ class Attention:
         """So many requests wait now."""
         if self._on and waiting != self._waiting:
             self._waiting = waiting
-            title = f"Interlock ({waiting} waiting)" if waiting else "Interlock"
-            self._terminal.write(f"\x1b]0;{title}\x1b\\")
+            self._write_title()
+
+    def _write_title(self) -> None:
+        title = f"Interlock ({self._waiting} waiting)" if self._waiting else "Interlock"
+        self._terminal.write(f"\x1b]0;{title}\x1b\\")
+
+    def back(self) -> None:
+        """The terminal was lent and is back: the title is told anew, and what came meanwhile called for.
+
+        Whoever was in an editor had the terminal's focus and saw nothing of it.
+        """
+        if self._on:
+            self._write_title()
+            missed, self._missed = self._missed, False
+            if missed and self._waiting:
+                self._call(_some(self._waiting))
 
     def follow(self, events: Sequence[HubEvent], waiting: Sequence[ApprovalState]) -> None:
         """What has just happened, and what waits since."""
@@ -149,7 +167,12 @@ class Attention:
 
     def asked(self, request: ApprovalState) -> None:
         """Somebody is asked. Who looks elsewhere is called, unless that was done a moment ago."""
-        if not self._on or self._terminal.focused():
+        if not self._on:
+            return
+        if self._terminal.lent():
+            self._missed = True
+            return
+        if self._terminal.focused():
             return
         left = self._left()
         if left <= 0:
@@ -167,9 +190,12 @@ class Attention:
     def _again(self) -> None:
         """Call for what came too soon after the last time, if it still waits."""
         self._owed = False
-        if self._on and self._waiting and not self._terminal.focused():
-            some = "1 request waits" if self._waiting == 1 else f"{self._waiting} requests wait"
-            self._call(some)
+        if not self._on or not self._waiting:
+            return
+        if self._terminal.lent():
+            self._missed = True
+        elif not self._terminal.focused():
+            self._call(_some(self._waiting))
 
     def _call(self, text: str) -> None:
         self._last = self._terminal.monotonic()
@@ -183,6 +209,10 @@ class Attention:
             self._terminal.run(["notify-send", "--app-name=Interlock", "--", "Interlock", body])
         else:
             self._terminal.write(_SEQUENCES[self._terminal.kind].format(text))
+
+
+def _some(waiting: int) -> str:
+    return "1 request waits" if waiting == 1 else f"{waiting} requests wait"
 
 
 _SEQUENCES: Mapping[Kind, str] = {
@@ -246,4 +276,5 @@ def terminal_of(app: App[None], programs: set[asyncio.Task[None]]) -> Terminal |
         later=app.set_timer,
         monotonic=time.monotonic,
         kind=None if app.is_web else notifier_of(os.environ),
+        lent=lambda: isinstance(driver, Lending) and driver.lent,
     )

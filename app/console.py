@@ -19,7 +19,7 @@ from ..engine.history.events import ApprovalRequested, JournalEvent
 from ..engine.hub import Hub, HubEvent, Outcome, Subscription
 from .appearance import Appearance
 from .attention import Attention, AttentionSettings, Terminal, of_queue, terminal_of
-from .collector import settle_collector
+from .collector import PaintFirst, settle_collector
 from .connection import ConnectionShown
 from .desk import Desk
 from .door import Door
@@ -115,15 +115,9 @@ class InterlockConsole(RecordedApp):
         self._desk = Desk(hub, operator, clock, monotonic, quiet)
         self._inbox: list[HubEvent] = []
         self._outbox: list[HubEvent] = []
+        self._paint_first = PaintFirst()
         self._form: StartForm | None = None
-        dialog = ApprovalScreen(
-            hub,
-            operator=operator,
-            clock=clock,
-            monotonic=monotonic,
-            deny_reasons=deny_reasons,
-            quiet=quiet,
-        )
+        dialog = ApprovalScreen(self._desk, deny_reasons)
         # Installed, so that closing it keeps its widgets.
         self.install_screen(dialog, "approval")
         self._presenter = Presenter(self, self._desk, dialog)
@@ -148,8 +142,14 @@ class InterlockConsole(RecordedApp):
         if terminal is not None:
             self._attention = Attention(terminal, self._attention_settings)
             self._attention.begin()
+            self.app_resume_signal.subscribe(self, self._call_back, immediate=True)
+
+    def _call_back(self, _: object) -> None:
+        if self._attention is not None:
+            self._attention.back()
 
     def on_unmount(self) -> None:
+        self._paint_first.end()
         if self._attention is not None:
             self._attention.end()
 
@@ -201,6 +201,7 @@ class InterlockConsole(RecordedApp):
         shown = False
         for event in events:
             if isinstance(event, JournalEvent) and isinstance(event.body, ApprovalRequested):
+                self._paint_first.begin()
                 shown |= await self._presenter.present(event.body)
         if self._attention is not None and any(map(of_queue, events)):
             with suppress(Exception):  # What a hub does not answer the screens say.
@@ -211,6 +212,7 @@ class InterlockConsole(RecordedApp):
             self._hand_out()
 
     def _hand_out(self) -> None:
+        self._paint_first.end()
         events, self._outbox = tuple(self._outbox), []
         if events:
             for screen in self.screen_stack:

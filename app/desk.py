@@ -7,9 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from ..engine.questions import ApprovalPolicy
 from .door import Door
 from .screens.wakeful import QUIET
 from .text import utc_now
+from .widgets.so_far import Viewer
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +27,9 @@ class Desk:
     clock: Callable[[], datetime] = utc_now
     monotonic: Callable[[], float] = time.monotonic
     quiet: float = QUIET
+
+    @property
+    def viewer(self) -> Viewer:
+        """Who is shown requests here, and whether they may be of sessions that they started."""
+        policy: object = getattr(self.hub, "policy", None)
+        return Viewer(self.operator, isinstance(policy, ApprovalPolicy) and policy.own_approvals)

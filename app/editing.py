@@ -39,6 +39,11 @@ class Lending(Protocol):
         """Leave the terminal, whose descriptor this gives, as it is now."""
         ...
 
+    @property
+    def lent(self) -> bool:
+        """Whether another program has it now, so that nothing is painted."""
+        ...
+
 
 def has_editor(environ: Mapping[str, str] = os.environ) -> bool:
     """Whether one is named."""

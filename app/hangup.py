@@ -74,6 +74,11 @@ class HangupDriver(LinuxDriver):
             self._pulse = None
         super().close()
 
+    @property
+    def lent(self) -> bool:
+        """Whether another program has the terminal."""
+        return self._lent
+
     def write(self, data: str) -> None:
         """Paint. While another program has the terminal, what the app goes on painting is dropped: the
         thread that would write it has ended, and would be waited for once enough had gathered."""

@@ -21,6 +21,9 @@ class Presenter:
         self._hub = desk.hub
         self._dialog = dialog
         self._next: list[str] = []
+        self._monotonic = desk.monotonic
+        self._news = 0
+        self._told_at = float("-inf")
 
     async def present(self, body: ApprovalRequested) -> bool:
         """Show a new request, unless something is being typed or read in a dialog. Whether it is shown.
@@ -33,14 +36,26 @@ class Presenter:
                 self._next.append(body.approval_id)
             return False
         if self._busy():
-            self._app.notify(
-                f"{shown(body.tool)} waits for a person.",
-                title="New request",
-                severity="warning",
-                markup=False,
-            )
+            self._tell(body)
             return False
         return await self.open(body.approval_id)
+
+    def _tell(self, body: ApprovalRequested) -> None:
+        """A notice of a new request; one for all that come while one is shown, which cover no more."""
+        now = self._monotonic()
+        several = now - self._told_at < self._app.NOTIFICATION_TIMEOUT
+        self._news = self._news + 1 if several else 1
+        self._told_at = now
+        if several:
+            self._app.clear_notifications()
+        self._app.notify(
+            f"{shown(body.tool)} waits for a person."
+            if self._news == 1
+            else f"{self._news} have come; the latest: {shown(body.tool)}.",
+            title="New request" if self._news == 1 else "New requests",
+            severity="warning",
+            markup=False,
+        )
 
     def _busy(self) -> bool:
         screen = self._app.screen

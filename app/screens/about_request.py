@@ -35,8 +35,12 @@ class AboutRequest(Wakeful[Answer]):
         _, binding, words = self.DECIDES
         ways = hints(self, ("panel.close", self.BACK))
         if not self.over:
-            ways = hints(self, (binding, words)) + " · " + ways
+            ways = self.how() + hints(self, (binding, words)) + " · " + ways
         self.query_one(".frame").border_subtitle = self.sleep_note() or ways
+
+    def how(self) -> Content:
+        """How what is decided is chosen, to stand before what decides it."""
+        return Content("")
 
     def say(self, text: str, *, bad: bool = True) -> None:
         said = self.query_one("#said", Static)

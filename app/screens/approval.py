@@ -6,8 +6,7 @@ decides nothing, and keys sleep until the request has been on screen long enough
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -20,9 +19,8 @@ from textual.content import Content
 from ...engine.gate.types import GrantTerms
 from ...engine.history.state import ApprovalState, SessionState
 from ...engine.hub import Outcome
-from ...engine.questions import ApprovalPolicy
 from ..decision import Decision
-from ..door import Door
+from ..desk import Desk
 from ..drafts import Drafts
 from ..grant_terms import not_at_all
 from ..keymap import clickable, hints
@@ -34,11 +32,10 @@ from ..widgets.reason_line import ReasonLine
 from ..widgets.request_frame import Asked, RequestFrame
 from ..widgets.request_list import RequestList
 from ..widgets.request_title import request_title
-from ..widgets.so_far import Viewer
 from .approval_answers import Answered, Extended, decide, extend
 from .approval_keys import APPROVAL_KEYS, once_over
 from .detail import Detail
-from .wakeful import QUIET, FollowsRequest, Wakeful
+from .wakeful import FollowsRequest, Wakeful
 
 DECIDING = frozenset({"approve", "edit", "grant", "deny", "stop", "extend"})
 
@@ -49,24 +46,13 @@ class ApprovalScreen(Wakeful[Outcome | None]):
     CSS_PATH = "approval.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*APPROVAL_KEYS]
 
-    def __init__(
-        self,
-        hub: Door,
-        *,
-        operator: str,
-        clock: Callable[[], datetime],
-        monotonic: Callable[[], float],
-        deny_reasons: Sequence[str] = (),
-        quiet: float = QUIET,
-    ) -> None:
-        super().__init__(monotonic, quiet)
-        self._hub = hub
-        self._operator = operator
-        policy: object = getattr(hub, "policy", None)
-        own = isinstance(policy, ApprovalPolicy) and policy.own_approvals
-        self._clock = clock
+    def __init__(self, desk: Desk, deny_reasons: Sequence[str] = ()) -> None:
+        super().__init__(desk.monotonic, desk.quiet)
+        self._hub = desk.hub
+        self._operator = desk.operator
+        self._clock = desk.clock
         self.request: ApprovalState
-        self._frame = RequestFrame(Viewer(operator, own), clock, deny_reasons)
+        self._frame = RequestFrame(desk.viewer, desk.clock, deny_reasons)
         self._drafts = Drafts()
         self._reset()
 
@@ -148,7 +134,9 @@ class ApprovalScreen(Wakeful[Outcome | None]):
             return Content("deciding…")
         if sleep is not None:
             return sleep
-        return self._frame.position
+        later = hints(self, ("approval.close", "decide later"))
+        where = self._frame.position
+        return Content.assemble(where, " · ", later) if where else later
 
     def say(self, text: str, *, bad: bool = True) -> None:
         """A sentence under the request."""

@@ -35,19 +35,19 @@ APPROVAL_KEYS = (
         tooltip="Refuse the call and stop what the agent is doing",
     ),
     Binding(
+        "plus",
+        "extend",
+        "more time",
+        key_display="+",
+        id="approval.extend",
+        tooltip="Give the request 15 minutes more before it is denied by itself",
+    ),
+    Binding(
         "x",
         "explain",
         "explain",
         id="approval.explain",
         tooltip="What every net says of this call, and what leads to it",
-    ),
-    Binding(
-        "plus",
-        "extend",
-        "15 min more",
-        key_display="+",
-        id="approval.extend",
-        tooltip="Give the request 15 minutes more before it is denied by itself",
     ),
     FOLD_KEY,
     Binding(
@@ -58,7 +58,13 @@ APPROVAL_KEYS = (
         tooltip="Go on to another request, once there is nothing to decide about this one",
     ),
     Binding(
-        "escape", "close", "decide later", id="approval.close", tooltip="Close; it stays in the queue"
+        "escape",
+        "close",
+        "decide later",
+        # It stands on the frame, as every panel's does, where it also says what else it would do.
+        show=False,
+        id="approval.close",
+        tooltip="Close; it stays in the queue",
     ),
 )
 

@@ -63,7 +63,12 @@ class BatchScreen(Wakeful[None]):
             tooltip="Refuse every call of the table, with one reason if you like",
         ),
         Binding(
-            "escape", "close", "decide later", id="batch.close", tooltip="Close; they stay in the queue"
+            "escape",
+            "close",
+            "decide later",
+            show=False,
+            id="batch.close",
+            tooltip="Close; they stay in the queue",
         ),
     ]
 
@@ -85,6 +90,7 @@ class BatchScreen(Wakeful[None]):
         self._hub = desk.hub
         self._operator = desk.operator
         self._clock = desk.clock
+        self._viewer = desk.viewer
         self._sessions = dict(sessions)
         self.rows = [Row(request) for request in requests]
         self.request = requests[0]
@@ -130,7 +136,7 @@ class BatchScreen(Wakeful[None]):
         if stamp == self._shown:
             return
         self._shown = stamp
-        lines = batch_lines(self.rows, self._sessions, now, width)
+        lines = batch_lines(self.rows, self._sessions, now, width, self._viewer)
         self._length = len(lines)
         self._body.show(
             [
@@ -170,10 +176,13 @@ class BatchScreen(Wakeful[None]):
         asleep = self.sleep_note()
         if asleep is not None:
             return asleep
+        later = hints(self, ("batch.close", "decide later"))
         if not self._read:
             key = key_of(BlockList, "list.page-down")
-            return Content.styled(f" approving takes having seen the end: {key} ", "bold $text-warning")
-        return Content("")
+            takes = "approving takes having" if self.app.size.width >= 80 else "approve having"
+            unread = Content.styled(f"{takes} seen the end: {key}", "bold $text-warning")
+            return Content.assemble(" ", unread, " · ", later, " ")
+        return later
 
     def say(self, text: str, *, bad: bool = True) -> None:
         style = "bold $text-error" if bad else "bold $text-warning"

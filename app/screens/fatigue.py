@@ -222,6 +222,8 @@ def _rules(found: Fatigue, width: int) -> list[Content]:
 
 def _operators(found: Fatigue, width: int) -> list[Content]:
     made = [Content(""), _line(heading("By operator", width), TITLE, width)]
+    if not found.operators:
+        made.append(Content.styled("Nobody has decided anything yet.", MUTED))
     for operator in found.operators:
         made.append(_numbers(row(shown(operator.name), operator.tally, width), operator.tally, width))
     return made

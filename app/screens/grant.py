@@ -18,6 +18,7 @@ from textual.widgets import Input, Static
 from ...engine.gate.types import GrantScope, GrantTerms
 from ...engine.history.state import ApprovalState
 from ..grant_terms import Bound, TermsError, by_names, not_by_names, sentence, terms
+from ..keymap import key_of
 from ..text import clip, shown
 from ..widgets.choice import Choice
 from ..widgets.typed import TypedLine
@@ -38,6 +39,7 @@ class GrantScreen(AboutRequest[GrantTerms]):
         width: 96; max-width: 95%; border: round $warning; border-title-color: $text-warning;
         & .field { height: auto; }
         & .label { width: 10; color: $text-primary; text-style: bold; }
+        & .field:focus-within > .label { text-style: bold reverse; }
         & #typed { width: 20; }
         & #narrowed, & #said { height: auto; }
         & #sentence { height: auto; margin-top: 1; text-style: bold; color: $text-warning; }
@@ -92,6 +94,12 @@ class GrantScreen(AboutRequest[GrantTerms]):
         self.query_one("#amount").display = False
         self._scope.focus()
         self._show()
+
+    def how(self) -> Content:
+        if self.app.size.width < 80:
+            return Content("")
+        keys = "".join(key_of(Choice, name) for name in ("choice.before", "choice.next"))
+        return Content(f"{keys} choose · {key_of(GrantScreen, 'focus.next')} goes on · ")
 
     @property
     def chosen(self) -> GrantTerms:

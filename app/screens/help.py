@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from textual.binding import ActiveBinding
 from textual.content import Content
-from textual.screen import Screen
+from textual.screen import ModalScreen, Screen
 
 from ..read_only import REFUSED
 from ..text import pad, wrap_all
@@ -18,6 +18,7 @@ MUTED = "$foreground 60%"
 KEYS, NAME, ID = 12, 18, 27
 """Cells of the columns; what a key does stands beside them, or below where there is little room."""
 BESIDE = 36
+COMMON = ("focus.", "screen.", "list.", "panel.")
 
 
 class Help(Detail):
@@ -33,7 +34,8 @@ class _Row:
 
 
 def help_for(screen: Screen[object]) -> Help:
-    """The help for `screen` as it is now: what has the focus first, then the screen, then everywhere."""
+    """The help for `screen` as it is now: what has the focus first, then the screen,
+    then everywhere; of a dialog its own keys first."""
     groups: dict[str, list[ActiveBinding]] = {"Here": [], "This screen": [], "Everywhere": []}
     for active in screen.active_bindings.values():
         binding = active.binding
@@ -45,6 +47,9 @@ def help_for(screen: Screen[object]) -> Help:
             groups["This screen"].append(active)
         else:
             groups["Here"].append(active)
+    if isinstance(screen, ModalScreen):
+        # What a dialog is for, not how its text is scrolled.
+        groups = {"This screen": groups.pop("This screen"), **groups}
     blocks = [_group(title, _rows(screen, found)) for title, found in groups.items() if found]
     return Help("Keys", [*blocks, Block("how", 0, _how_in_browser if screen.app.is_web else _how)])
 
@@ -62,8 +67,13 @@ def _rows(screen: Screen[object], found: Sequence[ActiveBinding]) -> list[_Row]:
             active.binding.id or "",
             active.tooltip or active.binding.tooltip if active.enabled else f"{REFUSED}.",
         )
-        for keys, active in rows.values()
+        for keys, active in sorted(rows.values(), key=lambda row: _common(row[1]))
     ]
+
+
+def _common(active: ActiveBinding) -> bool:
+    """Whether it is what every screen has: what is a screen's own comes first."""
+    return (active.binding.id or "").startswith(COMMON)
 
 
 def _group(title: str, rows: Sequence[_Row]) -> Block:

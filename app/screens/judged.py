@@ -34,10 +34,13 @@ from ..what_if import WhatIf
 from ..widgets.bars import KeyBar
 from ..widgets.blocks import Block, BlockList
 from ..widgets.cursor_list import GUTTER
+from ..widgets.so_far import flow
 from ..words import count
 from .keys import COPY_KEY, FOCUS_KEYS
 
 MUTED = "$foreground 60%"
+SIDES = 2
+"""Columns beside the sums."""
 DIVIDER = "hypothetical from here on: the agent would have gone on differently after event {}"
 
 
@@ -125,6 +128,7 @@ class JudgedScreen(Screen[int], inherit_bindings=False):
         self._work = self.run_worker(self._judge(), group="judged", exit_on_error=False)
 
     def on_resize(self) -> None:
+        self._sum()
         self._describe()
 
     # Judging
@@ -202,28 +206,32 @@ class JudgedScreen(Screen[int], inherit_bindings=False):
 
     def _sum(self) -> None:
         judged = len(self._found)
-        parts: list[tuple[str, str]] = [(count(judged, "call"), "bold")]
+        calls = Content.styled(count(judged, "call"), "bold")
+        pieces: list[Content] = [calls]
         if self._error:
-            parts = [(f"✗ {shown(self._error)}", "$text-error")]
+            pieces = [Content.styled(f"✗ {shown(self._error)}", "$text-error")]
         elif self._finished and judged and self._first is None and not self._cancelled:
-            parts.append(("   nothing would have gone differently", "bold $text-success"))
+            pieces.append(Content.styled("nothing would have gone differently", "bold $text-success"))
         else:
-            parts.append((f", {self._unsure:,} of them hypothetical", MUTED))
+            pieces = [Content.assemble(calls, (f", {self._unsure:,} of them hypothetical", MUTED))]
             for kind, look in (
                 ("blocked", NOW["block"]),
                 ("asked", NOW["ask"]),
                 ("allowed", NOW["allow"]),
             ):
                 number = self._changes[kind]
-                parts.append(
-                    (f"   {look.symbol} {number:,} newly {kind}", look.style if number else MUTED)
-                )
+                style = look.style if number else MUTED
+                pieces.append(Content.styled(f"{look.symbol} {number:,} newly {kind}", style))
         if not self._finished:
             key = key_of(JudgedScreen, "judged.leave")
-            parts.append((f"   judging, {judged:,} of {self._total:,}   {key} cancels", "$text-accent"))
+            going = f"judging, {judged:,} of {self._total:,}   {key} cancels"
+            pieces.append(Content.styled(going, "$text-accent"))
         elif self._cancelled:
-            parts.append((f"   cancelled, {judged:,} of {self._total:,} judged", "$text-warning"))
-        self.query_one("#sums", Static).update(Content.assemble(*parts))
+            done = f"cancelled, {judged:,} of {self._total:,} judged"
+            pieces.append(Content.styled(done, "$text-warning"))
+        # Broken between what is counted, never amid it; an error is text, and folds by itself.
+        lines = pieces if self._error else flow(pieces, max(20, self.size.width - SIDES))
+        self.query_one("#sums", Static).update(Content("\n").join(lines))
 
     @on(BlockList.Moved)
     def moved(self) -> None:

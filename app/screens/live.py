@@ -60,6 +60,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         self._dirty = True
         self._problem = ""
         self._returns_to: str = "transcript"
+        self.add_class("show-transcript", update=False)
 
     def compose(self) -> ComposeResult:
         yield TitleBar("live", self._operator, self._hub.place, self._hub.elsewhere)
@@ -141,7 +142,10 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         self.query_one(PaneTabs).counts = {"waiting": waiting, "pending": pending}
         self.app.title = f"Interlock · {waiting} waiting" if waiting else "Interlock"
         name = names.get(state.id, "") if state else ""
-        _entitle(self.query_one("#waiting"), counted("Waiting", waiting))
+        marked = f"{len(self._marked)} marked" if self._marked else ""
+        narrow = self.has_class("-narrow")  # Then nothing stands below.
+        _entitle(self.query_one("#waiting"), counted("Waiting", waiting, marked if narrow else ""))
+        self.query_one("#waiting").border_subtitle = Content(marked)
         _entitle(self.query_one("#pending"), counted("Pending", pending))
         _entitle(self.query_one("#nets"), f"Nets of {clip(name, 40)}" if name else "Nets")
         transcript = self.query_one("#transcript")
@@ -149,12 +153,9 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
             _entitle(transcript, "Transcript")
         else:
             offered = self.offered("raise_limit") and not getattr(self.app, "read_only", False)
-            titles = transcript_titles(
-                state, name, raises=key_of(LiveScreen, "live.limit") if offered else ""
-            )
+            key = key_of(LiveScreen, "live.limit") if offered else ""
+            titles = transcript_titles(state, name, raises=key, one_line=narrow)
             transcript.border_title, transcript.border_subtitle = titles
-        marked = len(self._marked)
-        self.query_one("#waiting").border_subtitle = Content(f"{marked} marked" if marked else "")
 
     def _size_lower(self) -> None:
         """The lower panes are as high as the nets need, up to two fifths of a screen that shows all."""
@@ -269,8 +270,10 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         self._bring(names[(names.index(self._returns_to) + step) % len(names)])
 
     def _bring(self, pane: str) -> None:
-        for name, _ in PANES:
-            self.set_class(name == pane, f"show-{name}")
+        if not self.has_class(f"show-{pane}"):
+            # The styles of everything follow once, not for each of the classes.
+            self.remove_class(*(f"show-{name}" for name, _ in PANES), update=False)
+            self.add_class(f"show-{pane}")
         self.query_one(PaneTabs).current = pane
         self.query_one(f"#{pane}").focus()
 

@@ -13,10 +13,16 @@ from ..text import amount, clip, shown
 from ..widgets.transcript import NOTHING_YET
 
 
-def transcript_titles(state: SessionState, name: str, *, raises: str = "") -> tuple[Content, Content]:
+def transcript_titles(
+    state: SessionState, name: str, *, raises: str = "", one_line: bool = False
+) -> tuple[Content, Content]:
     """Above, the session with its state and mode; below, its model with what was used, or that its loop
-    runs elsewhere. `raises` is the key that raises its cost limit, if one does.
+    runs elsewhere. `raises` is the key that raises its cost limit, if one does. With `one_line` there is
+    nothing below: what it has cost stands above as well.
     """
+    if one_line:
+        above, below = transcript_titles(state, name, raises=raises)
+        return Content.assemble(above, "  ", below.stylize("not bold")), Content("")
     look = session_look(state)
     above = Content.assemble(
         (clip(name, 40), "bold"), "  ", (f"{look.symbol} {look.word}", look.style), f"  {state.mode}"
@@ -34,9 +40,9 @@ def nothing_said(state: SessionState | None, keys: type[DOMNode]) -> str:
     return f"No session runs. {key_of(keys, 'live.history')} lists those that have ended."
 
 
-def counted(word: str, number: int) -> str:
-    """`Waiting (2)`, `Waiting`."""
-    return f"{word} ({number})" if number else word
+def counted(word: str, number: int, more: str = "") -> str:
+    """`Waiting (2)`, `Waiting`, `Waiting (2) · 1 marked`."""
+    return (f"{word} ({number})" if number else word) + (f" · {more}" if more else "")
 
 
 def _used(state: SessionState, raises: str) -> str:

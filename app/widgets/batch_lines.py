@@ -12,6 +12,7 @@ from ..batch import Compared, Row, compared, effects, warnings
 from ..symbols import RISK
 from ..text import age, pad, seconds_between, shown, shown_lines, width_of, wrap, wrap_all
 from .queue_lines import in_order, risk_and_time
+from .so_far import Viewer, people_lines
 
 MUTED = "$foreground 60%"
 HEADING = "bold $text-primary"
@@ -25,9 +26,13 @@ NUMBER = 4
 
 
 def batch_lines(
-    rows: Sequence[Row], sessions: Mapping[str, SessionState], now: datetime, width: int
+    rows: Sequence[Row],
+    sessions: Mapping[str, SessionState],
+    now: datetime,
+    width: int,
+    viewer: Viewer | None = None,
 ) -> list[Content]:
-    """Everything, to be read from top to end."""
+    """Everything, to be read from top to end; `viewer` is who is to decide."""
     requests = [row.request for row in rows]
     found = compared(requests, sessions)
     lines = [*_effects([row.request for row in rows if row.over is None], width), *_risk(rows, width)]
@@ -38,7 +43,7 @@ def batch_lines(
             lines += _field(shown(name), value, width, 2)
         lines.append(Content(""))
     lines.append(_heading("WHAT DIFFERS"))
-    lines += _table(rows, found, now, width)
+    lines += _table(rows, found, sessions, now, width, viewer)
     return [*lines, Content(""), _heading(f"END, {len(rows)} REQUESTS")]
 
 
@@ -92,7 +97,14 @@ def _field(name: str, value: str, width: int, indent: int) -> list[Content]:
     ]
 
 
-def _table(rows: Sequence[Row], found: Compared, now: datetime, width: int) -> list[Content]:
+def _table(
+    rows: Sequence[Row],
+    found: Compared,
+    sessions: Mapping[str, SessionState],
+    now: datetime,
+    width: int,
+    viewer: Viewer | None,
+) -> list[Content]:
     widths = _columns(found, width)
     lines: list[Content] = []
     if widths:
@@ -110,7 +122,9 @@ def _table(rows: Sequence[Row], found: Compared, now: datetime, width: int) -> l
         style = GONE if row.over is not None else ""
         for index, line in enumerate(made):
             lines.append(Content.assemble(head if index == 0 else " " * NUMBER, line.stylize(style)))
-        lines += [Content.assemble(" " * NUMBER, line) for line in _state(row, now, width - NUMBER)]
+        people = people_lines(row.request, sessions.get(row.request.session), now, viewer)
+        state = _state(row, people, now, width - NUMBER)
+        lines += [Content.assemble(" " * NUMBER, line) for line in state]
     return lines
 
 
@@ -154,7 +168,7 @@ def _cells(values: Sequence[tuple[str, str | None]], widths: Sequence[int]) -> l
     return lines
 
 
-def _state(row: Row, now: datetime, width: int) -> list[Content]:
+def _state(row: Row, people: Sequence[str], now: datetime, width: int) -> list[Content]:
     """How a request stands: what came of it, why it is not decided here, or what to know before."""
     if row.result is not None:
         sign, style = ("✓", "bold $text-success") if row.ok else ("■", "bold $text-error")
@@ -167,6 +181,6 @@ def _state(row: Row, now: datetime, width: int) -> list[Content]:
     waited = Content.styled(f"waits {age(seconds_between(row.request.since, now))}", MUTED)
     pieces = [waited, *risk_and_time(row.request, now)]
     lines = [Content(" · ").join(pieces).truncate(width, ellipsis=True)]
-    for text in warnings(row.request):
-        lines += [Content.styled(r, "bold $text-warning") for r in wrap_all([shown(text)], width)]
+    for text in (*people, *map(shown, warnings(row.request))):
+        lines += [Content.styled(r, "bold $text-warning") for r in wrap_all([text], width)]
     return lines

@@ -41,7 +41,7 @@ def so_far(
     """The lines: people first, then what was done, then what is left."""
     people = [
         Content.styled(row, "bold $text-warning")
-        for row in wrap_all(list(_people(request, session, now, viewer)), width)
+        for row in wrap_all(list(people_lines(request, session, now, viewer)), width)
     ]
     if session is None:
         return people or [Content.styled("not known here", MUTED)]
@@ -73,10 +73,13 @@ def flow(parts: Sequence[Content], width: int, between: str = "   ") -> list[Con
     return lines
 
 
-def _people(
+def people_lines(
     request: ApprovalState, session: SessionState | None, now: datetime, viewer: Viewer | None
 ) -> Iterator[str]:
-    """How far several people have come, who and when, and why it still waits for others than `viewer`."""
+    """How far several people have come, who and when, and why it waits for others than `viewer`.
+
+    Nothing where one is enough.
+    """
     if request.people < 2:
         return
     missing = request.people - len(request.given)

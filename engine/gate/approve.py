@@ -5,11 +5,12 @@ What was approved is what runs: an edit makes it another call, and no answer abo
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from inspect import isawaitable
 from typing import cast
 
+from ..frozen import maker
 from ..net import Input, Marking, ToolCall
 from ..same_json import same_json
 from . import reasons
@@ -25,6 +26,10 @@ from .types import (
     NetVerdict,
     Step,
 )
+
+_call = maker(ToolCall)
+_approval = maker(Approval)
+_request = maker(ApprovalRequest)
 
 NO_ANSWERS: Mapping[Question, ApprovalAnswer] = {}
 
@@ -55,7 +60,7 @@ class Asking:
     @classmethod
     def about(cls, call: ToolCall) -> Asking:
         """Asking about `call` with an input of its own: what a person reads is what runs."""
-        return cls(replace(call, input=own_input(call.input)))
+        return cls(_call(call.tool_call_id, call.tool_name, own_input(call.input)))
 
     @property
     def edited(self) -> bool:
@@ -77,7 +82,7 @@ class Asking:
             self._forget()
             self.call = replace(self.call, input=answer.input)
         self.answers[member.question(step.tool)] = answer
-        self.approvals = (*self.approvals, Approval(member.key, step.tool, answer))
+        self.approvals = (*self.approvals, _approval(member.key, step.tool, answer))
 
     def _forget(self) -> None:
         self.answers = {}
@@ -96,13 +101,17 @@ def manual_steps(opinions: Iterable[Finding]) -> Iterator[tuple[Member, NetVerdi
 def next_question(
     opinions: Iterable[Finding],
     answers: Mapping[Question, ApprovalAnswer],
-    covered: Container[Question] = (),
+    covered: Collection[Question] = (),
 ) -> tuple[Member, NetVerdict, Step] | None:
     """The first manual transition in active order that nobody answered for yet (G-13).
 
     `answers` are those of people, `covered` what grants answer.
     """
+    nobody = not answers and not covered
     for member, verdict, step, asked in manual_steps(opinions):
+        if nobody:
+            # Most calls that ask do so for the first time: what is asked need not be looked up.
+            return member, verdict, step
         answer = answers.get(asked)
         if answer is None and asked in covered:
             continue
@@ -131,17 +140,17 @@ def request_for(
     net: str = "",
 ) -> ApprovalRequest:
     """The question as a person sees it, about the marking it was raised at; `net` is a manager's key."""
-    return ApprovalRequest(
-        call=call,
-        net=net,
-        skill_net=member.net,
-        transition=step.transition,
-        tool=step.tool,
-        names=names,
-        marking=dict(marking),
-        rule=member.net.rule,
-        note=verdict.note,
-        tokens=tokens_wanted(verdict, step.tool),
+    return _request(
+        call,
+        net,
+        member.net,
+        step.transition,
+        step.tool,
+        names,
+        dict(marking),
+        member.net.rule,
+        verdict.note,
+        tokens_wanted(verdict, step.tool),
     )
 
 

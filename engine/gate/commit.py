@@ -20,10 +20,8 @@ from ..net import (
     Rejection,
     Since,
     ToolCall,
-    auto_advance,
     fire,
     fire_and_advance,
-    is_enabled,
 )
 from ..timed import aged, arrivals
 from . import reasons
@@ -111,13 +109,14 @@ def commit(
         for step in verdict.steps:
             if step.transition.deferred:
                 continue
-            if not is_enabled(marking, step.transition):
-                return member, member.blocked(step.tool, reasons.state_changed(step.tool))
             before = marking
             try:
-                marking = auto_advance(member.net, fire(marking, step.transition))
+                after = fire_and_advance(member.net, marking, step.transition)
             except NetError as problem:
                 return member, member.blocked(step.tool, reasons.cannot_fire(member.key, problem))
+            if after is None:
+                return member, member.blocked(step.tool, reasons.state_changed(step.tool))
+            marking = after
             if member.net.timed:
                 since = arrivals(member.net, since, before, marking, moment.now())
         moves.append((member, verdict, marking, since))

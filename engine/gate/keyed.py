@@ -12,6 +12,14 @@ from .grants import grant_number
 Nets: TypeAlias = Iterable[SkillNet] | Mapping[str, SkillNet]
 
 
+def either(nets: Nets | None, registry: Mapping[str, SkillNet] | None) -> Nets:
+    """Whichever there is. Raises `NetError` when both or neither are given."""
+    chosen = registry if nets is None else nets
+    if chosen is None or (nets is not None and registry is not None):
+        raise NetError("Give either a list of nets or a registry")
+    return chosen
+
+
 def keyed_nets(nets: Nets) -> dict[str, SkillNet]:
     """A registry as it is, listed nets by name.
 

@@ -17,7 +17,7 @@ from .commit import NOTHING, PendingIndex
 from .explain import Explanation, explain, look, with_way
 from .granted import Granted
 from .grants import Grant
-from .keyed import Nets, keyed_nets
+from .keyed import Nets, either, keyed_nets
 from .member import Member
 from .moment import Timekeeper
 from .recording import Recorder
@@ -48,9 +48,9 @@ _NOBODY = GateContext()
 class GateManager:
     """Gates the calls of one session by its active nets.
 
-    A list of nets is static: all are active, under their names. A mapping is a registry whose nets are
-    switched on and off at run time; `active` names those that start active, all by default. `mode` may
-    be set at any time and counts from the next call on.
+    A list of nets is static: all are active, under their names. A mapping, or `registry`, has nets that
+    are switched on and off at run time; `active` names those that start active, all by default. `mode`
+    may be set at any time and counts from the next call on.
 
     `on_decision` is called, not awaited, once for every decision; what it raises is logged (G-59).
     `record` is awaited before a decision is given out; after one that could not be recorded the manager
@@ -58,18 +58,18 @@ class GateManager:
     the reason of a blocked call goes on to say which calls would lead there (see `explain`).
 
     `surroundings` is where the calls run, for conditions on paths. `clock` gives seconds since 1970 and
-    is read only for nets that time moves; should it go back, the time stands still.
+    is read only for nets that time moves; should it go back, the time stands still. Calls may
+    come from several threads; each phase that touches a net is atomic.
 
-    Calls may come from several threads; each phase that touches a net is atomic.
-
-    Raises `NetError` for unknown names in `active`, for nets that never come to rest and for one under a
-    grant's key, `ValueError` for an unknown mode.
+    Raises `NetError` unless given one of `nets` and `registry`, for unknown names in `active`, for nets
+    that never come to rest and for one under a grant's key, `ValueError` for an unknown mode.
     """
 
     def __init__(
         self,
-        nets: Nets,
+        nets: Nets | None = None,
         *,
+        registry: Mapping[str, SkillNet] | None = None,
         active: Sequence[str] | None = None,
         mode: Mode = "enforce",
         on_decision: OnDecision | None = None,
@@ -78,11 +78,11 @@ class GateManager:
         surroundings: Surroundings = NOWHERE,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        nets = either(nets, registry)
         self.is_dynamic = isinstance(nets, Mapping)
         if not self.is_dynamic and active is not None:
             raise NetError("'active' needs a registry: give the nets as a mapping from key to net")
-        keyed = keyed_nets(nets)
-        self._members = {key: Member(key, net, initial_state(net)) for key, net in keyed.items()}
+        self._members = {k: Member(k, net, initial_state(net)) for k, net in keyed_nets(nets).items()}
         self._granted = Granted()
         self._time = Timekeeper(clock, surroundings)
         moment = self._time.moment()

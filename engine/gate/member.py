@@ -109,10 +109,10 @@ class Member:
         """
         if marking is None:
             marking = self.state.marking
-        if len(names) == 1:
-            known = self.knows.get(names[0])
-            return known.verdict(marking) if known else self.abstain(names[0])
-        return self._joint_verdict([name for name in names if name in self.knows], names[0], marking)
+        known = [name for name in names if name in self.knows]
+        if len(known) == 1:
+            return self.knows[known[0]].verdict(marking)
+        return self._joint_verdict(known, names[0], marking)
 
     def _joint_verdict(self, names: Sequence[str], called: str, marking: Marking) -> NetVerdict:
         gated: list[NetVerdict] = []

@@ -8,7 +8,6 @@ decision rests on and its commit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ..frozen import frozen, maker
 from ..net import Marking, NetError, ToolCall, fire_and_advance, is_enabled
@@ -35,7 +34,7 @@ class Standing:
 standing = maker(Standing)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Asked:
     """The question a call waits for, who can answer it, and the time at which it was raised."""
 
@@ -88,6 +87,7 @@ class _Case:
 
 _decision = maker(GateDecision)
 _case = maker(_Case)
+_question = maker(Asked)
 
 
 def enforce(
@@ -137,7 +137,7 @@ def _asked(case: _Case, member: Member, verdict: NetVerdict, step: Step, confirm
     asking.passed = asking.passed or frozenset([m.key for m, _ in case.findings.opinions])
     marking = case.moment.marking(member)
     request = request_for(asking.call, member, verdict, step, case.findings.names, marking, member.key)
-    return Asked(asking, member, step, confirm, request, case.moment.clock)
+    return _question(asking, member, step, confirm, request, case.moment.clock)
 
 
 def unasked_for(

@@ -72,7 +72,7 @@ class NetVerdict:
     note: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ApprovalRequest:
     """A question to a person: everything a dialog shows.
 
@@ -171,7 +171,7 @@ Confirm: TypeAlias = Callable[
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Approval:
     """An answered question, as the decision remembers it."""
 

@@ -122,7 +122,7 @@ class TestDeciding:
     async def test_several_people_are_counted(self) -> None:
         """Batch: where two must approve, the row says that one more is missing."""
         async with batch(asks(1, people=2), asks(2)) as (on, _):
-            assert "0 of 2 people have approved" in on.painted()
+            assert "0 of 2: two people must approve" in on.painted()
             await on.press("A")
             await on.until("2 requests decided")
             assert "must approve" in on.painted()
@@ -242,7 +242,7 @@ class TestMeanwhile:
         """Batch: when one of two approves, the row follows and keys sleep again."""
         async with batch(asks(1, people=2), asks(2)) as (on, screen):
             on.hub.given("q1", "ben")
-            await on.until("1 of 2 people have approved: ben")
+            await on.until("1 of 2: ben just now ✓ — 1 more needed")
             assert screen.sleeps_for() > 0
 
     async def test_a_new_request_does_not_take_the_table_away(self) -> None:

@@ -48,7 +48,7 @@ class TestCompared:
     def test_what_is_more_than_one_among_others(self) -> None:
         """Batch: several people, no grants and doubts are said of each request."""
         one, two, _ = several().approvals.values()
-        assert warnings(one) == ["1 of 2 people have approved: ben"]
+        assert warnings(one) == []
         assert warnings(two) == ["UNINSPECTABLE: it sources a file"]
         assert "no grants" in warnings(asks(1, may_grant=False))[0]
 
