@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from pydantic import JsonValue
@@ -13,7 +13,7 @@ from .gate.types import Mode
 from .live import LiveSessions, new_id
 from .net import SkillNet, ToolCall
 from .outside import OutsideAgent, OutsideSession, RecordedOutside
-from .outside_calls import CallAnswer
+from .outside_answers import CallAnswer
 from .prompts import Driver, Prompts
 from .records import json_input
 from .refusals import UnknownSessionError
@@ -105,6 +105,21 @@ class Driving:
         """
         return await self._outside(session_id).calls.ask(call_id, tool, input)
 
+    def call_at_once(
+        self,
+        session_id: str,
+        call_id: str,
+        tool: str,
+        input: Mapping[str, JsonValue],  # noqa: A002 - as above
+        told: Callable[[CallAnswer | BaseException], None],
+    ) -> bool:
+        """The same for a new call that is decided here and now; `told` the answer once it is durable.
+
+        Or what `call` would have raised then; what it would raise at once is raised. False for a call
+        that a person has to be asked about, or that is not new: nothing has happened, and `call` answers.
+        """
+        return self._outside(session_id).calls.ask_at_once(call_id, tool, input, told)
+
     async def result(
         self,
         session_id: str,
@@ -121,6 +136,14 @@ class Driving:
         `UnknownSessionError`, and `JournalError` when it could not be recorded: tell it again.
         """
         await self._outside(session_id).result(call_id, output, is_error, seconds)
+
+    async def rest(self, session_id: str) -> None:
+        """The agent's turn is over: calls that were allowed and have no result get one, as unknown.
+
+        Nothing waits for them any more; a result that comes later is recorded. Raises
+        `UnknownSessionError`, and `JournalError` when it could not be recorded.
+        """
+        await self._outside(session_id).calls.rest()
 
     async def withdraw_call(self, session_id: str, call_id: str, reason: str) -> None:
         """The agent no longer waits for its answer: the request leaves the queue, the record says why.
@@ -182,7 +205,7 @@ class Driving:
 
     def _outside(self, session_id: str) -> OutsideSession:
         hosted = self._live.hosted(session_id)
-        if not isinstance(hosted, OutsideSession):
+        if not isinstance(hosted, OutsideSession) or hosted.loop != "elsewhere":
             raise UnknownSessionError(
                 f"Session '{session_id}' is no agent's elsewhere: its own loop makes its calls"
             )

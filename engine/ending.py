@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from .history.errors import FoldError
 from .history.events import EventBody, SessionStatus
 from .history.fold import fold
@@ -25,19 +27,28 @@ def end_left_open(journal: Journal) -> None:
         journal.write(left.id, *questions, SessionStatus(status="failed", error=DIED))
 
 
-def check_loop(state: SessionState, *, outside: bool) -> None:
-    """Raise `ResumeError` unless a recorded session goes on by itself, its loop here or `outside`."""
+def check_loop(state: SessionState, loop: Literal["here", "elsewhere", "flow"]) -> None:
+    """Raise `ResumeError` unless a recorded session goes on by itself, and has its loop there."""
     if state.kind == "child":
         raise ResumeError(
             f"Session '{state.id}' is a subagent's, judged by the nets of session '{state.parent}'. "
             "Resume that one."
         )
-    if state.kind == "outside" and not outside:
+    if state.kind == "flow" and loop != "flow":
+        raise ResumeError(
+            f"Session '{state.id}' is a run of flow '{state.agent}'. "
+            f"`interlock flow resume {state.id}` goes on with it."
+        )
+    if loop == "flow" and state.kind != "flow":
+        raise ResumeError(
+            f"Session '{state.id}' is no run of a flow. `interlock resume` goes on with it."
+        )
+    if state.kind == "outside" and loop != "elsewhere":
         raise ResumeError(
             f"Session '{state.id}' is of an agent whose loop runs elsewhere: its record has the calls "
             "and not the conversation. The agent goes on with it from where it runs."
         )
-    if outside and state.kind != "outside":
+    if loop == "elsewhere" and state.kind != "outside":
         raise ResumeError(
             f"Session '{state.id}' has its loop in Interlock; no agent elsewhere can go on with it. "
             "Open another session."

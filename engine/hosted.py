@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
+from typing import ClassVar, Literal, TypeAlias
 
 from pydantic import JsonValue
 
@@ -61,6 +62,7 @@ from .history.events import (
 )
 from .history.fold import new_state
 from .history.journal import Journal, JournalError
+from .history.quick import updated
 from .history.redaction import Redaction
 from .history.state import SessionState
 from .history.unmasked import unmasked
@@ -74,6 +76,8 @@ from .told import Told
 
 Preview = Callable[[ToolCall], Awaitable[str | None]]
 """What a call's tool says it would change; a bounded wait, and never an error."""
+Loop: TypeAlias = Literal["here", "elsewhere", "flow"]
+"""Where a session's loop is: an agent's, in another program, or a flow's steps."""
 Publish = Callable[[JournalEvent | TextDelta | ToolInputDelta | ToolProgress | ErrorEvent, str], None]
 
 
@@ -82,6 +86,7 @@ class HostedSession:
 
     keeps_record = True
     """See `KeepsRecord`."""
+    loop: ClassVar[Loop] = "here"
 
     def __init__(
         self,
@@ -163,11 +168,17 @@ class HostedSession:
             self._originals.pop(call.tool_call_id, None)
             self._in_step.heard(call.tool_call_id)
 
-    async def settle(self, result: ToolResult, output: str, seconds: float) -> ResultRecord:
-        """Tell the nets how a call ended and record it before the model sees the result."""
+    async def settle(
+        self, result: ToolResult, output: str, seconds: float, *, unknown: bool = False
+    ) -> ResultRecord:
+        """Tell the nets how a call ended and record it before the model sees the result.
+
+        `unknown` says that nobody knows how.
+        """
         await self._in_step.catch_up()
         outcome = self.manager.handle_tool_result(result)
-        await self._in_step.recorded(result_record(result, output, seconds, outcome))
+        record = result_record(result, output, seconds, outcome)
+        await self._in_step.recorded(updated(record, {"unknown": True}) if unknown else record)
         self.note_settled(result.tool_call_id, output)
         return outcome
 

@@ -17,6 +17,7 @@ from .agents import KEEP_LAST, Agent, AgentError, ErrorEvent, TextDelta, ToolInp
 from .approving import Approving, Outcome
 from .driving import Driving
 from .ending import end_left_open
+from .flowing import Flowing
 from .gate.types import Mode
 from .hints import hinted, with_hints
 from .history.events import (
@@ -33,7 +34,7 @@ from .language import Language, NoLanguage
 from .live import LiveSessions, Spawn
 from .net import SkillNet
 from .outside import OutsideAgent, OutsideSession
-from .outside_calls import CallAnswer
+from .outside_answers import CallAnswer
 from .questions import ApprovalPolicy
 from .refusals import (
     CallIdUsed,
@@ -78,7 +79,7 @@ def _as_task(coroutine: Coroutine[None, None, None], name: str) -> object:
     return asyncio.get_running_loop().create_task(coroutine, name=name)
 
 
-class Hub(Approving, Driving, JudgedSource):
+class Hub(Approving, Driving, Flowing, JudgedSource):
     """See the module. `spawn` starts a session's run; a console puts it in a worker of its own."""
 
     def __init__(

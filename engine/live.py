@@ -142,7 +142,7 @@ class LiveSessions:
         with self._change(session_id, live):
             events = await self._events(session_id)
             state = await asyncio.to_thread(folded, events)
-            check_loop(state, outside=issubclass(kind, OutsideSession))
+            check_loop(state, kind.loop)
             fit = terms.fit(state)
             hosted = self._prepare(session_id, terms, around, kind, fit, recorded=state)
             grants = Grants.of(state.grants, same_rules(state, terms.registry, fit.markings))
@@ -168,7 +168,7 @@ class LiveSessions:
         check_branch_point(events, at)
         events = events[:at]
         state = await asyncio.to_thread(folded, events)
-        check_loop(state, outside=False)
+        check_loop(state, "here")
         fit = terms.fit(state)
         branch_id = branch_id or new_id(agent.name)
         with self._change(branch_id, _taken(branch_id)):
@@ -394,9 +394,7 @@ def _previews(agent: Agent) -> Preview:
 async def _stop(hosted: HostedSession) -> None:
     """Let nothing of a session's be asked any more."""
     if isinstance(hosted, OutsideSession):
-        await hosted.calls.close(CLOSED)
-        if hosted.prompts is not None:
-            await hosted.prompts.close(CLOSED)
+        await hosted.leave(CLOSED)
     elif hosted.session is not None:
         await hosted.session.aclose()
 

@@ -7,16 +7,18 @@ No call of it is ever run here.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from .agents import ErrorEvent, TextDelta
 from .agents.messages import clean_text
 from .condition import NOWHERE, Surroundings
+from .gate.types import ApprovalRequest, GateContext, GateDecision
 from .history.errors import JournalError
 from .history.events import (
     CallResult,
@@ -29,8 +31,10 @@ from .history.events import (
 )
 from .history.state import SessionState
 from .history.unmasked import StillMaskedError
-from .hosted import HostedSession
+from .hosted import HostedSession, Loop
+from .net import ToolCall
 from .outside_calls import OutsideCalls
+from .outside_decided import decided_record
 from .prompts import Driver, Prompts
 from .records import net_record
 from .resuming import Standing, closings, unknown_result
@@ -91,10 +95,29 @@ def _agent_of(body: SessionOpened | SessionResumed) -> OutsideAgent:
     )
 
 
+@dataclass(slots=True)
+class _AtOnce:
+    """A call that is decided here and now: what is recorded before its decision, and both's future."""
+
+    before: tuple[EventBody, ...]
+    recorded: asyncio.Future[None] | None = None
+
+
+async def _ask_later(_: ApprovalRequest) -> bool:
+    await asyncio.sleep(0)
+    raise AssertionError("nobody is asked here")
+
+
+_ASKS_NOBODY = GateContext(confirm=_ask_later)
+
+
 class OutsideSession(HostedSession):
     """See the module; `session` stays `None`. Where a driver is, it can be spoken to."""
 
+    loop: ClassVar[Loop] = "elsewhere"
     prompts: Prompts | None = None
+    _at_once: _AtOnce | None = None
+    _lost_some = False
 
     @cached_property
     def calls(self) -> OutsideCalls:
@@ -116,11 +139,52 @@ class OutsideSession(HostedSession):
                 if written:
                     self.calls.heard(body)
                 else:
+                    self._lost_some = True
                     self.calls.lost(body)
             if then is not None:
                 then(written)
 
         return super().hand_over(*bodies, then=recorded)
+
+    def decide_at_once(self, call: ToolCall, *before: EventBody) -> asyncio.Future[None] | None:
+        """Have the nets decide a call for which nobody needs to be asked; what its record waits for.
+
+        `before` is recorded with the decision. The gate is told that it is recorded once it is handed
+        over, the agent only once it is: should it be lost, what is handed over next is refused, and the
+        gate is set back before it decides again. `None`, and nothing has happened, for a call that a
+        person has to be asked about, and in a session of which anything was ever lost: `decide`.
+        """
+        if self._lost_some:
+            return None
+        at_once = self._at_once = _AtOnce(before)
+        deciding = self.manager.handle_tool_call(call, _ASKS_NOBODY)
+        try:
+            deciding.send(None)
+        except StopIteration:
+            pass
+        else:
+            # As one that is cancelled while a person is asked: nothing has fired.
+            deciding.close()
+        finally:
+            self._at_once = None
+        return at_once.recorded
+
+    def _record_decision(self, call: ToolCall, decision: GateDecision) -> Awaitable[None]:
+        at_once = self._at_once
+        if at_once is None:
+            return super()._record_decision(call, decision)
+        recorded = self._in_step.record(lambda: [*at_once.before, decided_record(decision)])
+        if recorded.done():
+            self._lost_some = True
+            return recorded
+        at_once.recorded = recorded
+        return self._handed_over
+
+    @cached_property
+    def _handed_over(self) -> asyncio.Future[None]:
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        done.set_result(None)
+        return done
 
     def note_settled(self, call_id: str, output: str) -> None:
         """No message follows here."""
@@ -134,6 +198,12 @@ class OutsideSession(HostedSession):
         if self.prompts is not None:
             await self.prompts.abort(reason)
         await self.calls.deny_all(stopped(reason))
+
+    async def leave(self, why: str) -> None:
+        """Let nothing of it be asked any more; where it has a driver, end that."""
+        await self.calls.close(why)
+        if self.prompts is not None:
+            await self.prompts.close(why)
 
     async def said(self, role: Literal["user", "assistant"], text: str) -> None:
         """Record what was said elsewhere."""

@@ -7,23 +7,22 @@ answer, as often as it is asked; what the record does not have was never answere
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Awaitable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from datetime import datetime
-from hashlib import sha256
-from typing import Literal, Protocol, TypeAlias
+from typing import Protocol
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import JsonValue
 
-from .gate.types import GateDecision, Mode, ResultRecord, ToolResult
+from .gate.types import GateDecision, ResultRecord, ToolResult
 from .history.errors import JournalError
 from .history.events import ApprovalRequested, ApprovalWithdrawn, CallDecided, EventBody, MessageAdded
 from .history.parts import CallRecord
-from .history.quick import made, updated
+from .history.quick import updated
 from .history.state import SessionState
 from .history.transcript import UNDECIDED
 from .net import ToolCall
+from .outside_answers import CallAnswer, CallBook, answer_of, digest, is_blocked
+from .outside_asked import Asked, How
 from .own_json import copied, own_input
 from .refusals import (
     CallIdUsed,
@@ -34,29 +33,13 @@ from .refusals import (
 )
 
 NOT_RUN = "Tool call not executed"
+NO_RESULT = (
+    "Outcome unknown: the agent's turn ended without a result of this call, which may not have run"
+)
 
 _CALL = CallRecord(call_id="", tool="", input={})
 _PROPOSED = MessageAdded(role="assistant")
 """What is filled in without asking pydantic again about what is known to be JSON."""
-
-
-class CallAnswer(BaseModel):
-    """What an agent elsewhere may do with its call: `allow` to run it with exactly `input`, or `block`.
-
-    `edited` says that a person changed the input, `repeated` that the call had been asked before.
-    `reason` is for the model. In shadow mode everything is allowed, and `would` is what enforce mode had
-    made of it.
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    outcome: Literal["allow", "block"]
-    input: dict[str, JsonValue]
-    edited: bool = False
-    reason: str | None = None
-    mode: Mode = "enforce"
-    repeated: bool = False
-    would: Literal["allow", "block", "ask"] | None = None
 
 
 class Host(Protocol):
@@ -76,82 +59,11 @@ class Host(Protocol):
 
     async def decide(self, call: ToolCall) -> GateDecision: ...
 
-    async def settle(self, result: ToolResult, output: str, seconds: float) -> ResultRecord: ...
+    def decide_at_once(self, call: ToolCall, *before: EventBody) -> asyncio.Future[None] | None: ...
 
-
-@dataclass(slots=True)
-class CallBook:
-    """What a session's record says of its calls, by id: which call it is, and what was decided."""
-
-    asked: dict[str, CallRecord] = field(default_factory=dict[str, CallRecord])
-    decided: dict[str, CallDecided] = field(default_factory=dict[str, CallDecided])
-
-    def take(self, body: EventBody) -> None:
-        """Move on by one event."""
-        match body:
-            case MessageAdded(calls=calls):
-                for call in calls:
-                    self.asked.setdefault(call.call_id, call)
-            case CallDecided():
-                self.decided[body.call_id] = body
-            case _:
-                pass
-
-
-def digest(tool: str, arguments: Mapping[str, JsonValue]) -> bytes:
-    """What two calls have in common only when they are the same; `1` and `1.0` are not."""
-    return sha256(json.dumps([tool, arguments], sort_keys=True).encode()).digest()
-
-
-def answer_of(decided: CallDecided, *, repeated: bool) -> CallAnswer:
-    """A recorded decision as the agent gets it."""
-    shadow = decided.mode == "shadow"
-    fields = {
-        "outcome": "block" if is_blocked(decided) else "allow",
-        "input": copied(decided.input),
-        "edited": decided.edited,
-        "reason": decided.reason,
-        "mode": decided.mode,
-        "repeated": repeated,
-        "would": decided.outcome if shadow else None,
-    }
-    return made(CallAnswer, fields)
-
-
-def is_blocked(decided: CallDecided) -> bool:
-    """Whether a decision keeps a call from running; in shadow mode none does."""
-    return decided.outcome == "block" and decided.mode != "shadow"
-
-
-_How: TypeAlias = Literal["withdrawn", "denied", "closed"]
-
-
-@dataclass(slots=True)
-class _Asked:
-    """A call on its way through the gate; `ending` is how and why somebody ended that."""
-
-    call: CallRecord
-    judging: asyncio.Task[CallDecided] = field(init=False)
-    proposed: asyncio.Future[None] | None = None
-    ending: tuple[_How, str] | None = None
-    at_gate: bool = False
-
-    @property
-    def is_lost(self) -> bool:
-        """It could not be recorded that the call was made."""
-        proposed = self.proposed
-        return proposed is not None and proposed.done() and proposed.exception() is not None
-
-    def stop(self, how: _How, why: str) -> None:
-        """End it, where it waits for its decision. What is being recorded comes to its end."""
-        if self.ending is None:
-            self.ending = how, why
-            # What the gate was told before this it hears first.
-            asyncio.get_running_loop().call_soon(self._leave_gate)
-
-    def _leave_gate(self) -> None:
-        if self.at_gate:
-            self.judging.cancel()
+    async def settle(
+        self, result: ToolResult, output: str, seconds: float, *, unknown: bool = False
+    ) -> ResultRecord: ...
 
 
 class OutsideCalls:
@@ -160,7 +72,7 @@ class OutsideCalls:
     def __init__(self, host: Host) -> None:
         self._host = host
         self.book = CallBook()
-        self._asked: dict[str, _Asked] = {}
+        self._asked: dict[str, Asked] = {}
         self._settling: dict[str, tuple[tuple[str, bool], asyncio.Task[None]]] = {}
         self._since: dict[str, datetime] = {}
         self._unasked: set[str] = set()
@@ -198,37 +110,97 @@ class OutsideCalls:
 
     async def ask(self, call_id: str, tool: str, arguments: Mapping[str, JsonValue]) -> CallAnswer:
         """The answer to a call, once there is one. Cancelling this takes nothing back."""
+        while (asked := self._asked.get(call_id)) is not None and asked.ending is not None:
+            await asyncio.wait([asked.judging])
+        given, known = self._known(call_id, tool, arguments)
+        if call_id in self.book.decided:
+            return self._answer(call_id, repeated=True)
+        if asked is None:
+            asked = self._begin(updated(_CALL, {"call_id": call_id, "tool": tool, "input": given}))
+        else:
+            known = asked.call
+        await asyncio.shield(asked.judging)
+        return self._answer(call_id, repeated=known is not None)
+
+    def ask_at_once(
+        self,
+        call_id: str,
+        tool: str,
+        arguments: Mapping[str, JsonValue],
+        told: Callable[[CallAnswer | BaseException], None],
+    ) -> bool:
+        """Have a new call decided here and now; `told` its answer once that is durable, or why not.
+
+        False where somebody has to be asked or waited for, and nothing has happened: `ask`. Raises as
+        `ask` does.
+        """
+        given, known = self._known(call_id, tool, arguments)
+        if known is not None:
+            return False
+        asked = Asked(updated(_CALL, {"call_id": call_id, "tool": tool, "input": given}))
+        if not self._decides(asked):
+            return False
+
+        def done(recorded: asyncio.Future[None]) -> None:
+            self._asked.pop(call_id, None)
+            failure = recorded.exception()
+            told(self._answer(call_id, repeated=False) if failure is None else failure)
+
+        asked.judging.add_done_callback(done)
+        return True
+
+    def _known(
+        self, call_id: str, tool: str, arguments: Mapping[str, JsonValue]
+    ) -> tuple[dict[str, JsonValue], CallRecord | None]:
+        """What a call is given, and the call that was made under its id before, which is the same."""
         if not call_id or not tool:
             raise ValueError("A call needs an id and the name of a tool")
         given = own_input(arguments)
-        while (asked := self._asked.get(call_id)) is not None and asked.ending is not None:
-            await asyncio.wait([asked.judging])
+        asked = self._asked.get(call_id)
         known = self.book.asked.get(call_id) if asked is None else asked.call
         if known is not None and digest(known.tool, known.input) != digest(tool, given):
             raise CallIdUsed(self._host.id, call_id)
         self._check_open()
-        if (decided := self.book.decided.get(call_id)) is not None:
-            return answer_of(decided, repeated=True)
-        if asked is not None:
-            return answer_of(await asyncio.shield(asked.judging), repeated=True)
-        asked = self._begin(updated(_CALL, {"call_id": call_id, "tool": tool, "input": given}))
-        return answer_of(await asyncio.shield(asked.judging), repeated=known is not None)
+        return given, known
 
-    def _begin(self, call: CallRecord) -> _Asked:
-        asked = self._asked[call.call_id] = _Asked(call)
-        judging = self._judge(asked)
-        asked.judging = asyncio.get_running_loop().create_task(judging, name=f"call {call.call_id}")
+    def _answer(self, call_id: str, *, repeated: bool) -> CallAnswer:
+        return answer_of(self.book.decided[call_id], repeated=repeated)
 
-        def done(task: asyncio.Task[CallDecided]) -> None:
+    def _decides(self, asked: Asked) -> bool:
+        """Have the gate decide a call that needs nobody, and hand it over with its decision.
+
+        The two are recorded together or not at all. False where that cannot be, and nothing has happened.
+        """
+        call = asked.call
+        proposed = self._proposed(call)
+        before = () if proposed is None else (proposed,)
+        self._asked[call.call_id] = asked
+        recorded = self._host.decide_at_once(
+            ToolCall(call.call_id, call.tool, copied(call.input)), *before
+        )
+        if recorded is None:
+            del self._asked[call.call_id]
+            return False
+        asked.judging = recorded
+        return True
+
+    def _begin(self, call: CallRecord) -> Asked:
+        asked = Asked(call)
+        if not self._decides(asked):
+            self._asked[call.call_id] = asked
+            judging = self._judge(asked)
+            asked.judging = asyncio.get_running_loop().create_task(judging, name=f"call {call.call_id}")
+
+        def done(judging: asyncio.Future[None]) -> None:
             self._asked.pop(call.call_id, None)
-            if not task.cancelled():
-                task.exception()  # whoever asked may have gone: then nobody else looks
+            if not judging.cancelled():
+                judging.exception()  # whoever asked may have gone: then nobody else looks
 
         asked.judging.add_done_callback(done)
         return asked
 
-    async def _judge(self, asked: _Asked) -> CallDecided:
-        """The decision on a call, durable. The gate is left alone once it has decided."""
+    async def _judge(self, asked: Asked) -> None:
+        """Returns once the decision on a call is durable. The gate is left alone once it has decided."""
         call = asked.call
         # The decision follows it in the record, or is lost with it: they need not be waited for singly.
         asked.proposed = self._propose(call)
@@ -244,9 +216,8 @@ class OutsideCalls:
             raise JournalError(
                 f"Call '{call.call_id}' was not decided: {problem or 'it could not be recorded'}"
             ) from problem
-        return decided
 
-    async def _decided(self, asked: _Asked) -> Exception | None:
+    async def _decided(self, asked: Asked) -> Exception | None:
         """Have the gate decide, unless somebody ends that; what went wrong there."""
         call = asked.call
         if asked.ending is not None:
@@ -257,7 +228,9 @@ class OutsideCalls:
         except asyncio.CancelledError:
             if asked.ending is None:
                 raise
-            asked.judging.uncancel()
+            task = asyncio.current_task()
+            assert task is not None
+            task.uncancel()
         except Exception as error:
             return error
         finally:
@@ -266,12 +239,16 @@ class OutsideCalls:
 
     def _propose(self, call: CallRecord) -> asyncio.Future[None] | None:
         """Record the call as the agent made it, unless the record has it and it is open."""
+        proposed = self._proposed(call)
+        return None if proposed is None else self._host.hand_over(proposed)
+
+    def _proposed(self, call: CallRecord) -> MessageAdded | None:
         stands = self._host.state.calls.get(call.call_id)
         if stands is not None and stands.status in UNDECIDED:
             return None
-        return self._host.hand_over(updated(_PROPOSED, {"calls": (call,)}))
+        return updated(_PROPOSED, {"calls": (call,)})
 
-    async def _ended(self, call: CallRecord, how: _How, why: str) -> None:
+    async def _ended(self, call: CallRecord, how: How, why: str) -> None:
         """Record that a call was ended before its decision. Raises unless that decides it."""
         call_id = call.call_id
         if how == "closed":
@@ -324,7 +301,7 @@ class OutsideCalls:
         ]:
             await asyncio.wait(under_way)
 
-    async def _end(self, every: list[_Asked], how: _How, why: str) -> None:
+    async def _end(self, every: list[Asked], how: How, why: str) -> None:
         for asked in every:
             asked.stop(how, why)
         for asked in every:
@@ -359,6 +336,24 @@ class OutsideCalls:
             await asyncio.shield(task)
         elif before[1] is not None:
             await asyncio.shield(before[1])
+
+    @property
+    def asking(self) -> Collection[str]:
+        """The calls that are on their way through the gate."""
+        return self._asked.keys()
+
+    async def rest(self) -> None:
+        """The agent's turn is over: what was allowed and has no result may have run, or not."""
+        self._check_open()
+        state = self._host.state
+        running = [each.call_id for each in state.calls.values() if each.status == "running"]
+        # What an earlier host allowed is unknown already, and is waited for all the same.
+        for call_id in dict.fromkeys([*running, *(each.call_id for each in state.pending)]):
+            decided = self.book.decided.get(call_id)
+            if decided is not None and call_id not in self._settling:
+                gone = ToolResult(call_id, decided.tool, copied(decided.input), True)
+                await self._host.settle(gone, NO_RESULT, 0.0, unknown=True)
+                self._since.pop(call_id, None)
 
     def _settled(self, call_id: str) -> tuple[tuple[str, bool], Awaitable[None] | None] | None:
         """The result that a call has, or will have when what is awaited is done."""

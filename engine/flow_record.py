@@ -1,0 +1,107 @@
+"""A flow's run in its session's record: what is written of a step, and where the record has the run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from pydantic import JsonValue
+
+from .agents.messages import AssistantMessage
+from .flows import FlowSnapshot, Graph, History, HistoryEntry
+from .history.events import (
+    ApprovalDecided,
+    EventBody,
+    JournalEvent,
+    MessageAdded,
+    SessionOpened,
+    SessionResumed,
+)
+from .history.flow import FlowRecord, FlowStepped
+from .records import net_record
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a person filled in, and who it was."""
+
+    filled_in: Mapping[str, JsonValue]
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """Where a run stands. `hosts` is how many have run it, `waits` the call that its next step needs."""
+
+    snapshot: FlowSnapshot
+    history: History
+    step: int
+    waits: str | None
+    done: bool
+    hosts: int
+    answers: Mapping[str, Answer]
+
+    @classmethod
+    def of(cls, events: Iterable[JournalEvent]) -> RunRecord | None:
+        """From a session's record; `None` where it has no run of a flow.
+
+        Raises `SnapLoadError` for a snapshot that cannot be read.
+        """
+        last: FlowStepped | None = None
+        entries: list[JsonValue] = []
+        answers: dict[str, Answer] = {}
+        hosts = 0
+        for event in events:
+            match event.body:
+                case SessionOpened() | SessionResumed():
+                    hosts += 1
+                case FlowStepped() as body:
+                    last = body
+                    entries += cast("list[JsonValue]", body.output.get("history", []))
+                case ApprovalDecided(approved=True, input=dict() as filled_in) as body:
+                    answers[body.call_id] = Answer(filled_in, body.by)
+                case _:
+                    pass
+        if last is None:
+            return None
+        snapshot = FlowSnapshot.load(json_text(last.output.get("snapshot")))
+        history = History.model_validate({"entries": entries})
+        return cls(snapshot, history, last.step, last.waits, last.done, hosts, answers)
+
+
+def json_text(value: JsonValue) -> str:
+    """`value` as JSON."""
+    return json.dumps(value)
+
+
+def flow_record(name: str, graph: Graph) -> FlowRecord:
+    """The shape of a flow, for whoever does not have its code."""
+    return FlowRecord(name=name, net=net_record(name, graph.to_petri_net()), output=graph.gives.key)
+
+
+def stepped(
+    step: int,
+    node: str | None,
+    snapshot: FlowSnapshot,
+    said: Sequence[HistoryEntry],
+    *,
+    waits: str | None,
+    done: bool,
+) -> list[EventBody]:
+    """The events of a step: itself, and what an agent said in it."""
+    output: dict[str, JsonValue] = {
+        "snapshot": snapshot.model_dump(mode="json"),
+        "history": [entry.model_dump(mode="json") for entry in said],
+    }
+    taken = FlowStepped(step=step, node=node, live=snapshot.keys, waits=waits, done=done, output=output)
+    words = (entry.message for entry in said)
+    return [
+        *(
+            MessageAdded(role="assistant", text=message.text)
+            for message in words
+            if isinstance(message, AssistantMessage) and message.text.strip() and message.tool_calls
+        ),
+        taken,
+    ]

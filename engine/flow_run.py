@@ -1,0 +1,229 @@
+"""A flow's run under the hub: step by step, each in the record before the next one begins.
+
+A run that ends before its flow does, by an error, a denial, a stop or the death of its host, goes on from
+the record: the step that was under way is taken again. Calls of its agents that had been approved are not
+(see `RunGate`); what a function of the flow did in that step is done again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from pydantic import BaseModel, JsonValue
+from pydantic_core import to_json
+
+from .agents.decisions import Deny
+from .flow_gate import RunGate
+from .flow_questions import payload_of, question_of, wanted_of
+from .flow_record import Answer, stepped
+from .flows import Approve, Context, Done, FlowError, FlowRuntime, LimitExceeded, RunLimits, Suspended
+from .flows.nodes import Agent, Node
+from .flows.order import next_up
+from .history.errors import JournalError
+from .history.events import CallDecided, CallResult, EventBody, MessageAdded, SessionStatus
+from .history.parts import CallRecord
+from .outside_calls import OutsideCalls
+from .questions import Questions
+
+
+class StepDeniedError(FlowError):
+    """A person would not give the answer that a step waits for."""
+
+
+class Host(Protocol):
+    """The session of the run; see `FlowSession`."""
+
+    id: str
+    questions: Questions
+
+    async def record(self, *bodies: EventBody, then: Callable[[bool], None] | None = None) -> None: ...
+
+    def fail(self, error: JournalError) -> None: ...
+
+
+class FlowRun:
+    """See the module. `answers` are what people filled in, by call; `step` and `waits` are as the record
+    has them, `hosts` is how many have run it.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        calls: OutsideCalls,
+        answers: Mapping[str, Answer],
+        runtime: FlowRuntime[Any],
+        gate: RunGate,
+        ctx: Context,
+        limits: RunLimits,
+        *,
+        step: int = 0,
+        waits: str | None = None,
+        hosts: int = 1,
+    ) -> None:
+        self._host = host
+        self._calls = calls
+        self._answers = answers
+        self._runtime = runtime
+        self._gate = gate
+        self._ctx = ctx
+        self._limits = limits
+        self._step = step
+        self._hosts = hosts
+        self._said = len(runtime.history.entries)
+        self._snapshot = runtime.snapshot()
+        self._taken, self._turns, self._began = 0, 0, time.monotonic()
+        self.waits = waits
+
+    async def go(self) -> None:
+        """Take steps until the flow ends; how it ended is in the record."""
+        try:
+            ended = await self._ended()
+            await self._host.record(*ended)
+        except JournalError as error:
+            self._host.fail(error)
+
+    async def _ended(self) -> list[EventBody]:
+        try:
+            output = await self._steps()
+        except JournalError:
+            raise
+        except Exception as error:
+            known = isinstance(error, FlowError)
+            text = str(error) if known else f"{type(error).__name__}: {error}"
+            return [SessionStatus(status="failed", error=text)]
+        return [
+            MessageAdded(role="assistant", text=output.model_dump_json(indent=2)),
+            SessionStatus(status="done"),
+        ]
+
+    async def _steps(self) -> BaseModel:
+        runtime = self._runtime
+        while True:
+            asks = runtime.suspended
+            self._gate.begin(self._turn())
+            if asks is not None:
+                answer = await self._answer(asks)
+                await runtime.resume(self._ctx, asks.tool_id, answer, call_id=asks.call_id)
+                await self._record(asks.agent)
+                continue
+            node = next_up(runtime.graph.nodes, runtime.states, runtime.states)
+            self._check_limits(node)
+            match await runtime.next(self._ctx):
+                case Done(output=output):
+                    return output
+                case _:
+                    assert node is not None
+                    await self._record(" + ".join(state.key for state in node.inputs))
+
+    def _turn(self) -> int:
+        """The number of the conversation that has the word, or would have it next."""
+        begun = len({entry.session for entry in self._runtime.history.entries})
+        return begun if self._snapshot.agent is not None else begun + 1
+
+    def _check_limits(self, node: Node | None) -> None:
+        limits = self._limits
+        turn = isinstance(node, Agent)
+        if limits.max_steps is not None and node is not None and self._taken >= limits.max_steps:
+            raise LimitExceeded("max_steps", limits.max_steps)
+        if limits.max_turns is not None and turn and self._turns >= limits.max_turns:
+            raise LimitExceeded("max_turns", limits.max_turns)
+        if limits.max_seconds is not None and time.monotonic() - self._began >= limits.max_seconds:
+            raise LimitExceeded("max_seconds", limits.max_seconds)
+        self._taken += node is not None
+        self._turns += turn
+
+    async def _record(self, node: str) -> None:
+        """Make the step that `node` took durable."""
+        runtime = self._runtime
+        snapshot = runtime.snapshot()
+        said = runtime.history.entries
+        step = self._step + 1
+        waits = None if runtime.suspended is None else self._id_of(runtime.suspended, step)
+        done = runtime.states == (runtime.graph.gives.key,) and runtime.suspended is None
+        bodies = stepped(step, node, snapshot, said[self._said :], waits=waits, done=done)
+        await self._host.record(*bodies)
+        self._step, self._said, self._snapshot, self.waits = step, len(said), snapshot, waits
+
+    # What the flow waits for
+
+    def _id_of(self, asks: Suspended, step: int) -> str:
+        """The id of the call that a person has to answer."""
+        if asks.call_id is None:
+            return f"{step}.{asks.tool_id}"
+        call_id = self._gate.id_of(asks.call_id)
+        return call_id if asks.kind == "approval" else f"{call_id}?"
+
+    async def _answer(self, asks: Suspended) -> JsonValue | BaseModel:
+        """Wait for a person, in the queue with everybody else's requests."""
+        waits = self.waits
+        assert waits is not None
+        if asks.call_id is not None:
+            self._gate.take_up(asks.call_id, waits.removesuffix("?"))
+        if asks.kind != "approval":
+            return await self._filled_in(asks, waits)
+        tool = asks.tool_id.rpartition("::")[2]
+        decided = await self._calls.ask(waits, tool, asks.args or {})
+        return Approve() if decided.outcome == "allow" else Deny(reason=decided.reason or "")
+
+    async def _filled_in(self, asks: Suspended, waits: str) -> JsonValue:
+        """A person's answer. One that the record has is not asked for again."""
+        names = [waits, *(f"{waits}@{host}" for host in range(2, self._hosts + 1))]
+        known = next((name for name in reversed(names) if name in self._answers), None)
+        if known is None:
+            try:
+                await self._ask(asks, known := names[-1])
+            except StepDeniedError as denied:
+                if asks.kind != "tool":
+                    raise
+                return {"approved": False, "reason": str(denied)}
+        answer = self._answers[known]
+        payload = payload_of(asks, answer.filled_in, answer.by)
+        if known not in self._calls.book.decided:
+            shown = question_of(asks, known).call.input
+            decided = _decided(asks, known, shown, approved_by=(answer.by,))
+            output = to_json(payload).decode()
+            result = CallResult(call_id=known, tool=asks.tool_id, output=output, is_error=False)
+            await self._host.record(decided, result)
+        return payload
+
+    async def _ask(self, asks: Suspended, call_id: str) -> None:
+        """Ask until somebody answers. Raises `StepDeniedError`."""
+        question = question_of(asks, call_id)
+        shown = dict(question.call.input)
+        call = CallRecord.model_validate({"call_id": call_id, "tool": asks.tool_id, "input": shown})
+        await self._host.record(MessageAdded(role="assistant", calls=(call,)))
+        wanted = wanted_of(asks, self._runtime.graph)
+        while True:
+            answer = await self._host.questions.ask(question, preview=None, via=None, wanted=wanted)
+            if answer.approved:
+                return
+            if not answer.again:
+                by = f" by {answer.by}" if answer.by else ""
+                why = f": {answer.reason}" if answer.reason else ""
+                reason = f"{asks.tool_id} was denied{by}{why}"
+                await self._host.record(_decided(asks, call_id, shown, reason=reason))
+                raise StepDeniedError(reason)
+
+
+def _decided(
+    asks: Suspended,
+    call_id: str,
+    shown: Mapping[str, object],
+    *,
+    approved_by: tuple[str, ...] = (),
+    reason: str | None = None,
+) -> CallDecided:
+    return CallDecided.model_validate(
+        {
+            "call_id": call_id,
+            "tool": asks.tool_id,
+            "input": dict(shown),
+            "names": (asks.tool_id,),
+            "outcome": "block" if reason else "allow",
+            "mode": "enforce",
+            "reason": reason,
+            "approved_by": approved_by,
+        }
+    )

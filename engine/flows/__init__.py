@@ -1,0 +1,110 @@
+"""Flows: typed graphs of work, choices, forks, joins and people, run one step at a time."""
+
+from .agent_node import AgentConfig, AgentNode
+from .builder import FlowBuilder
+from .client import Client, ClientFactory, ClientOptions, ClientReply, ModelClient, ModelClients
+from .context import Context
+from .errors import (
+    AgentError,
+    BuildError,
+    Deadlock,
+    DeserializeError,
+    FlowError,
+    Invalid,
+    LimitExceeded,
+    NotFound,
+    ResumeError,
+    ResumeMismatchError,
+    ResumeRequired,
+    SerializeError,
+    SnapLoadError,
+    SnapStoreError,
+    StateConflict,
+    UnexpectedResumption,
+)
+from .flow import Flow
+from .flow_gate import Approve, FlowGate, Question, as_flow_gate
+from .graph import FlowGraph, Graph
+from .history import History, HistoryEntry
+from .human import HumanAnswer, HumanInput
+from .naming import node_id
+from .outcome import Continue, Done, RunOut, Suspend, Suspended
+from .runtime import FlowRuntime, RunLimits
+from .snapshot import FlowSnapshot
+from .tool_errors import (
+    ForbiddenCommand,
+    MissingDependency,
+    PathEscape,
+    SuspendSignal,
+    ToolDeserializeError,
+    ToolError,
+    ToolFailure,
+    ToolFatal,
+    ToolHttpError,
+    ToolIoError,
+    ToolSerializeError,
+    UnknownTool,
+)
+from .walk import Finding
+
+__all__ = [
+    "AgentConfig",
+    "AgentError",
+    "AgentNode",
+    "Approve",
+    "BuildError",
+    "Client",
+    "ClientFactory",
+    "ClientOptions",
+    "ClientReply",
+    "Context",
+    "Continue",
+    "Deadlock",
+    "DeserializeError",
+    "Done",
+    "Finding",
+    "Flow",
+    "FlowBuilder",
+    "FlowError",
+    "FlowGate",
+    "FlowGraph",
+    "FlowRuntime",
+    "FlowSnapshot",
+    "ForbiddenCommand",
+    "Graph",
+    "History",
+    "HistoryEntry",
+    "HumanAnswer",
+    "HumanInput",
+    "Invalid",
+    "LimitExceeded",
+    "MissingDependency",
+    "ModelClient",
+    "ModelClients",
+    "NotFound",
+    "PathEscape",
+    "Question",
+    "ResumeError",
+    "ResumeMismatchError",
+    "ResumeRequired",
+    "RunLimits",
+    "RunOut",
+    "SerializeError",
+    "SnapLoadError",
+    "SnapStoreError",
+    "StateConflict",
+    "Suspend",
+    "SuspendSignal",
+    "Suspended",
+    "ToolDeserializeError",
+    "ToolError",
+    "ToolFailure",
+    "ToolFatal",
+    "ToolHttpError",
+    "ToolIoError",
+    "ToolSerializeError",
+    "UnexpectedResumption",
+    "UnknownTool",
+    "as_flow_gate",
+    "node_id",
+]

@@ -1,0 +1,65 @@
+"""A flow as a class: its types, and the nodes between them."""
+
+from __future__ import annotations
+
+import typing
+from typing import Generic, TypeVar, cast
+
+from pydantic import BaseModel
+
+from .builder import FlowBuilder
+from .errors import BuildError
+from .graph import FlowGraph
+from .naming import state_of
+
+I = TypeVar("I", bound=BaseModel)  # noqa: E741 - input and output, as in the specification
+O = TypeVar("O", bound=BaseModel)  # noqa: E741
+A = TypeVar("A", bound=BaseModel)
+B = TypeVar("B", bound=BaseModel)
+
+
+class Flow(Generic[I, O]):
+    """A typed flow from I to O; also a node of other flows.
+
+    `class Report(Flow[Request, Report])` with a `build` that adds its nodes. For a flow without a class
+    there is `Flow.of(Request, Report)`, a builder that can be run and used in the same way.
+    """
+
+    @classmethod
+    def build(cls, g: FlowBuilder[I, O]) -> FlowBuilder[I, O] | FlowGraph[I, O]:
+        """Add the nodes to `g` and give it back."""
+        raise BuildError(f"flow '{cls.__name__}' has no nodes: write its build(cls, g)")
+
+    @staticmethod
+    def of(takes: type[A], gives: type[B]) -> FlowBuilder[A, B]:
+        """A builder for a flow without a class."""
+        return FlowBuilder(takes, gives)
+
+    @classmethod
+    def graph(cls) -> FlowGraph[I, O]:
+        """The checked graph, built anew. Raises `Invalid`."""
+        return cls.draft().build()
+
+    @classmethod
+    def draft(cls, inside: tuple[tuple[object, str], ...] = ()) -> FlowBuilder[I, O]:
+        """The nodes as `build` adds them, unchecked; see `builder.Drafts`."""
+        takes, gives = cls.types()
+        built = cls.build(FlowBuilder(takes, gives, inside=(*inside, (cls, cls.entry_key()))))
+        if not isinstance(built, FlowBuilder | FlowGraph):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise BuildError(f"flow '{cls.__name__}': build gave {type(built).__name__}, not the builder")
+        return built.draft()
+
+    @classmethod
+    def entry_key(cls) -> str:
+        """The key of the input, by which the flow is known."""
+        return state_of(cls.types()[0], f"flow '{cls.__name__}': input").key
+
+    @classmethod
+    def types(cls) -> tuple[type[I], type[O]]:
+        """Its input and output, from `Flow[…, …]` in its bases. Raises `BuildError`."""
+        for base in cls.__mro__:
+            for written in getattr(base, "__orig_bases__", ()):
+                given = typing.get_args(written)
+                if typing.get_origin(written) is Flow and not any(isinstance(g, TypeVar) for g in given):
+                    return cast("tuple[type[I], type[O]]", given)
+        raise BuildError(f"flow '{cls.__name__}': write its types, as in Flow[Request, Report]")

@@ -1,0 +1,87 @@
+"""What the record of an agent elsewhere says of its calls, as the agent gets it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from .gate.types import Mode
+from .history.events import CallDecided, EventBody, MessageAdded
+from .history.parts import CallRecord
+from .history.quick import made
+from .own_json import copied
+
+
+class CallAnswer(BaseModel):
+    """What an agent elsewhere may do with its call: `allow` to run it with exactly `input`, or `block`.
+
+    `approved` says that people let this very call run, by the names in `approved_by`; a grant is nobody's
+    word on a call. `edited` says that a person changed the input, `repeated` that the call had been asked
+    before. `reason` is for the model. In shadow mode everything is allowed, and `would` is what enforce
+    mode had made of it.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    outcome: Literal["allow", "block"]
+    input: dict[str, JsonValue]
+    approved: bool = False
+    approved_by: tuple[str, ...] = ()
+    edited: bool = False
+    reason: str | None = None
+    mode: Mode = "enforce"
+    repeated: bool = False
+    would: Literal["allow", "block", "ask"] | None = None
+
+
+@dataclass(slots=True)
+class CallBook:
+    """What a session's record says of its calls, by id: which call it is, and what was decided."""
+
+    asked: dict[str, CallRecord] = field(default_factory=dict[str, CallRecord])
+    decided: dict[str, CallDecided] = field(default_factory=dict[str, CallDecided])
+
+    def take(self, body: EventBody) -> None:
+        """Move on by one event."""
+        match body:
+            case MessageAdded(calls=calls):
+                for call in calls:
+                    self.asked.setdefault(call.call_id, call)
+            case CallDecided():
+                self.decided[body.call_id] = body
+            case _:
+                pass
+
+
+def digest(tool: str, arguments: Mapping[str, JsonValue]) -> bytes:
+    """What two calls have in common only when they are the same; `1` and `1.0` are not."""
+    return sha256(json.dumps([tool, arguments], sort_keys=True).encode()).digest()
+
+
+def answer_of(decided: CallDecided, *, repeated: bool) -> CallAnswer:
+    """A recorded decision as the agent gets it."""
+    shadow = decided.mode == "shadow"
+    # Of a call that others blocked after all nobody's approval is left.
+    approved_by = decided.approved_by if decided.outcome == "allow" else ()
+    fields = {
+        "outcome": "block" if is_blocked(decided) else "allow",
+        "input": copied(decided.input),
+        "approved": bool(approved_by),
+        "approved_by": approved_by,
+        "edited": decided.edited,
+        "reason": decided.reason,
+        "mode": decided.mode,
+        "repeated": repeated,
+        "would": decided.outcome if shadow else None,
+    }
+    return made(CallAnswer, fields)
+
+
+def is_blocked(decided: CallDecided) -> bool:
+    """Whether a decision keeps a call from running; in shadow mode none does."""
+    return decided.outcome == "block" and decided.mode != "shadow"
