@@ -116,6 +116,8 @@ class Door(Journal, HistorySource, Protocol):
 
     async def set_mode(self, session_id: str, mode: Mode, *, by: str) -> Outcome: ...
 
+    async def raise_limit(self, session_id: str, max_cost: float, *, by: str) -> Outcome: ...
+
     async def compact(
         self,
         session_id: str,

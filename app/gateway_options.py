@@ -64,6 +64,11 @@ def add_gateway(commands: object, command: Add, journal: Options, operator: Opti
         type=Path,
         help="settings to read instead of interlock.toml here; also INTERLOCK_CONFIG",
     )
+    serve.add_argument(
+        "--idle-exit",
+        metavar="TIME",
+        help="end after this long without a session and a connection, e.g. 30m (default: never)",
+    )
     serve.add_argument("--certificate", metavar="FILE", type=Path, help="serve TLS with this certificate")
     serve.add_argument("--key", metavar="FILE", type=Path, help="the certificate's private key")
     journal(serve)

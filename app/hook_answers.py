@@ -24,6 +24,7 @@ from ..engine.gateway.hook_events import (
     PreToolUse,
     SessionEnd,
     SessionStart,
+    Stop,
     read_event,
     session_name,
 )
@@ -95,7 +96,7 @@ class _Hook:
         """When there has to be an answer."""
         return self.began + self.timeout - self.margin / 2
 
-    def opening(self, event: PreToolUse | PostToolUse | SessionStart | SessionEnd) -> Opening:
+    def opening(self, event: HookEvent) -> Opening:
         return Opening(
             session=session_name(self.agent.prefix, event.session),
             agent=self.agent.name,
@@ -146,11 +147,12 @@ def _connected(hook: _Hook, event: HookEvent) -> Answered:
             hook.project,
             hook.end,
             interlock=hook.interlock,
-            may_start=not isinstance(event, SessionEnd),
+            may_start=not isinstance(event, Stop | SessionEnd),
+            idle_exit=hook.settings.idle_exit,
             environ=hook.environ,
         )
     except (NoServerError, NoTokenError):
-        if isinstance(event, SessionEnd):
+        if isinstance(event, Stop | SessionEnd):
             return Answered()  # no server has it open
         raise
     try:
@@ -167,6 +169,9 @@ def _answer(hook: _Hook, event: HookEvent, client: HookClient, console: str | No
             return _judge(hook, event, client)
         case PostToolUse():
             return _settle(hook, event, client)
+        case Stop():
+            client.rest(hook.opening(event), hook.end)
+            return Answered()
         case SessionEnd():
             client.end(hook.opening(event).session, hook.end)
             return Answered()
@@ -203,7 +208,7 @@ def _judge(hook: _Hook, event: PreToolUse, client: HookClient) -> Answered:
 
 def _skips_question(settings: HookSettings, judged: Judged) -> bool:
     """Whether the agent's own question is answered with ours."""
-    return settings.on_allow == "allow" or (settings.on_allow == "approved" and judged.asked)
+    return settings.on_allow == "allow" or (settings.on_allow == "approved" and judged.approved)
 
 
 def _nobody(hook: _Hook, event: PreToolUse, client: HookClient) -> Answered:

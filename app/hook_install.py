@@ -41,12 +41,14 @@ PLACES = {
         ".claude",
         "settings.json",
         "CLAUDE_CONFIG_DIR",
-        ("SessionStart", "PreToolUse", "PostToolUse", "PostToolUseFailure", "SessionEnd"),
+        ("SessionStart", "PreToolUse", "PostToolUse", "PostToolUseFailure", "Stop", "SessionEnd"),
         # Known since 2.1.295, passed over before.
         (("onFailure", "block"),),
     ),
     "codex": Place(".codex", "hooks.json", "CODEX_HOME", ("SessionStart", "PreToolUse", "PostToolUse")),
 }
+_NEVER_HELD = ("Stop",)
+"""Events whose code 2 has the agent go on working: a failure is only said."""
 _OF_TOOLS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
 
 
@@ -59,11 +61,18 @@ def settings_path(agent: str, project: Path | None) -> Path:
     return (Path(home) if home else Path.home() / place.folder) / place.file
 
 
-def hook_command(agent: str, interlock: tuple[str, ...], timeout: int, project: Path | None) -> str:
-    """The shell's line: whatever becomes of ours, even when it is gone, the code is 0 or 2."""
+def hook_command(
+    agent: str, interlock: tuple[str, ...], timeout: int, project: Path | None, event: str = ""
+) -> str:
+    """The shell's line: whatever becomes of ours, even when it is gone, the code is 0 or 2.
+
+    It is 0 or 1 for an event at which 2 would keep the agent from resting.
+    """
     words = [*interlock, "hook", agent, "--timeout", str(timeout)]
     if project is not None:
         words += ["--project", str(project)]
+    if event in _NEVER_HELD:
+        return f"{shlex.join(words)} || exit 1"
     remedy = shlex.quote(
         "Interlock could not run, so this is blocked. Install it again and run: "
         f"interlock hook install {agent}. Or take its hooks out of the settings."
@@ -86,7 +95,7 @@ def install(
     for event in place.events:
         hook: JsonObject = {
             "type": "command",
-            "command": hook_command(agent, interlock, timeout, project),
+            "command": hook_command(agent, interlock, timeout, project, event),
             "timeout": timeout,
         }
         group: JsonObject = {"hooks": [hook]}

@@ -17,7 +17,14 @@ from pathlib import Path
 
 from ..engine.gateway.address import TOKEN, URL, server_url
 from ..engine.gateway.hook_client import HookClient, NoTokenError, token_of
-from ..engine.gateway.hook_socket import HookError, LateError, NoServerError, NotLetInError
+from ..engine.gateway.hook_socket import (
+    GoneError,
+    HookError,
+    LateError,
+    NoServerError,
+    NotLetInError,
+    prove,
+)
 from ..engine.gateway.places import agent_token_file, config_directory
 from .settings import FILE_NAME, SettingsError, settings_files
 
@@ -44,11 +51,12 @@ def connect(
     *,
     interlock: tuple[str, ...],
     may_start: bool,
+    idle_exit: str,
     environ: Mapping[str, str] = os.environ,
 ) -> Connected:
     """A server that answers; `interlock` is the command to start one with. Raises `HookError`.
 
-    Where INTERLOCK_URL names one it is that one or none.
+    Where INTERLOCK_URL names one it is that one or none. One that is started ends after `idle_exit`.
     """
     try:
         usual = server_url(None, environ)
@@ -65,20 +73,24 @@ def connect(
     url = f"unix:{socket}"
     try:
         return Connected(_client(url, until, environ), url)
-    except (NoServerError, NoTokenError):
+    except (NoServerError, NoTokenError, GoneError):
+        # One that is about to end takes nobody; under the lock it has ended.
         if not may_start:
             raise
     with _lock(Path(f"{place}.lock"), until):
         try:
             return Connected(_client(url, until, environ), url)
         except (NoServerError, NoTokenError):
-            return Connected(_start(place, url, rules, until, interlock, environ), url)
+            line = (*interlock, "serve", "--listen", url, "--idle-exit", idle_exit)
+            return Connected(_start(place, url, rules, until, line, environ), url)
 
 
 def _client(url: str, until: float, environ: Mapping[str, str]) -> HookClient:
     token = environ.get(TOKEN) or token_of(agent_token_file(environ))
+    latest = min(until, time.monotonic() + CONNECTING)
     try:
-        return HookClient(url, token, min(until, time.monotonic() + CONNECTING))
+        prove(url, token, latest)
+        return HookClient(url, token, latest)
     except NotLetInError as error:
         raise NotLetInError(
             f"{error}. Give it a token of that server as {TOKEN}; make one with "
@@ -153,15 +165,19 @@ def _start(
     url: str,
     rules: tuple[str, ...],
     until: float,
-    interlock: tuple[str, ...],
+    command: tuple[str, ...],
     environ: Mapping[str, str],
 ) -> HookClient:
     """Start a server that goes on without us, and wait until it answers."""
     import subprocess
 
     config = config_directory(environ)
+    try:
+        config.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise HookError(f"{config}: cannot be made: {error.strerror}") from error
     log = Path(f"{place}.log")
-    line = [*interlock, "serve", "--listen", url]
+    line = [*command]
     if rules:
         # A journal has one writer, and the user's own server has the user's.
         line += ["--rules", *rules, "--db", f"{place}.db"]
@@ -173,7 +189,7 @@ def _start(
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
-                cwd=config if config.is_dir() else Path.home(),
+                cwd=config,
                 env=dict(environ),
                 start_new_session=True,
             )

@@ -17,8 +17,9 @@ OnWait = Literal["deny", "ask"]
 OnEdit = Literal["pass", "deny"]
 USERS_OWN = ("on_allow", "on_wait", "on_edit")
 """What could loosen; an agent may write in its project."""
-KNOWN = (*USERS_OWN, "wait", "rules")
+KNOWN = (*USERS_OWN, "wait", "rules", "idle_exit")
 WAIT = 50.0
+IDLE_EXIT = "30m"
 LONGEST_WAIT = 3600.0
 MARGIN = 10
 """Seconds between the longest wait for an operator and when the agent ends the command."""
@@ -31,6 +32,8 @@ class HookSettings:
     `on_allow` says for which calls an allowed call skips the agent's own question: those that a person
     approved, all of them, or none. `on_edit` says whether edited input is passed on or the call denied;
     `None` is what is safe with the agent. `rules` are sets of the server's `[gateway.rules]` to add.
+    `idle_exit` is how long a server that was started here goes on without a session and a connection, as
+    `interlock serve --idle-exit` takes it.
     """
 
     wait: float = WAIT
@@ -38,6 +41,7 @@ class HookSettings:
     on_wait: OnWait = "deny"
     on_edit: OnEdit | None = None
     rules: tuple[str, ...] = ()
+    idle_exit: str = IDLE_EXIT
 
 
 def hook_settings(
@@ -61,6 +65,7 @@ def hook_settings(
         on_wait=user.on_wait,
         on_edit=user.on_edit,
         rules=tuple(dict.fromkeys((*user.rules, *there.rules))),
+        idle_exit=user.idle_exit,
     )
 
 
@@ -92,7 +97,19 @@ def _read(table: Mapping[str, object], where: str) -> HookSettings:
         if "on_edit" in table
         else None,
         rules=tuple(cast("list[str]", names)),
+        idle_exit=_idle_exit(table, where),
     )
+
+
+def _idle_exit(table: Mapping[str, object], where: str) -> str:
+    found = table.get("idle_exit", IDLE_EXIT)
+    if found != "never":
+        try:
+            if not isinstance(found, str) or not age(found):
+                raise ValueError(f"expected a length of time such as {IDLE_EXIT}, found {found!r}")
+        except ValueError as error:
+            raise SettingsError(f"{where}: idle_exit: {error}, or 'never'") from error
+    return cast("str", found)
 
 
 def _one_of(table: Mapping[str, object], where: str, key: str, known: tuple[str, ...]) -> object:

@@ -19,7 +19,7 @@ from ..engine.gateway.address import Address
 from ..engine.gateway.places import agent_token_file, operator_token_file
 from ..engine.gateway.rule_sets import RuleSets
 from ..engine.gateway.server import Gateway
-from ..engine.gateway.tokens import Kind, TokenError, TokenFile, read_secret, write_private
+from ..engine.gateway.tokens import Kind, TokenError, TokenFile, alone, read_secret, write_private
 from ..engine.history.redaction import Redaction
 from ..engine.hub import Hub, Nets
 from ..engine.net import SkillNet
@@ -29,6 +29,7 @@ from ..rules import load_rules
 from .agent_build import prepare
 from .collector import settle_collector
 from .gateway_settings import GatewaySettings
+from .idling import until_unused
 from .language import LANGUAGE
 from .notify import notify_settings, notifying
 from .starting import asked_for, go_on, start
@@ -50,6 +51,8 @@ class Serving:
     redaction: Redaction
     policy: ApprovalPolicy
     tls: ssl.SSLContext | None = None
+    idle_exit: float | None = None
+    """After how many seconds without a session and a connection it ends; `None` for never."""
 
 
 def rule_sets(files: tuple[str, ...], named: Mapping[str, tuple[str, ...]]) -> RuleSets:
@@ -66,15 +69,33 @@ def rule_sets(files: tuple[str, ...], named: Mapping[str, tuple[str, ...]]) -> R
 
 
 async def serve(serving: Serving, ready: Callable[[Address], None]) -> None:
-    """Serve until a signal ends it; `ready` hears where. Raises what its parts raise at the start."""
-    async with running(serving) as address:
+    """Serve until a signal ends it, or nobody uses it any more; `ready` hears where.
+
+    Raises what its parts raise at the start.
+    """
+    async with _gateway(serving) as (gateway, address):
         ready(address)
-        await until_told()
+        ends = [asyncio.ensure_future(until_told())]
+        if serving.idle_exit is not None:
+            ends.append(asyncio.ensure_future(until_unused(gateway, serving.idle_exit)))
+        try:
+            ended, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in ends:
+                each.cancel()
+        for each in ended:
+            each.result()
 
 
 @asynccontextmanager
 async def running(serving: Serving) -> AsyncGenerator[Address, None]:
     """A server, and where it listens. Raises what its parts raise at the start."""
+    async with _gateway(serving) as (_, address):
+        yield address
+
+
+@asynccontextmanager
+async def _gateway(serving: Serving) -> AsyncGenerator[tuple[Gateway, Address], None]:
     hook = notify_settings()
     rules = await asyncio.to_thread(rule_sets, serving.rules, serving.settings.rules)
     hub = Hub.open(
@@ -96,7 +117,7 @@ async def running(serving: Serving) -> AsyncGenerator[Address, None]:
         settle_collector()
         try:
             async with notifying(hub, hook, _complain):
-                yield address
+                yield gateway, address
         finally:
             await gateway.close()
     finally:
@@ -141,11 +162,18 @@ def own_token(tokens: TokenFile, kind: Kind, name: str) -> Path:
     One that was revoked is not made again. Raises `TokenError`.
     """
     path = agent_token_file() if kind == "agent" else operator_token_file()
+    # Of two servers that start first one makes it, and the other finds it.
+    with alone(path):
+        _make_own(tokens, kind, name, path)
+    return path
+
+
+def _make_own(tokens: TokenFile, kind: Kind, name: str, path: Path) -> None:
     with suppress(FileNotFoundError):
         path.stat()
         found = tokens.find(read_secret(path))
         if found is not None and found.kind == kind:
-            return path
+            return
         raise TokenError(
             f"{path}: the token in it is not in force; delete the file to have a new one made"
         )
@@ -155,7 +183,6 @@ def own_token(tokens: TokenFile, kind: Kind, name: str) -> Path:
             f"'{name}' is the name of an {taken[name]}'s token; revoke that, or choose another with --as"
         )
     write_private(path, (tokens.rotate(name) if name in taken else tokens.issue(kind, name)) + "\n")
-    return path
 
 
 class HubStarter:

@@ -27,6 +27,8 @@ TABLES = (KEYS, "attention", "notify", "approvals", "gateway", "hook")
 """The tables that hold no options of a command. Whoever uses one reads it."""
 USERS_OWN = frozenset({"connect", "token_file"})
 """Options that a file in the working directory may not set."""
+LOOSER = {("serve", "mode"): "shadow", ("web", "mode"): "shadow"}
+"""What such a file may not set for a server: every agent is judged by that, wherever it works."""
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off", ""}
 
@@ -77,8 +79,11 @@ def apply_settings(
             found = next(filter(None, each), None)
             if found is None:
                 continue
-            _check_whose(action, found, directory or Path.cwd(), environ)
+            if action.dest in USERS_OWN:
+                _check_whose(found, directory or Path.cwd(), environ)
             value = _convert(action, found)
+            if LOOSER.get((args.command, action.dest)) == value:
+                _check_whose(found, directory or Path.cwd(), environ)
             setattr(args, action.dest, value)
         fault = path_fault(action, value)
         if fault is not None:
@@ -86,16 +91,14 @@ def apply_settings(
             raise SettingsError(f"{where}: {fault}")
 
 
-def _check_whose(
-    action: argparse.Action, found: _Found, directory: Path, environ: Mapping[str, str]
-) -> None:
-    """Where an operator's token is sent, no agent may say, and it may write in the working directory.
+def _check_whose(found: _Found, directory: Path, environ: Mapping[str, str]) -> None:
+    """What no agent may say must not stand in the working directory, where one may write.
 
     Raises `SettingsError`.
     """
     project = directory / FILE_NAME
     here = found.where.startswith(f"{project}: ") and project != users_file(environ)
-    if here and action.dest in USERS_OWN:
+    if here:
         raise SettingsError(
             f"{found.where}: may stand in {users_file(environ)} only, since agents may write in the "
             "working directory; move it there"

@@ -9,7 +9,7 @@ from ..engine.history.state import SessionState
 
 @runtime_checkable
 class Steers(Protocol):
-    """A hub that may have started such a program itself. One elsewhere, or a journal's file, has not."""
+    """A hub that may have started such a program itself. A journal's file has not."""
 
     def steers(self, session_id: str) -> bool:
         """Whether what is said to a live session reaches its agent."""

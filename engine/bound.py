@@ -13,7 +13,7 @@ from .records import json_input, net_record
 
 
 def digest_of(session_id: str, manager: GateManager, request: ApprovalRequest) -> str:
-    """Of the call, of what asks about it and of all rules in force; another of any of these has another."""
+    """Of the call, of what asks about it and of all rules in force: if one changes, so does this."""
     active = manager.active
     bound: dict[str, JsonValue] = {
         "session": session_id,

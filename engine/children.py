@@ -22,6 +22,7 @@ from .explained import ExplanationView
 from .gate.types import GateDecision, Mode, ResultRecord, ToggleResult, ToolResult
 from .history.events import SessionOpened
 from .history.journal import JournalError
+from .history.quick import updated
 from .hosted import HostedSession
 from .left import Left
 from .net import ToolCall
@@ -85,10 +86,13 @@ class HostedChild(HostedSession):
             raise
         return decision
 
-    async def settle(self, result: ToolResult, output: str, seconds: float) -> ResultRecord:
+    async def settle(
+        self, result: ToolResult, output: str, seconds: float, *, unknown: bool = False
+    ) -> ResultRecord:
         """Tell the parent's nets, then record the result here."""
         outcome = await self._gate.settle(result, output, seconds)
-        await self.record(result_record(result, output, seconds))
+        record = result_record(result, output, seconds)
+        await self.record(updated(record, {"unknown": True}) if unknown else record)
         self.note_settled(result.tool_call_id, output)
         return outcome
 

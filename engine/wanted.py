@@ -12,8 +12,13 @@ NOTHING = "This request wants an answer: fill it in"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """An answer to fill in: its JSON Schema, and what says why a given one is `unfit`, or `None`."""
+    """An answer to fill in: its JSON Schema, and what says why a given one is `unfit`, or `None`.
 
+    `title` and `message` are what the request says.
+    """
+
+    title: str
+    message: str
     schema: dict[str, JsonValue]
     unfit: Callable[[dict[str, JsonValue]], str | None]
 

@@ -18,6 +18,8 @@ from ...engine.gateway.mcp_proxy import PATIENCE, GateSession
 from ...engine.text import visible
 from . import BAD_INPUT
 
+SECRET = ("authorization", "cookie", "proxy-authorization", "x-api-key")
+"""Headers whose values come from the environment only."""
 _SESSION = r"[A-Za-z0-9._:-]{1,200}"
 
 
@@ -91,6 +93,11 @@ def _headers(given: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]
         name, colon, value = each.partition(":")
         if not colon or not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name.strip()):
             raise ValueError("--header: expected 'NAME: VALUE'")
+        if name.strip().lower() in SECRET and "${" not in value:
+            raise ValueError(
+                f"--header: everybody on this machine can read a command line; write "
+                f"'{name.strip()}: … ${{NAME}}', with NAME in the environment"
+            )
         filled = re.sub(r"\$\{(\w+)\}", found, value.strip())
         if not re.fullmatch(r"[\x20-\x7e\t]*", filled):
             raise ValueError(f"--header: the value of {name.strip()} holds what HTTP cannot send")

@@ -19,6 +19,7 @@ from ...engine.text import visible
 from ...rules import RuleError
 from ..approval_settings import approval_settings
 from ..gateway_settings import gateway_settings
+from ..idling import idle_time
 from ..serving import Serving, loop_factory, own_token, take_files
 from ..serving import serve as run_server
 from ..settings import SettingsError, named_file
@@ -48,6 +49,7 @@ def serve(args: argparse.Namespace, database: Path, operator: str, redaction: Re
             redaction=redaction,
             policy=approval_settings(environ=environ).policy,
             tls=_tls(address, args.certificate, args.key),
+            idle_exit=_idle_exit(args.idle_exit),
         )
         if not serving.rules:
             print(f"interlock serve: {NOTHING_JUDGED}", file=sys.stderr)
@@ -60,7 +62,7 @@ def serve(args: argparse.Namespace, database: Path, operator: str, redaction: Re
             print(
                 f"consoles with the one in {console}: interlock console --connect {_url(serving, where)}"
             )
-            print("Ctrl+C ends it.", flush=True)
+            print(f"Ctrl+C ends it{_or_idle(args.idle_exit, serving)}.", flush=True)
 
         limits = serving.settings.limits
         take_files(limits.connections + limits.strangers)
@@ -75,6 +77,18 @@ def serve(args: argparse.Namespace, database: Path, operator: str, redaction: Re
         print(f"interlock serve: {visible(str(said), keep_newlines=True)}", file=sys.stderr)
         return BAD_INPUT
     return 0
+
+
+def _idle_exit(given: str | None) -> float | None:
+    """After how long unused it ends by itself. Raises `ValueError`."""
+    try:
+        return None if given is None else idle_time(given)
+    except ValueError as error:
+        raise ValueError(f"--idle-exit: {error}") from error
+
+
+def _or_idle(given: str | None, serving: Serving) -> str:
+    return "" if serving.idle_exit is None else f", or {given} without a session and a connection"
 
 
 def _is_listening(error: Exception) -> bool:

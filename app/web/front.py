@@ -16,6 +16,7 @@ import aiohttp_jinja2
 import jinja2
 import textual_serve
 from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
 
 from ...engine.gateway.limits import Bucket, Failures
 from ..place import Place
@@ -33,6 +34,8 @@ PASTE = 1 << 20
 """Bytes of one message of a tab."""
 LOOK_AGAIN = 1.0
 """Seconds after which a tab whose login has ended is closed at the latest."""
+STRANGERS = 64
+"""Connections that have not shown a login; for one more the oldest has to go."""
 WRONG_LINKS = 20
 """Wrong links a minute, before one is only told to wait."""
 
@@ -63,6 +66,7 @@ class Front:
         self._tabs: dict[web.WebSocketResponse, Login] = {}
         self._empty = asyncio.Event()
         self._empty.set()
+        self._strangers: dict[RequestHandler[web.Request], None] = {}
         self._hosts: frozenset[str] = frozenset()
         self._cookie = ""
         self._runner: web.AppRunner | None = None
@@ -75,6 +79,7 @@ class Front:
             self._application(), handle_signals=False, access_log=None, shutdown_timeout=1.0
         )
         await self._runner.setup()
+        self._count_strangers(self._runner)
         try:
             site = web.TCPSite(self._runner, host, port)
             await site.start()
@@ -88,6 +93,28 @@ class Front:
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         self._looking = asyncio.get_running_loop().create_task(self._look_after())
         return self.url
+
+    def _count_strangers(self, runner: web.AppRunner) -> None:
+        """Whoever connects and never logs in takes a place that somebody else then gets."""
+        server = runner.server
+        assert server is not None
+        made, lost = server.connection_made, server.connection_lost
+
+        def came(handler: RequestHandler[web.Request], transport: asyncio.Transport) -> None:
+            made(handler, transport)
+            self._strangers[handler] = None
+            if len(self._strangers) > STRANGERS:
+                oldest = next(iter(self._strangers))
+                del self._strangers[oldest]
+                if isinstance(oldest.transport, asyncio.Transport):
+                    oldest.transport.abort()
+
+        def left(handler: RequestHandler[web.Request], error: BaseException | None = None) -> None:
+            self._strangers.pop(handler, None)
+            lost(handler, error)
+
+        server.connection_made = came
+        server.connection_lost = left
 
     async def close(self) -> None:
         """End every tab and its process, and listen no more."""
@@ -140,6 +167,7 @@ class Front:
         login = self.logins.find(request.cookies.get(self._cookie, ""))
         if login is not None:
             request[_LOGIN] = login
+            self._strangers.pop(request.protocol, None)
         elif name not in _PUBLIC:
             return self._not_in(request, name)
         return await handler(request)

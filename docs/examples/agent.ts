@@ -83,7 +83,30 @@ class Gate {
     return this.#socket;
   }
 
+  /** Anybody can listen where no server does, so whoever listens proves that it knows the token. */
+  async #prove(): Promise<void> {
+    const { protocol, host } = new URL(this.#url);
+    if (protocol !== "ws:") return;
+    const bytes = (text: string) => new TextEncoder().encode(text);
+    const hex = (data: ArrayBuffer) =>
+      [...new Uint8Array(data)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+    const digest = await crypto.subtle.digest("SHA-256", bytes(this.#token));
+    const hmac = { name: "HMAC", hash: "SHA-256" };
+    const key = await crypto.subtle.importKey("raw", digest, hmac, false, ["sign"]);
+    const made = async (what: string) =>
+      hex(await crypto.subtle.sign("HMAC", key, bytes(`interlock ${what}`)));
+    const nonce = hex(crypto.getRandomValues(new Uint8Array(32)).buffer);
+    const headers = { "Interlock-Token": (await made("name")).slice(0, 32), "Interlock-Nonce": nonce };
+    const answer = await fetch(`http://${host}/proof`, { headers }).catch(() => {
+      throw new Lost("no connection");
+    });
+    if ((await answer.text()).trim() !== (await made(`proof ${host} ${nonce}`))) {
+      throw new Refused("what listens there does not know this token, which was not sent");
+    }
+  }
+
   async #connect(): Promise<WebSocket> {
+    await this.#prove();
     // A WebSocket cannot set headers, so the token comes as a second subprotocol.
     const socket = new WebSocket(`${this.#url}/agent`, ["interlock.v1", `bearer.${this.#token}`]);
     const waiting = (this.#waiting = new Map());

@@ -19,6 +19,7 @@ from acp.meta import AGENT_METHODS, CLIENT_METHODS, PROTOCOL_VERSION
 from acp.schema import (
     AgentMessageChunk,
     AgentPlanUpdate,
+    AgentThoughtChunk,
     InitializeResponse,
     NewSessionResponse,
     PromptResponse,
@@ -38,6 +39,7 @@ from ..net import SkillNet
 from ..refusals import UnknownSessionError
 from .acp_calls import KINDS
 from .acp_gate import AcpGate, Asked, Unasked
+from .acp_login import how_to_log_in
 from .acp_process import AgentProcess, Message
 
 STARTING: Final = 120.0
@@ -81,6 +83,7 @@ class AcpAgent:
         self._inbox: asyncio.Queue[_Heard] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
         self._words = ""
+        self._thoughts = ""
         self._plan = ""
         self._odd: list[str] = []
         self._warnings = 0
@@ -136,6 +139,7 @@ class AcpAgent:
             "clientCapabilities": {"fs": files, "terminal": False},
             "clientInfo": about,
         }
+        met: InitializeResponse | None = None
         try:
             async with asyncio.timeout(STARTING):
                 said = await self._connection.send_request(AGENT_METHODS["initialize"], hello)
@@ -149,7 +153,7 @@ class AcpAgent:
                 said = await self._connection.send_request(AGENT_METHODS["session_new"], begin)
                 self._acp_session = NewSessionResponse.model_validate(said).session_id
         except RequestError as error:
-            raise AcpError(_refusal(error)) from error
+            raise AcpError(self._refusal(error, met)) from error
         except ConnectionError as error:
             await self._process.ended()
             raise AcpError(f"Before it was ready, {self._process.last_words}") from error
@@ -164,6 +168,11 @@ class AcpAgent:
             ) from error
         info = met.agent_info
         return (info.name.strip()[:90] if info is not None else "") or Path(self._command[0]).name
+
+    def _refusal(self, error: RequestError, met: InitializeResponse | None) -> str:
+        if error.code == AUTH_REQUIRED:
+            return how_to_log_in((met.auth_methods if met is not None else None) or (), self._command)
+        return f"The agent refused: {error} ({error.code})"
 
     # As a driver
 
@@ -285,8 +294,12 @@ class AcpAgent:
             return
         match heard.update:
             case AgentMessageChunk(content=TextContentBlock(text=text)):
+                await self._flush_thoughts()
                 self._words += text
                 self._hub.stream(self._session, text)
+            case AgentThoughtChunk(content=TextContentBlock(text=text)):
+                await self._flush_words()
+                self._thoughts += text
             case AgentPlanUpdate(entries=entries):
                 plan = "\n".join(f"[{_MARKS.get(each.status, ' ')}] {each.content}" for each in entries)
                 if plan != self._plan:
@@ -325,9 +338,18 @@ class AcpAgent:
 
     async def _flush(self) -> None:
         """Record what it has said so far, before what it does next."""
+        await self._flush_thoughts()
+        await self._flush_words()
+
+    async def _flush_words(self) -> None:
         words, self._words = self._words, ""
         if words.strip():
             await self._hub.said(self._session, "assistant", words)
+
+    async def _flush_thoughts(self) -> None:
+        thoughts, self._thoughts = self._thoughts, ""
+        if thoughts.strip():
+            await self._hub.said(self._session, "assistant", f"Thought:\n{thoughts.strip()}")
 
     def _note_odd(self, what: str) -> None:
         if len(self._odd) < MOST_WARNINGS:
@@ -340,12 +362,3 @@ class AcpAgent:
 
 
 _MARKS: Final = {"in_progress": "…", "completed": "x"}
-
-
-def _refusal(error: RequestError) -> str:
-    if error.code == AUTH_REQUIRED:
-        return (
-            "The agent wants to be logged in first. Start its own program and log in there, then start "
-            "this again"
-        )
-    return f"The agent refused: {error} ({error.code})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .agent_methods import CALL, CLOSE, EXPLAIN, OPEN, PROMPT, RESULT, RESUME, SAID, WITHDRAW
+from .agent_methods import CALL, CLOSE, EXPLAIN, OPEN, PROMPT, REST, RESULT, RESUME, SAID, WITHDRAW
 from .agent_sessions import AgentSessions, Listener
 from .connection import Handler, handler
 from .tokens import Identity
@@ -20,10 +20,16 @@ class AgentDesk:
             [
                 handler(OPEN, lambda asked: sessions.open(identity, asked, listener)),
                 handler(RESUME, lambda asked: sessions.resume(identity, asked, listener)),
+                handler(REST, lambda asked: sessions.rest(identity, asked)),
                 handler(CLOSE, lambda asked: sessions.close(identity, asked)),
                 handler(SAID, lambda asked: sessions.said(identity, asked)),
                 handler(PROMPT, lambda asked: sessions.prompt(identity, asked)),
-                handler(CALL, lambda asked: sessions.call(identity, asked), waits=True),
+                handler(
+                    CALL,
+                    lambda asked: sessions.call(identity, asked),
+                    waits=True,
+                    at_once=lambda asked, told: sessions.call_at_once(identity, asked, told),
+                ),
                 handler(WITHDRAW, lambda asked: sessions.withdraw(identity, asked)),
                 handler(RESULT, lambda asked: sessions.result(identity, asked)),
                 handler(EXPLAIN, lambda asked: sessions.explain(identity, asked)),

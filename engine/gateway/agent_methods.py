@@ -111,13 +111,16 @@ class CallTool(Payload):
 class CallAnswer(Answer):
     """What became of a call: `allow` to run it with exactly `input`, `block` not to, for `reason`.
 
-    `waiting` means that a person has not decided yet: ask again. `edited` says that a person changed the
-    input, `repeated` that the answer was given before. In shadow mode everything is allowed and `would`
-    is what enforce mode had said.
+    `waiting` means that a person has not decided yet: ask again. `approved` says that people let this
+    very call run, by the names in `approved_by`, rather than the rules or a grant alone. `edited` says
+    that a person changed the input, `repeated` that the answer was given before. In shadow mode
+    everything is allowed and `would` is what enforce mode had said.
     """
 
     outcome: Literal["allow", "block", "waiting"]
     input: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
+    approved: bool = False
+    approved_by: tuple[str, ...] = ()
     edited: bool = False
     reason: str | None = None
     mode: Mode = "enforce"
@@ -169,9 +172,17 @@ CLOSE = Method("session.close", "agent", OfSession, Nothing, "End a session; its
 SAID = Method("session.said", "agent", Say, Nothing, "Record what was said.")
 PROMPT = Method("session.prompt", "agent", OfSession, Prompt, "What the nets let the model do now.")
 CALL = Method("tool.call", "agent", CallTool, CallAnswer, "Ask whether a tool may be called.")
+REST = Method(
+    "session.rest",
+    "agent",
+    OfSession,
+    Nothing,
+    "The agent has ended its turn: nothing it was allowed runs. What of that has no result gets one that "
+    "says that its outcome is unknown, so nothing waits for it; a result that comes later is recorded.",
+)
 WITHDRAW = Method("tool.withdraw", "agent", WithdrawCall, Nothing, "Take a call back that still waits.")
 RESULT = Method("tool.result", "agent", ToolResult, Nothing, "Tell how an allowed call ended.")
 EXPLAIN = Method("tool.explain", "agent", ExplainCall, ExplanationView, "What would happen to a call.")
 ENDED = Said("session.ended", "agent", SessionEnded, "A session has ended on the server.")
 
-AGENT_METHODS = (OPEN, RESUME, CLOSE, SAID, PROMPT, CALL, WITHDRAW, RESULT, EXPLAIN)
+AGENT_METHODS = (OPEN, RESUME, REST, CLOSE, SAID, PROMPT, CALL, WITHDRAW, RESULT, EXPLAIN)

@@ -12,13 +12,13 @@ import logging
 import time
 from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from ..explained import ExplanationView
 from ..gate.types import Mode
 from ..history.errors import JournalError
 from ..history.queries import SessionNotFound
+from ..history.quick import made
+from ..hub import CallAnswer as Answered
 from ..hub import CallRefused, Hub, OutsideAgent, UnknownSessionError
 from ..net import SkillNet
 from .agent_methods import (
@@ -40,31 +40,10 @@ from .limits import Limits
 from .refusals import told_in_codes
 from .rule_sets import RuleSets
 from .tokens import Identity
+from .waiting import Held, Listener, Open, Waiters
 from .wire import Code, Nothing, WireError
 
 log = logging.getLogger(__name__)
-
-
-Listener: TypeAlias = Callable[[SessionEnded], object]
-
-
-@dataclass(slots=True)
-class _Waiters:
-    """Who waits for one call's answer; when nobody does, it is taken back after a while."""
-
-    count: int = 0
-    leaving: asyncio.TimerHandle | None = None
-
-
-@dataclass(slots=True)
-class _Open:
-    """A live session of a token."""
-
-    id: str
-    owner: str
-    used: float
-    waiting: dict[str, _Waiters] = field(default_factory=dict[str, _Waiters])
-    listeners: set[Listener] = field(default_factory=set[Listener])
 
 
 class AgentSessions:
@@ -86,10 +65,11 @@ class AgentSessions:
         self._mode: Mode = mode
         self._may_shadow = may_shadow
         self._clock = clock
-        self._open: dict[str, _Open] = {}
+        self._open: dict[str, Open] = {}
         self._under_way: dict[str, asyncio.Event] = {}
         self._beginners: dict[str, str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._held = Held(limits.waiting_bytes)
 
     # Beginning and end
 
@@ -182,16 +162,23 @@ class AgentSessions:
         session = self._mine(identity, asked.session)
         with told_in_codes():
             await self.hub.close_session(session.id, identity.name)
-        self._open.pop(session.id, None)
+        self._drop(session.id)
         return Nothing()
 
     def ended(self, session_id: str, reason: str) -> None:
         """The hub has ended a session; tell whoever uses it."""
-        session = self._open.pop(session_id, None)
+        session = self._drop(session_id)
         if session is not None:
             said = SessionEnded(session=session_id, reason=reason)
             for listener in session.listeners:
                 listener(said)
+
+    def _drop(self, session_id: str) -> Open | None:
+        session = self._open.pop(session_id, None)
+        if session is not None:
+            for waiters in session.waiting.values():
+                self._held.let_go(session.owner, waiters)
+        return session
 
     def leave(self, listener: Listener) -> None:
         """A connection is gone."""
@@ -207,7 +194,7 @@ class AgentSessions:
         """End the sessions of all but these owners: nobody can come back to them."""
         await self._end([session for session in self._open.values() if session.owner not in owners])
 
-    async def _end(self, sessions: list[_Open]) -> None:
+    async def _end(self, sessions: list[Open]) -> None:
         for session in sessions:
             try:
                 await self.hub.close_session(session.id, "interlock")
@@ -224,6 +211,39 @@ class AgentSessions:
 
     # Calls
 
+    def call_at_once(
+        self, identity: Identity, asked: CallTool, told: Callable[[CallAnswer | BaseException], None]
+    ) -> bool:
+        """As `call` does, a new call that the nets decide without a person: only its record takes time.
+
+        `told` is called with the answer, or with what `call` would have raised. False for any other call,
+        and then nothing has happened.
+        """
+        session = self._mine(identity, asked.session)
+        waiting = session.waiting
+        if (
+            asked.wait is not None
+            or asked.call in waiting
+            or len(waiting) >= self.limits.calls_per_session
+        ):
+            return False
+        waiters = Waiters(len(asked.model_dump_json()), 1)
+        self._held.check(identity.name, waiters.size)
+
+        def answered(found: Answered | BaseException) -> None:
+            session.used = self._clock()
+            if waiting.get(asked.call) is waiters:
+                self._stop_watching(session, asked.call)
+            told(_coded(found) if isinstance(found, BaseException) else made(CallAnswer, found.__dict__))
+
+        with told_in_codes():
+            if not self.hub.call_at_once(session.id, asked.call, asked.tool, asked.input, answered):
+                return False
+        session.used = self._clock()
+        waiting[asked.call] = waiters
+        self._held.hold(session.owner, waiters)
+        return True
+
     async def call(self, identity: Identity, asked: CallTool) -> CallAnswer:
         """Have a call judged; waits for a person where the nets want one."""
         session = self._mine(identity, asked.session)
@@ -235,21 +255,26 @@ class AgentSessions:
                 f"session '{session.id}' has {limit} calls that wait for an answer, the most it may have",
                 {"limit": limit},
             )
+        size = 0 if asked.call in session.waiting else len(asked.model_dump_json())
+        self._held.check(identity.name, size)
         longest = self.limits.wait if asked.wait is None else min(asked.wait, self.limits.wait)
-        with told_in_codes(), self._watching(session, asked.call):
+        with told_in_codes(), self._watching(session, asked.call, size):
             try:
                 async with asyncio.timeout(longest):
                     answered = await self.hub.call(session.id, asked.call, asked.tool, asked.input)
             except TimeoutError:
                 return CallAnswer(outcome="waiting", mode=(await self.hub.session(session.id)).mode)
             self._stop_watching(session, asked.call)
-        return CallAnswer.model_construct(**answered.__dict__)
+        return made(CallAnswer, answered.__dict__)
 
     @contextmanager
-    def _watching(self, session: _Open, call_id: str) -> Generator[None, None, None]:
+    def _watching(self, session: Open, call_id: str, size: int) -> Generator[None, None, None]:
         """Somebody waits for a call. Once nobody does it is left, unless it was refused at once."""
         waited_before = call_id in session.waiting
-        waiters = session.waiting.setdefault(call_id, _Waiters())
+        if not waited_before:
+            session.waiting[call_id] = Waiters(size)
+            self._held.hold(session.owner, session.waiting[call_id])
+        waiters = session.waiting[call_id]
         waiters.count += 1
         if waiters.leaving is not None:
             waiters.leaving.cancel()
@@ -265,22 +290,24 @@ class AgentSessions:
             session.used = self._clock()
             if not waiters.count and session.waiting.get(call_id) is waiters:
                 if refused:
-                    del session.waiting[call_id]
+                    self._held.let_go(session.owner, session.waiting.pop(call_id))
                 else:
                     loop = asyncio.get_running_loop()
                     waiters.leaving = loop.call_later(
                         self.limits.absent, self._take_back, session, call_id, waiters
                     )
 
-    def _stop_watching(self, session: _Open, call_id: str) -> None:
+    def _stop_watching(self, session: Open, call_id: str) -> None:
         """A call has its answer: nothing is open any more."""
         waiters = session.waiting.pop(call_id, None)
-        if waiters is not None and waiters.leaving is not None:
-            waiters.leaving.cancel()
+        if waiters is not None:
+            self._held.let_go(session.owner, waiters)
+            if waiters.leaving is not None:
+                waiters.leaving.cancel()
 
-    def _take_back(self, session: _Open, call_id: str, waiters: _Waiters) -> None:
+    def _take_back(self, session: Open, call_id: str, waiters: Waiters) -> None:
         if session.waiting.get(call_id) is waiters:
-            del session.waiting[call_id]
+            self._held.let_go(session.owner, session.waiting.pop(call_id))
             task = asyncio.get_running_loop().create_task(self._withdraw_left(session.id, call_id))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -315,6 +342,14 @@ class AgentSessions:
             )
         return Nothing()
 
+    async def rest(self, identity: Identity, asked: OfSession) -> Nothing:
+        """Of allowed calls without a result none is to come."""
+        session = self._mine(identity, asked.session)
+        session.used = self._clock()
+        with told_in_codes():
+            await self.hub.rest(session.id)
+        return Nothing()
+
     async def said(self, identity: Identity, asked: Say) -> Nothing:
         """Record what was said."""
         session = self._mine(identity, asked.session)
@@ -336,7 +371,7 @@ class AgentSessions:
 
     # Whose and how many
 
-    def _mine(self, identity: Identity, session_id: str) -> _Open:
+    def _mine(self, identity: Identity, session_id: str) -> Open:
         """A session of this token; others are as unknown as those that are not."""
         found = self._open.get(session_id)
         if found is None or found.owner != identity.name:
@@ -373,7 +408,7 @@ class AgentSessions:
         return [key for key in registry if key in self.rules.always or key in asked]
 
     async def _began(self, identity: Identity, session_id: str, listener: Listener) -> SessionOpen:
-        session = _Open(session_id, identity.name, self._clock())
+        session = Open(session_id, identity.name, self._clock())
         session.listeners.add(listener)
         self._open[session_id] = session
         return await self._described(session_id, again=False)
@@ -390,3 +425,12 @@ class AgentSessions:
 
 def _unknown(session_id: str) -> WireError:
     return WireError(Code.UNKNOWN, f"this token has no session '{session_id}' open")
+
+
+def _coded(error: BaseException) -> BaseException:
+    """What the hub raised, as it goes over the wire where that is known."""
+    try:
+        with told_in_codes():
+            raise error
+    except BaseException as coded:
+        return coded

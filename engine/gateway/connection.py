@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from typing import Protocol, TypeAlias
 
 from pydantic import BaseModel, ValidationError
-from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 
 from .limits import WEIGHT, Bucket, Limits
 from .method import Method, ParamsT, ResultT
+from .peer import Peer
 from .tokens import Identity, TokenError, TokenFile
 from .wire import (
     Code,
@@ -36,6 +37,11 @@ FINISHING = 10.0
 log = logging.getLogger(__name__)
 
 
+Told: TypeAlias = Callable[[BaseModel | BaseException], None]
+AtOnce: TypeAlias = Callable[[Payload, Told], bool]
+"""Answers without a task of its own, later; false for what it cannot, and then it has done nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Handler:
     """How a method is answered; one that `waits` for people takes no place from other requests."""
@@ -43,6 +49,7 @@ class Handler:
     params: type[Payload]
     answer: Callable[[Payload], Awaitable[BaseModel]]
     waits: bool = False
+    at_once: AtOnce | None = None
 
 
 class Desk(Protocol):
@@ -61,6 +68,7 @@ def handler(
     answer: Callable[[ParamsT], Awaitable[ResultT]],
     *,
     waits: bool = False,
+    at_once: Callable[[ParamsT, Told], bool] | None = None,
 ) -> tuple[str, Handler]:
     """An entry of `Desk.handlers`."""
 
@@ -68,7 +76,33 @@ def handler(
         assert isinstance(params, method.params)
         return await answer(params)
 
-    return method.name, Handler(method.params, call, waits)
+    def call_at_once(params: Payload, told: Told) -> bool:
+        assert isinstance(params, method.params)
+        assert at_once is not None
+        return at_once(params, told)
+
+    return method.name, Handler(method.params, call, waits, None if at_once is None else call_at_once)
+
+
+class InForce:
+    """Which tokens are still good: their file is looked at once in a turn of the loop.
+
+    Whoever sends after a token was revoked is heard in a later turn than the one that still saw it.
+    """
+
+    def __init__(self, tokens: TokenFile) -> None:
+        self._tokens = tokens
+        self._seen: dict[str, bool] = {}
+
+    def holds(self, identity: Identity) -> bool:
+        """Raises `TokenError` for a file that cannot be trusted."""
+        found = self._seen.get(identity.token)
+        if found is None:
+            found = self._tokens.holds(identity)
+            if not self._seen:
+                asyncio.get_running_loop().call_soon(self._seen.clear)
+            self._seen[identity.token] = found
+        return found
 
 
 class Connection:
@@ -76,10 +110,10 @@ class Connection:
 
     def __init__(
         self,
-        socket: ServerConnection,
+        socket: Peer,
         identity: Identity,
         limits: Limits,
-        tokens: TokenFile,
+        tokens: InForce,
         bucket: Bucket,
         others: frozenset[str] = frozenset(),
     ) -> None:
@@ -91,6 +125,7 @@ class Connection:
         self._others = others
         self._answering: set[Id] = set()
         self._waiting: set[asyncio.Task[None]] = set()
+        self._told_later = 0
         self._working: set[asyncio.Task[None]] = set()
         self._places = asyncio.Semaphore(limits.at_work)
         self._ending: asyncio.Task[None] | None = None
@@ -153,7 +188,8 @@ class Connection:
 
     async def tell(self, frame: bytes) -> None:
         """Say something; waits while the peer does not read. Raises `ConnectionClosed`."""
-        await self._socket.send(frame, text=True)
+        if not self._socket.say(frame):
+            await self._socket.send(frame, text=True)
 
     async def _take(self, frame: str | bytes, desk: Desk) -> None:
         if not self.may_stay():
@@ -170,14 +206,51 @@ class Connection:
             return
         assert request.id is not None
         found = desk.handlers[request.method]
+        try:
+            params = found.params.model_validate(request.params)
+        except ValidationError as error:
+            wrong = WireError(Code.PARAMS, f"{request.method}: {problems(error)}")
+            await self._send(error_frame(request.id, wrong))
+            return
+        self._answering.add(request.id)
+        if found.at_once is not None and self._is_told(request.id, request.method, params, found.at_once):
+            return
         # A peer that reads no answers, or asks for too much at once, waits in its own socket.
         if not found.waits:
             await self._places.acquire()
-        self._answering.add(request.id)
-        task = asyncio.get_running_loop().create_task(self._answer(request.id, request, found))
-        tasks = self._waiting if found.waits else self._working
+        answer = self._answer(request.id, request.method, params, found)
+        self._begin(answer, self._waiting if found.waits else self._working)
+
+    def _begin(self, work: Coroutine[None, None, None], tasks: set[asyncio.Task[None]]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         tasks.add(task)
         task.add_done_callback(tasks.discard)
+
+    def _is_told(self, request_id: Id, method: str, params: Payload, at_once: AtOnce) -> bool:
+        """Whether a request is answered without a task of its own, be it with a refusal."""
+        told = partial(self._tell_answer, request_id, method)
+        self._told_later += 1
+        try:
+            if at_once(params, told):
+                return True
+        except Exception as error:
+            told(error)
+            return True
+        self._told_later -= 1
+        return False
+
+    def _tell_answer(self, request_id: Id, method: str, answer: BaseModel | BaseException) -> None:
+        """Answer what was not answered in a task."""
+        self._told_later -= 1
+        # Whoever has the answer may use the id again.
+        self._answering.discard(request_id)
+        if isinstance(answer, BaseModel):
+            frame = result_frame(request_id, answer)
+        else:
+            frame = _failed(request_id, method, answer)
+        if not self._socket.say(frame):
+            # As an answer in a task does, it counts as waiting until its peer takes it.
+            self._begin(self._send(frame), self._waiting)
 
     def _refused(self, request: Request, desk: Desk) -> WireError | None:
         """Why a request is not even looked into."""
@@ -189,7 +262,7 @@ class Connection:
         if found is None:
             return self._no_method(request.method)
         limit = self._limits.calls_per_connection
-        if found.waits and len(self._waiting) >= limit:
+        if found.waits and len(self._waiting) + self._told_later >= limit:
             return WireError(
                 Code.LIMIT,
                 f"this connection has {limit} calls that wait for an answer, the most it may have",
@@ -202,9 +275,12 @@ class Connection:
             return WireError(Code.NOT_ALLOWED, f"'{name}' is not for {self.identity.kind}s' tokens")
         return WireError(Code.METHOD, f"there is no method '{name}'")
 
-    async def _answer(self, request_id: Id, request: Request, found: Handler) -> None:
+    async def _answer(self, request_id: Id, method: str, params: Payload, found: Handler) -> None:
         try:
-            frame = await self._result(request_id, request, found)
+            try:
+                frame = result_frame(request_id, await found.answer(params))
+            except Exception as error:
+                frame = _failed(request_id, method, error)
             # Whoever has the answer may use the id again.
             self._answering.discard(request_id)
             await self._send(frame)
@@ -213,24 +289,19 @@ class Connection:
             if not found.waits:
                 self._places.release()
 
-    async def _result(self, request_id: Id, request: Request, found: Handler) -> bytes:
-        try:
-            params = found.params.model_validate(request.params)
-        except ValidationError as error:
-            wrong = WireError(Code.PARAMS, f"{request.method}: {problems(error)}")
-            return error_frame(request_id, wrong)
-        try:
-            return result_frame(request_id, await found.answer(params))
-        except WireError as error:
-            return error_frame(request_id, error)
-        except Exception:
-            # What failed inside is not for strangers; nothing was allowed by it.
-            log.exception("The answer to '%s' failed", request.method)
-            broken = WireError(Code.INTERNAL, f"{request.method} failed in the server; see its log")
-            return error_frame(request_id, broken)
-
     async def _send(self, frame: bytes) -> None:
         try:
-            await self._socket.send(frame, text=True)
+            await self.tell(frame)
         except ConnectionClosed:
             log.debug("An answer to '%s' came too late: its connection is gone", self.identity.name)
+
+
+def _failed(request_id: Id, method: str, error: BaseException) -> bytes:
+    """What a client is told of a request that failed."""
+    if isinstance(error, WireError):
+        return error_frame(request_id, error)
+    # What failed inside is not for strangers; nothing was allowed by it.
+    log.error("The answer to '%s' failed", method, exc_info=error)
+    return error_frame(
+        request_id, WireError(Code.INTERNAL, f"{method} failed in the server; see its log")
+    )

@@ -14,60 +14,35 @@ import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal, Self
+from typing import Self
 
-from pydantic import JsonValue, ValidationError
+from pydantic import ValidationError
 
-from ..agents import KEEP_LAST
 from ..explained import ExplanationView
-from ..gate.types import GrantTerms, Mode
 from ..history.events import JournalEvent
 from ..history.fold import fold
 from ..history.redaction import Redaction
 from ..history.state import ApprovalState, SessionState
-from ..hub import HubEvent, Nets, Outcome, Spawn, Subscription, UnknownSessionError
+from ..hub import HubEvent, Spawn, Subscription, UnknownSessionError
 from .address import TOKEN, server_url, trusting
 from .agent_methods import OfCall, OfSession
+from .console_acting import ConsoleActing
 from .console_judging import ConsoleJudging
 from .console_methods import (
-    ABORT,
-    COMPACT,
-    DECIDE,
-    END,
     EVENTS,
     EXPLAIN_CALL,
-    EXTEND,
-    GO_ON,
     HAPPENED,
     LISTED,
-    MODE,
-    RAISE_LIMIT,
-    REVOKE,
-    SEND,
     SESSION,
-    START,
     SUBSCRIBE,
-    TOGGLE,
-    Abort,
-    Compact,
-    Decide,
-    Extend,
-    GoOn,
-    GrantAsked,
     Happened,
+    Listed,
     NoParams,
-    RaiseLimit,
     Recorded,
-    Revoke,
-    Send,
-    SetMode,
-    Start,
     Subscribe,
-    Toggle,
 )
-from .history_client import PATIENCE, HistoryClient
-from .link import GatewayError, Link, NotAdmittedError, RequestFailedError, UnreachableError
-from .method import Method, ParamsT
+from .history_client import HistoryClient
+from .link import GatewayError, Link, NotAdmittedError, RequestFailedError
 from .mirror import Mirror
 from .places import operator_token_file
 from .tokens import read_secret
@@ -88,7 +63,7 @@ NOT_IN = "the server lets this console not in any more"
 log = logging.getLogger(__name__)
 
 
-class ConsoleClient(HistoryClient, ConsoleJudging):
+class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
     """The hub of the server at `url`, which is INTERLOCK_URL by default; `token` is an operator's.
 
     `open` first. `connected` tells about the connection whenever that changes; `trouble` then says what
@@ -126,11 +101,11 @@ class ConsoleClient(HistoryClient, ConsoleJudging):
         self._subscriptions: list[Subscription] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._listed: tuple[str, ...] = ()
+        self._steered: frozenset[str] = frozenset()
         self._listing: asyncio.Task[None] | None = None
         self._slow = False
         self._closed = False
-        self.trouble: str | None = None
-        """Why nothing is heard from the server, while that is so."""
+        self.trouble = None
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -173,7 +148,7 @@ class ConsoleClient(HistoryClient, ConsoleJudging):
         subscribed = await self.link.ask(SUBSCRIBE, Subscribe(after=self._mirror.cursor))
         if self._mirror.cursor is None:
             self._mirror.cursor = subscribed.after
-        listed = await self.link.ask(LISTED, NoParams())
+        listed = await self._ask_which()
         self._listed = tuple(session for session, _ in listed.sessions)
         self._mirror.keep(self._listed)
         for session, seq in listed.sessions:
@@ -304,7 +279,7 @@ class ConsoleClient(HistoryClient, ConsoleJudging):
         begun = time.monotonic()
         with suppress(GatewayError):
             before = self._listed
-            listed = await self.link.ask(LISTED, NoParams())
+            listed = await self._ask_which()
             live = tuple(session for session, _ in listed.sessions)
             # Some may have begun while the answer was on its way.
             since = tuple(each for each in self._listed if each not in before and each not in live)
@@ -313,6 +288,11 @@ class ConsoleClient(HistoryClient, ConsoleJudging):
             for session, seq in listed.sessions:
                 await self._reach(session, seq)
         self._slow = time.monotonic() - begun > SOON
+
+    async def _ask_which(self) -> Listed:
+        listed = await self.link.ask(LISTED, NoParams())
+        self._steered = frozenset(listed.steered)
+        return listed
 
     async def _reach(self, session: str, seq: int) -> None:
         """Wait until the mirror has a session as far as the server has it."""
@@ -332,6 +312,10 @@ class ConsoleClient(HistoryClient, ConsoleJudging):
             raise UnknownSessionError(f"No live session '{session_id}'")
         return state
 
+    def steers(self, session_id: str) -> bool:
+        """Whether what is said to a session reaches its agent, as far as was heard last."""
+        return session_id in self._steered
+
     async def approvals(self) -> list[ApprovalState]:
         """Everything that waits for a person, longest first."""
         waiting = [a for state in await self.sessions() for a in state.approvals.values()]
@@ -340,127 +324,3 @@ class ConsoleClient(HistoryClient, ConsoleJudging):
     async def explain(self, session_id: str, call_id: str) -> ExplanationView:
         """What a live session's nets say of one of its calls as things stand now."""
         return await self._ask(EXPLAIN_CALL, OfCall(session=session_id, call=call_id))
-
-    # What operators do. The server knows by the token who does it; `by` is for hubs of this process.
-
-    async def decide(
-        self,
-        approval_id: str,
-        *,
-        approved: bool,
-        by: str = "",
-        reason: str | None = None,
-        input: dict[str, JsonValue] | None = None,  # noqa: A002 - the field's name on the wire
-        digest: str | None = None,
-        grant: GrantTerms | None = None,
-        stop: bool = False,
-    ) -> Outcome:
-        """Answer the request of this `digest`; see `Hub.decide`.
-
-        When the connection is lost before the answer comes it is asked again: a decision counts once, and
-        the second answer says what was decided.
-        """
-        if digest is None:
-            return Outcome(ok=False, message="Not decided: an answer needs what was shown")
-        terms = None
-        if grant is not None:
-            terms = GrantAsked(scope=grant.scope, uses=grant.uses, seconds=grant.seconds)
-        asked = Decide(
-            approval_id=approval_id,
-            approved=approved,
-            digest=digest,
-            reason=reason,
-            input=input,
-            grant=terms,
-            stop=stop,
-        )
-        return await self._act("decided", DECIDE, asked)
-
-    async def extend(self, approval_id: str, *, seconds: float | None, by: str = "") -> Outcome:
-        """Give a request `seconds` from now on before it is denied by itself."""
-        return await self._act("extended", EXTEND, Extend(approval_id=approval_id, seconds=seconds))
-
-    async def revoke_grant(self, session_id: str, key: str, *, by: str = "") -> Outcome:
-        """End a grant."""
-        return await self._act("revoked", REVOKE, Revoke(session=session_id, key=key))
-
-    async def toggle_net(self, session_id: str, net: str, active: bool, *, by: str = "") -> Outcome:
-        """Switch a net of a session on or off."""
-        return await self._act("switched", TOGGLE, Toggle(session=session_id, net=net, active=active))
-
-    async def set_mode(self, session_id: str, mode: Mode, *, by: str = "") -> Outcome:
-        """Enforce or shadow, from the session's next call on."""
-        return await self._act("switched", MODE, SetMode(session=session_id, mode=mode))
-
-    async def raise_limit(self, session_id: str, max_cost: float, *, by: str = "") -> Outcome:
-        """Let a session cost more, in US dollars, from its next model call on."""
-        return await self._act("raised", RAISE_LIMIT, RaiseLimit(session=session_id, max_cost=max_cost))
-
-    async def compact(
-        self,
-        session_id: str,
-        *,
-        by: str = "",
-        keep_last: int = KEEP_LAST,
-        instructions: str | None = None,
-    ) -> Outcome:
-        """Have the agent's model sum up what was said before the last messages."""
-        asked = Compact(session=session_id, keep_last=keep_last, instructions=instructions)
-        return await self._act("compacted", COMPACT, asked)
-
-    async def send(
-        self,
-        session_id: str,
-        text: str,
-        *,
-        by: str | None = None,
-        mode: Literal["steer", "queue"] = "steer",
-    ) -> None:
-        """Say something to an agent. Raises `GatewayError` when it is not known to have been said."""
-        await self._ask(SEND, Send(session=session_id, text=text, mode=mode), may_repeat=False)
-
-    async def abort(self, session_id: str, reason: str = "") -> None:
-        """Stop what the agent is doing."""
-        await self._ask(ABORT, Abort(session=session_id, reason=reason))
-
-    async def close_session(self, session_id: str, by: str = "") -> None:
-        """End one session."""
-        await self._ask(END, OfSession(session=session_id))
-
-    async def start(self, spec: dict[str, JsonValue]) -> str:
-        """Start a session on the server, from what an agent file says; its id."""
-        started = await self._ask(START, Start(spec=spec), may_repeat=False)
-        await self._list()
-        return started.session
-
-    async def go_on(
-        self,
-        session_id: str,
-        *,
-        at: int | None = None,
-        nets: Nets = "recorded",
-        task: str | None = None,
-        max_cost: float | None = None,
-    ) -> str:
-        """Go on with a recorded session on the server, or from an event in a new one; its id."""
-        asked = GoOn(session=session_id, at=at, nets=nets, task=task, max_cost=max_cost)
-        started = await self._ask(GO_ON, asked, may_repeat=False)
-        await self._list()
-        return started.session
-
-    async def _act(self, done: str, method: Method[ParamsT, Outcome], asked: ParamsT) -> Outcome:
-        """What an operator did; what went wrong with the connection is an outcome too.
-
-        Whoever asks for anything after it sees what came of it.
-        """
-        heard = self.trouble is None
-        try:
-            outcome = await self.link.request(method, asked, may_repeat=True, patience=PATIENCE)
-        except UnreachableError as error:
-            if not heard:
-                return Outcome(ok=False, message=f"Not {done}: {error}")
-            return Outcome(ok=False, message=f"Perhaps not {done}: {error}. Look before you try again")
-        except GatewayError as error:
-            return Outcome(ok=False, message=f"Not {done}: {error}")
-        await self._list()
-        return outcome

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from pydantic import JsonValue
-from pydantic_core import PydanticSerializationError
 from websockets.exceptions import ConnectionClosed
 
 from ..agents import KEEP_LAST
@@ -18,7 +17,7 @@ from ..history.decision_counts import Counts, ShadowSummary
 from ..history.decisions import Scan
 from ..history.events import JournalEvent
 from ..history.state import SessionState
-from ..hub import Hub, HubEvent, Nets, Outcome
+from ..hub import Hub, Nets, Outcome
 from .agent_methods import OfCall, OfSession
 from .connection import Connection, Handler, handler
 from .console_methods import (
@@ -32,7 +31,6 @@ from .console_methods import (
     EXPLAIN_CALL,
     EXTEND,
     GO_ON,
-    HAPPENED,
     HISTORY,
     LISTED,
     MODE,
@@ -59,7 +57,6 @@ from .console_methods import (
     Extend,
     Filtered,
     GoOn,
-    Happened,
     History,
     Listed,
     NoParams,
@@ -79,11 +76,11 @@ from .console_methods import (
     Subscribed,
     Toggle,
 )
-from .feed import feed
+from .feed import Frames, feed
 from .judging_desk import JudgingDesk
 from .limits import Limits
 from .refusals import told_in_codes
-from .wire import Code, Nothing, WireError, notice_frame
+from .wire import Code, Nothing, WireError
 
 FEW_EVENTS = 15
 """So many events, each at most as large as a frame, always fit in one answer."""
@@ -119,11 +116,17 @@ class ConsoleDesk:
     """See the module."""
 
     def __init__(
-        self, hub: Hub, connection: Connection, limits: Limits, starter: Starter | None = None
+        self,
+        hub: Hub,
+        connection: Connection,
+        limits: Limits,
+        frames: Frames,
+        starter: Starter | None = None,
     ) -> None:
         self._hub = hub
         self._connection = connection
         self._limits = limits
+        self._frames = frames
         self._starter = starter
         self._by = connection.identity.name
         self._feed: asyncio.Task[None] | None = None
@@ -167,7 +170,11 @@ class ConsoleDesk:
     # What there is
 
     async def _listed(self, _: NoParams) -> Listed:
-        return Listed(sessions=tuple((s.id, s.seq) for s in await self._hub.sessions()))
+        live = await self._hub.sessions()
+        return Listed(
+            sessions=tuple((s.id, s.seq) for s in live),
+            steered=tuple(s.id for s in live if self._hub.steers(s.id)),
+        )
 
     async def _session(self, asked: OfSession) -> SessionState:
         with told_in_codes():
@@ -191,22 +198,15 @@ class ConsoleDesk:
     async def _tell(self, after: int) -> None:
         try:
             async for event in feed(self._hub, after, self._limits.backlog):
-                await self._tell_one(event)
+                frame = self._frames.of(event)
+                if frame is not None:
+                    await self._connection.tell(frame)
         except ConnectionClosed:
             pass
         except Exception:
             # It would go on without what it cannot be told: it has to come again.
             log.exception("'%s' is not told what happens any more", self._by)
             self._connection.end(1011, "the journal cannot be read; see the server's log")
-
-    async def _tell_one(self, event: HubEvent) -> None:
-        try:
-            frame = notice_frame(HAPPENED.name, Happened(event=event))
-        except PydanticSerializationError:
-            if isinstance(event, JournalEvent):
-                raise
-            return  # half a character of text on its way; the message that follows is whole
-        await self._connection.tell(frame)
 
     # What operators do
 

@@ -33,9 +33,13 @@ class NoParams(Payload):
 
 
 class Listed(Answer):
-    """The live sessions, in the order they were opened, each with the number of its last event."""
+    """The live sessions, in the order they were opened, each with the number of its last event.
+
+    `steered` are those whose agents are reached by what is said to them.
+    """
 
     sessions: tuple[tuple[str, int], ...]
+    steered: tuple[str, ...] = ()
 
 
 class Subscribe(Payload):

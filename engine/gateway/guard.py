@@ -19,6 +19,7 @@ from websockets.datastructures import Headers, MultipleValuesError
 from websockets.typing import Subprotocol
 
 from .limits import Failures
+from .proof import NONCE_HEADER, TOKEN_HEADER, is_nonce
 from .tokens import Identity, Kind, TokenError, TokenFile
 
 SUBPROTOCOL = Subprotocol("interlock.v1")
@@ -70,6 +71,23 @@ class Guard:
         if found.kind != kind:
             return self._refused(address, HTTPStatus.FORBIDDEN, f"This token is not for {path}")
         return found
+
+    def prove(self, headers: Headers, address: str) -> str | Refused:
+        """The answer to a client that asks, before it sends its token, whether that is known here."""
+        try:
+            host, name = headers.get("Host"), headers.get(TOKEN_HEADER, "")
+            nonce = headers.get(NONCE_HEADER, "")
+        except MultipleValuesError:
+            return Refused(HTTPStatus.BAD_REQUEST, "A header is given twice")
+        if host is None or not self._is_ours(host):
+            return Refused(HTTPStatus.MISDIRECTED_REQUEST, "This server is not known by that name")
+        if headers.get("Origin") is not None or not is_nonce(nonce):
+            return Refused(HTTPStatus.BAD_REQUEST, "This is no question for a proof")
+        try:
+            found = self.tokens.prove(name, nonce, host)
+        except TokenError:
+            return Refused(HTTPStatus.SERVICE_UNAVAILABLE, "The server cannot read its tokens")
+        return found or self._refused(address, HTTPStatus.UNAUTHORIZED, "This token is not known here")
 
     def _refused(self, address: str, status: HTTPStatus, why: str) -> Refused:
         """No token that fits came from there. Whoever has a good one is never kept out by others."""

@@ -24,8 +24,6 @@ JsonObject = dict[str, object]
 VERSION = 1
 UNKNOWN, REFUSED = -32001, -32000
 """Of `wire.Code`."""
-QUICK = 0.3
-"""Seconds within which a call is answered that no person is asked about."""
 GRACE = 3.0
 """Seconds that an answer may take to arrive."""
 
@@ -57,7 +55,7 @@ class Opening:
 class Judged:
     """What became of a call; `waiting` when no person has decided by the deadline.
 
-    `asked` says that a person had to decide, `shadow` that nothing is held back here.
+    `approved` says that a person let it run, `shadow` that nothing is held back here.
     """
 
     outcome: Literal["allow", "block", "waiting"]
@@ -65,7 +63,7 @@ class Judged:
     edited: bool
     reason: str
     shadow: bool
-    asked: bool
+    approved: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +160,27 @@ class HookClient:
                 return self.ask("session.resume", resume, until)
             raise error from None
 
+    def rest(self, opening: Opening, until: float) -> None:
+        """The agent's turn is over; a session that was never opened has nothing to tell."""
+
+        def put() -> JsonObject:
+            return self.ask("session.rest", {"session": opening.session}, until)
+
+        try:
+            put()
+        except RefusedError as error:
+            if error.code != UNKNOWN:
+                raise
+            # A server that was started again knows the session from its record only.
+            resume = {"session": opening.session, "rules": list(opening.rules)}
+            with suppress(RefusedError):
+                self.ask("session.resume", resume, until)
+                put()
+
     def end(self, session: str, until: float) -> None:
-        """Close a session; one that is not live is closed."""
+        """Close a session, and what of it has no result; one that is not live is closed."""
+        with suppress(RefusedError):
+            self.ask("session.rest", {"session": session}, until)
         try:
             self.ask("session.close", {"session": session}, until)
         except RefusedError as error:
@@ -176,25 +193,12 @@ class HookClient:
         """The answer to a call, `waiting` at `until` at the latest."""
         asked = {"session": opening.session, "call": call, "tool": tool, "input": given}
 
-        def put(wait: float) -> Judged:
+        def put() -> Judged:
+            wait = max(0.0, until - time.monotonic())
             answer = self.ask("tool.call", asked | {"wait": wait}, time.monotonic() + wait + GRACE)
             return _judged(answer, self.url)
 
-        first = self._in_session(
-            opening, lambda: put(max(0.0, min(QUICK, until - time.monotonic()))), until + GRACE
-        )
-        if first.outcome != "waiting":
-            return first
-        person = self._asks(opening.session, tool, given)
-        last = put(max(0.0, until - time.monotonic()))
-        return Judged(last.outcome, last.input, last.edited, last.reason, last.shadow, person)
-
-    def _asks(self, session: str, tool: str, given: JsonObject) -> bool:
-        """Whether a call that has no answer yet waits for a person, rather than for a slow server."""
-        asked = {"session": session, "tool": tool, "input": given}
-        with suppress(RefusedError):
-            return self.ask("tool.explain", asked, time.monotonic() + GRACE).get("outcome") == "ask"
-        return False
+        return self._in_session(opening, put, until + GRACE)
 
     def give_up(self, session: str, call: str, reason: str, until: float) -> None:
         """Take a call back that was not decided in time.
@@ -260,10 +264,12 @@ def _judged(answer: JsonObject, url: str) -> Judged:
     """An answer, taken only when it is exactly what the protocol has."""
     outcome, given, mode = answer.get("outcome"), answer.get("input"), answer.get("mode")
     edited, reason = answer.get("edited", False), answer.get("reason")
+    approved = answer.get("approved", False)
     if (
         outcome not in ("allow", "block", "waiting")
         or not isinstance(given, dict)
         or not isinstance(edited, bool)
+        or not isinstance(approved, bool)
         or not isinstance(reason, str | None)
         or mode not in ("enforce", "shadow")
     ):
@@ -274,7 +280,7 @@ def _judged(answer: JsonObject, url: str) -> Judged:
         edited,
         reason or "",
         mode == "shadow",
-        False,
+        approved,
     )
 
 

@@ -58,6 +58,13 @@ class PostToolUse:
 
 
 @dataclass(frozen=True, slots=True)
+class Stop:
+    """The agent has ended its turn: no call of it runs."""
+
+    session: str
+
+
+@dataclass(frozen=True, slots=True)
 class SessionEnd:
     """A session ends; it may go on later."""
 
@@ -65,7 +72,7 @@ class SessionEnd:
     reason: str
 
 
-HookEvent: TypeAlias = SessionStart | PreToolUse | PostToolUse | SessionEnd
+HookEvent: TypeAlias = SessionStart | PreToolUse | PostToolUse | Stop | SessionEnd
 
 
 def read_event(data: bytes) -> HookEvent:
@@ -113,6 +120,8 @@ def read_event(data: bytes) -> HookEvent:
             if envelope.get("is_interrupt") is True:
                 said = f"{said}\n(interrupted)".strip()
             return PostToolUse(session, _call(envelope), _text(envelope, "tool_name"), said, True)
+        case "Stop":
+            return Stop(session)
         case "SessionEnd":
             return SessionEnd(session, str(envelope.get("reason", "")))
         case other:

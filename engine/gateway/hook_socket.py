@@ -14,6 +14,8 @@ import time
 from urllib.parse import urlsplit
 
 from .address import trusting
+from .proof import LONGEST as PROOF
+from .proof import ProofError, Question
 
 _MAGIC = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _SUBPROTOCOL = "interlock.v1"
@@ -35,6 +37,10 @@ class NotLetInError(HookError):
     """The server refuses this client."""
 
 
+class GoneError(HookError):
+    """The connection is over."""
+
+
 class LateError(HookError):
     """The server took too long."""
 
@@ -48,16 +54,7 @@ class HookSocket:
         self.url = url
         self._buffer = b""
         self._until = until
-        try:
-            self._socket, host = _dialled(url, self._left())
-        except TimeoutError as error:
-            raise LateError(f"{url} does not answer") from error
-        except ValueError as error:
-            raise HookError(str(error)) from error
-        except OSError as error:
-            raise NoServerError(
-                f"no Interlock server listens on {url} ({error.strerror or error})"
-            ) from error
+        self._socket, host = _connected(url, self._left())
         try:
             self._upgrade(host, token)
         except BaseException:
@@ -79,7 +76,7 @@ class HookSocket:
                 self._send(_PONG, data)
             elif kind == _CLOSE:
                 reason = data[2:].decode("utf-8", "replace")
-                raise HookError(f"{self.url} ended the connection" + (f": {reason}" if reason else ""))
+                raise GoneError(f"{self.url} ended the connection" + (f": {reason}" if reason else ""))
             elif kind == (_CONTINUED if parts else _TEXT):
                 parts.append(data)
                 if sum(map(len, parts)) > LONGEST:
@@ -179,10 +176,7 @@ class HookSocket:
     # Bytes
 
     def _left(self) -> float:
-        left = self._until - time.monotonic()
-        if left <= 0:
-            raise LateError("there was no time left")
-        return left
+        return _left(self._until)
 
     def _write(self, data: bytes) -> None:
         self._socket.settimeout(self._left())
@@ -191,7 +185,7 @@ class HookSocket:
         except TimeoutError as error:
             raise LateError(f"{self.url} does not answer") from error
         except OSError as error:
-            raise HookError(
+            raise GoneError(
                 f"the connection to {self.url} was lost ({error.strerror or error})"
             ) from error
 
@@ -202,17 +196,69 @@ class HookSocket:
         except TimeoutError as error:
             raise LateError(f"{self.url} does not answer") from error
         except OSError as error:
-            raise HookError(
+            raise GoneError(
                 f"the connection to {self.url} was lost ({error.strerror or error})"
             ) from error
         if not data:
-            raise HookError(f"the connection to {self.url} was lost")
+            raise GoneError(f"the connection to {self.url} was lost")
         self._buffer += data
+
+
+def prove(url: str, token: str, until: float) -> None:
+    """Have who listens on a port show that it knows the token, before that is sent there in clear.
+
+    TLS and a socket file that belongs to this user show enough. Raises `HookError`.
+    """
+    if not url.startswith("ws:"):
+        return
+    asked, host = _connected(url, _left(until))
+    question, answer = Question(token, host), b""
+    try:
+        asked.settimeout(_left(until))
+        asked.sendall(question.text)
+        while len(answer) < PROOF and (part := asked.recv(PROOF)):
+            answer += part
+            asked.settimeout(_left(until))
+        question.check(answer)
+    except TimeoutError as error:
+        raise LateError(f"{url} does not answer") from error
+    except OSError as error:
+        raise GoneError(f"the connection to {url} was lost ({error.strerror or error})") from error
+    except ProofError as error:
+        raise NotLetInError(f"{url}: {error}") from error
+    finally:
+        asked.close()
+
+
+def _left(until: float) -> float:
+    left = until - time.monotonic()
+    if left <= 0:
+        raise LateError("there was no time left")
+    return left
+
+
+def _connected(url: str, timeout: float) -> tuple[socket.socket, str]:
+    """A connected socket, and what the server is called. Raises `HookError`."""
+    try:
+        return _dialled(url, timeout)
+    except TimeoutError as error:
+        raise LateError(f"{url} does not answer") from error
+    except ValueError as error:
+        raise HookError(str(error)) from error
+    except OSError as error:
+        raise NoServerError(
+            f"no Interlock server listens on {url} ({error.strerror or error})"
+        ) from error
 
 
 def _dialled(url: str, timeout: float) -> tuple[socket.socket, str]:
     """A connected socket, and what the server is called."""
     if url.startswith("unix:"):
+        owner = os.stat(url[5:]).st_uid
+        if owner not in (os.geteuid(), 0):
+            raise ValueError(
+                f"{url}: the socket belongs to another user, who would get to know the token"
+            )
         made = socket.socket(socket.AF_UNIX)
         try:
             made.settimeout(timeout)

@@ -29,6 +29,8 @@ class Limits:
     sessions_per_token: int = 1024
     calls_per_session: int = 256
     """Calls of one session that wait for an answer."""
+    waiting_bytes: int = 64 << 20
+    """Of the inputs of all calls of one token that wait for an answer."""
     wait: float = 24 * 3600.0
     """A call's longest wait for an answer; whoever waits longer asks again."""
     absent: float = 120.0

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, JsonValue, ValidationError
 from websockets.asyncio.client import ClientConnection, connect, unix_connect
@@ -19,6 +20,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from .agent_methods import HELLO, Hello, Welcome
 from .guard import SUBPROTOCOL
 from .method import Method, ParamsT, ResultT
+from .proof import LONGEST, ProofError, Question
 from .quiet import socket_log
 from .tokens import check_secret
 from .wire import Code, Notice, Response, WireError, problems, read_incoming, request_frame
@@ -85,6 +87,7 @@ class Link:
         check_secret(token, "the token")
         self.url = url
         self.welcome: Welcome | None = None
+        self._token = token
         self._headers = {"Authorization": f"Bearer {token}"}
         self._path = path
         self._name = name
@@ -214,8 +217,32 @@ class Link:
             await self._drop(socket)
             raise
 
+    async def _ask_for_proof(self) -> None:
+        """Have who listens show that it knows the token, before that is sent in clear.
+
+        Raises `OSError`, `UnreachableError` and `NotAdmittedError`.
+        """
+        parts = urlsplit(self.url)
+        question = Question(self._token, parts.netloc)
+        async with asyncio.timeout(GREETING):
+            reader, writer = await asyncio.open_connection(parts.hostname, parts.port or 80)
+            try:
+                writer.write(question.text)
+                answer = b""
+                while len(answer) < LONGEST and (part := await reader.read(LONGEST)):
+                    answer += part
+            finally:
+                writer.transport.abort()
+        try:
+            question.check(answer)
+        except ProofError as error:
+            kind = UnreachableError if error.later else NotAdmittedError
+            raise kind(f"{self.url}: {error}") from error
+
     async def _dial(self) -> ClientConnection:
         try:
+            if self.url.startswith("ws:"):
+                await self._ask_for_proof()
             if self.url.startswith("unix:"):
                 _check_owner(Path(self.url[5:]))
                 return await unix_connect(

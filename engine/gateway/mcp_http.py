@@ -168,7 +168,11 @@ def _client(url: str, headers: Mapping[str, str]) -> httpx2.AsyncClient:
                 return _failed(502, said)
             if response.status_code in (401, 403):
                 await response.aclose()
-                said = f"the MCP server at {shown} wants another authorization; give it with --header"
+                said = (
+                    f"the MCP server at {shown} wants another authorization ({response.status_code}): "
+                    "put its token in the environment, say as MCP_TOKEN, and start interlock mcp with "
+                    "--header 'Authorization: Bearer ${MCP_TOKEN}'"
+                )
                 return _failed(response.status_code, said)
             return response
 

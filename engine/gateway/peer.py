@@ -6,9 +6,13 @@ import asyncio
 from typing import Any, cast
 
 from websockets.asyncio.server import Server, ServerConnection
+from websockets.protocol import State
 from websockets.server import ServerProtocol
 
 from .tokens import Identity
+
+AT_ONCE = 1 << 16
+"""Bytes that wait at most for others to be sent together with them."""
 
 
 class Peers:
@@ -44,6 +48,35 @@ class Peer(ServerConnection):
         super().__init__(protocol, server, **options)
         self.identity: Identity | None = None
         self._peers = peers
+        self._unsent = 0
+
+    def say(self, frame: bytes) -> bool:
+        """Send a text frame together with what else is said in this turn of the loop.
+
+        False where it would have to be waited for, or nothing can be sent any more: `send` does, or says.
+        """
+        if self.protocol.state is not State.OPEN or self.paused or self.send_in_progress is not None:
+            return False
+        self.protocol.send_text(frame)
+        if not self._unsent:
+            self.loop.call_soon(self._send_said)
+        self._unsent += len(frame)
+        if self._unsent > AT_ONCE:
+            self.send_data()
+            self._unsent = 1
+        return True
+
+    def _send_said(self) -> None:
+        self._unsent = 0
+        if not self.transport.is_closing():
+            self.send_data()
+
+    def send_data(self) -> None:
+        """What is ready, in one write instead of one for each frame."""
+        ready = self.protocol.writes
+        if len(ready) > 1 and all(ready):
+            self.protocol.writes = [b"".join(ready)]
+        super().send_data()
 
     @property
     def address(self) -> str:

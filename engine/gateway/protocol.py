@@ -11,6 +11,7 @@ from pydantic.json_schema import models_json_schema
 from .agent_methods import AGENT_METHODS, ENDED, HELLO, Hello, Welcome
 from .console_methods import CONSOLE_METHODS, HAPPENED
 from .method import Method, Said
+from .proof import NONCE_HEADER, PATH, TOKEN_HEADER
 from .wire import DEEPEST, Code, Payload
 
 VERSION = 1
@@ -45,6 +46,12 @@ consoles to `/console`, both with their token (`Authorization: Bearer TOKEN`) an
 `interlock.v1`. Clients that cannot set headers, as browsers, offer the token as a second subprotocol,
 `bearer.TOKEN`; it is never the one that the server chooses. The first request is `{HELLO}`. Requests are
 answered side by side, in any order.
+
+Anybody on a machine may listen on a port while no server does. So before a token goes over TCP without
+TLS a client has who listens prove that it knows it: `GET {PATH}`, with the token's name as
+`{TOKEN_HEADER}` and 64 new hexadecimal digits as `{NONCE_HEADER}`, is answered with the hexadecimal
+HMAC-SHA256 of `interlock proof HOST NONCE`; its key is the 32 bytes of the token's SHA-256, and HOST the
+request's own, in lower case. A token's name is the first 32 digits of the same of `interlock name`.
 
 A field that a server does not know is an error, so that a misspelt limit is never passed over. Clients
 pass over fields they do not know. Times are ISO 8601 in UTC, lengths of time seconds.

@@ -26,13 +26,15 @@ from ..gate.types import Mode
 from ..history.events import JournalEvent, SessionStatus
 from ..hub import Hub
 from ..text import visible
+from . import proof
 from .address import Address
 from .agent_desk import AgentDesk
 from .agent_methods import AGENT_METHODS, ENDED, HELLO, Hello, SessionEnded, Welcome
 from .agent_sessions import AgentSessions
-from .connection import REVOKED, Connection, Desk
+from .connection import REVOKED, Connection, Desk, InForce
 from .console_desk import ConsoleDesk, Starter
 from .console_methods import CONSOLE_METHODS
+from .feed import Frames
 from .guard import SUBPROTOCOL, Guard, Refused
 from .limits import Bucket, Failures, Limits
 from .peer import Peer, Peers
@@ -90,8 +92,16 @@ class Gateway:
         self._buckets: dict[str, Bucket] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._telling: set[asyncio.Task[None]] = set()
+        self._frames = Frames()
+        self._in_force = InForce(tokens)
         self._socket_file: tuple[Path, int] | None = None
+        self._left = 0.0
         self.address: Address | None = None
+
+    @property
+    def left(self) -> float | None:
+        """When the last connection ended, by the loop's clock; `None` while there is one."""
+        return None if self._connections else self._left
 
     async def start(self, address: Address, *, tls: ssl.SSLContext | None = None) -> Address:
         """Listen. The address, with the port that was chosen for 0.
@@ -107,6 +117,7 @@ class Gateway:
         else:
             listening = serve(self._serve, address.host, address.port, **self._options(tls))
         self._server = await listening
+        self._left = asyncio.get_running_loop().time()
         if address.path is None:
             address = replace(address, port=self._server.sockets[0].getsockname()[1])
         # Known before anybody can ask: who is refused by mistake may not come again.
@@ -158,6 +169,8 @@ class Gateway:
         """Look at who wants to come in, before anything is set up for it."""
         assert isinstance(peer, Peer)
         path = request.path.partition("?")[0]
+        if path == proof.PATH:
+            return self._prove(peer, request)
         found = self._guard.check(path, request.headers, peer.address)
         if isinstance(found, Identity):
             found = self._has_room(found)
@@ -166,6 +179,14 @@ class Gateway:
             return peer.respond(found.status, found.why + "\n")
         peer.let_in(found)
         return None
+
+    def _prove(self, peer: Peer, request: HttpRequest) -> HttpResponse:
+        """Show a client that this is no stranger who listens in a server's place."""
+        found = self._guard.prove(request.headers, peer.address)
+        if isinstance(found, Refused):
+            log.info("refused a proof: %d", found.status)
+            return peer.respond(found.status, found.why + "\n")
+        return peer.respond(HTTPStatus.OK, found + "\n")
 
     def _has_room(self, identity: Identity) -> Identity | Refused:
         inside = self._peers.inside
@@ -180,7 +201,7 @@ class Gateway:
         assert identity is not None
         others = _CONSOLES if identity.kind == "agent" else _AGENTS
         bucket = self._buckets.setdefault(identity.token, Bucket(self.limits.rate))
-        connection = Connection(peer, identity, self.limits, self.tokens, bucket, others)
+        connection = Connection(peer, identity, self.limits, self._in_force, bucket, others)
         self._connections[connection] = peer
         try:
             if await self._greet(peer, identity):
@@ -189,6 +210,7 @@ class Gateway:
             pass
         finally:
             del self._connections[connection]
+            self._left = asyncio.get_running_loop().time()
 
     async def _greet(self, peer: ServerConnection, identity: Identity) -> bool:
         """The first message: both say what they speak. False when they have nothing in common."""
@@ -224,7 +246,7 @@ class Gateway:
 
     def _desk(self, connection: Connection, identity: Identity) -> Desk:
         if identity.kind == "operator":
-            return ConsoleDesk(self.hub, connection, self.limits, self._starter)
+            return ConsoleDesk(self.hub, connection, self.limits, self._frames, self._starter)
 
         def tell(said: SessionEnded) -> None:
             task = asyncio.get_running_loop().create_task(_tell(connection, said))

@@ -7,7 +7,6 @@ operator's token is the name in the record, whatever a client says.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import hmac
 import json
 import os
@@ -23,6 +22,8 @@ from typing import Literal, TextIO, TypeAlias
 from uuid import uuid4
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+
+from .proof import digest_of, name_of, proof_of
 
 Kind: TypeAlias = Literal["agent", "operator"]
 
@@ -88,12 +89,20 @@ class TokenFile:
 
     def find(self, secret: str) -> Identity | None:
         """Whose token this is. All are compared, each in constant time."""
-        digest = _digest(secret)
+        digest = digest_of(secret)
         found: TokenEntry | None = None
         for each in self.tokens():
             if hmac.compare_digest(each.digest, digest):
                 found = each
         return None if found is None else Identity(kind=found.kind, name=found.name, token=found.id)
+
+    def prove(self, name: str, nonce: str, host: str) -> str | None:
+        """What shows a client that the token it means is known here; see `proof`."""
+        found = None
+        for each in self.tokens():
+            if hmac.compare_digest(name_of(each.digest).encode(), name.encode("utf-8", "replace")):
+                found = proof_of(each.digest, nonce, host)
+        return found
 
     def holds(self, identity: Identity) -> bool:
         """Whether the token that an identity came with is still in force."""
@@ -102,7 +111,7 @@ class TokenFile:
     def issue(self, kind: Kind, name: str) -> str:
         """A new token, which is shown this once. Raises `TokenError` for a name that is taken."""
         name = _name(name)
-        with self._changing():
+        with alone(self.path):
             every = self.tokens()
             if any(each.name == name for each in every):
                 raise TokenError(f"there is a token named '{name}': rotate it, or choose another name")
@@ -112,7 +121,7 @@ class TokenFile:
 
     def rotate(self, name: str, *, overlap: float = 0.0) -> str:
         """A new secret for a name; what was valid for it goes on for `overlap` seconds at most."""
-        with self._changing():
+        with alone(self.path):
             every = self.tokens()
             old = [each for each in every if each.name == name]
             if not old:
@@ -131,28 +140,12 @@ class TokenFile:
 
     def revoke(self, name: str) -> None:
         """End every token of a name at once."""
-        with self._changing():
+        with alone(self.path):
             every = self.tokens()
             left = tuple(each for each in every if each.name != name)
             if len(left) == len(every):
                 raise self._unknown(name)
             self._write(left)
-
-    @contextmanager
-    def _changing(self) -> Generator[None, None, None]:
-        """Nobody else changes the file meanwhile: a token that is revoked here stays so."""
-        path = self.path.with_name(f".{self.path.name}.lock")
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-            descriptor = os.open(path, flags, 0o600)
-        except OSError as error:
-            raise TokenError(f"{path}: cannot be written: {error.strerror}") from error
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
 
     def _unknown(self, name: str) -> TokenError:
         names = ", ".join(sorted({f"'{each.name}'" for each in self.tokens()})) or "none"
@@ -161,7 +154,7 @@ class TokenFile:
     def _new(self, kind: Kind, name: str) -> tuple[str, TokenEntry]:
         secret = PREFIXES[kind] + secrets.token_urlsafe(32)
         return secret, TokenEntry(
-            id=uuid4().hex[:12], kind=kind, name=name, digest=_digest(secret), created=self._clock()
+            id=uuid4().hex[:12], kind=kind, name=name, digest=digest_of(secret), created=self._clock()
         )
 
     # The file
@@ -185,6 +178,26 @@ class TokenFile:
         text = _Content(tokens=tokens).model_dump_json(indent=2, exclude_none=True)
         write_private(self.path, text + "\n")
         self._seen = None
+
+
+@contextmanager
+def alone(file: Path) -> Generator[None, None, None]:
+    """Nobody else changes a file meanwhile: a token that is revoked here stays so.
+
+    Raises `TokenError`.
+    """
+    path = file.with_name(f".{file.name}.lock")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(path, flags, 0o600)
+    except OSError as error:
+        raise TokenError(f"{path}: cannot be written: {error.strerror}") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _look_of(status: os.stat_result) -> tuple[int, ...]:
@@ -279,11 +292,6 @@ def _parse(path: Path, text: str) -> tuple[TokenEntry, ...]:
         raise TokenError(f"{path}: {where}: {first['msg']}") from error
     except ValueError as error:
         raise TokenError(f"{path}: is not JSON: {error}") from error
-
-
-def _digest(secret: str) -> str:
-    # Headers of strangers may hold bytes that are no text.
-    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _name(text: str) -> str:

@@ -1,7 +1,8 @@
 """The gate over WebSocket: round trips beside a bare echo, what a console sees when, and memory.
 
 Server and clients have a process each, the echo's as well, and the frames are the same. A gate whose
-journal writes nothing stands for the cost of the gate alone; the durable one is what is shipped.
+journal writes nothing stands for the cost of the gate alone; the durable one is what is shipped. Beside
+them a server that only parses, decides and answers: what a gate can cost at the least.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ STALLED_CALLS = 6_000
 """Two events each: more than a server keeps for a slow console."""
 PAINTS = 20
 AWAKE = 0.6
+LEAST = {"echo": "bare echo", "least": "the same with nothing but parse, decide and answer"}
 JOURNALS = {
     "unwritten": "without a journal's writes",
     "unsynced": "not waiting for the disk",
@@ -72,7 +74,7 @@ async def _rates(number: int, trips: int, loop: str) -> list[Line]:
     seen: dict[str, list[float]] = {}
     worked: dict[str, float] = {}
     with ExitStack() as processes:
-        servers = {"echo": processes.enter_context(server("echo_server", loop=loop))}
+        servers = {name: processes.enter_context(server(f"{name}_server", loop=loop)) for name in LEAST}
         for journal in JOURNALS:
             servers[journal] = processes.enter_context(server("gateway_server", journal, loop=loop))
         async with AsyncExitStack() as connected:
@@ -87,7 +89,12 @@ async def _rates(number: int, trips: int, loop: str) -> list[Line]:
                     worked[name] = worked.get(name, 0.0) + servers[name].worked() - before
     who = f"{number:,} {'client' if number == 1 else 'clients'}{', uvloop' * (loop == 'uvloop')}"
     echo = median(seen["echo"])
-    lines = [(f"bare echo, {who}", echo, "round trips per s")]
+    least = median(seen["least"])
+    lines = [
+        (f"bare echo, {who}", echo, "round trips per s"),
+        (f"{LEAST['least']}, {who}", least, "round trips per s"),
+        ("of the echo", least / echo, "ratio"),
+    ]
     for journal, words in JOURNALS.items():
         found = median(seen[journal])
         goal = " (goal ≥ 0.5)" if journal == "unwritten" else ""
@@ -97,7 +104,7 @@ async def _rates(number: int, trips: int, loop: str) -> list[Line]:
         ]
     asked = max(1, trips // number) * number * TURNS
     for name, seconds in worked.items():
-        words = "bare echo" if name == "echo" else f"gate, {JOURNALS[name]}"
+        words = LEAST[name] if name in LEAST else f"gate, {JOURNALS[name]}"
         lines.append(
             (f"server's processor time, {who}, {words}", seconds / asked * 1e6, "µs a round trip")
         )

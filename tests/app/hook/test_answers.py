@@ -8,9 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from interlock.engine.explained import ExplanationView
-from interlock.engine.gateway.agent_methods import ExplainCall
-from interlock.engine.gateway.tokens import Identity
 from interlock.engine.history.events import CallDecided, CallResult
 from tests.app.hook.running import Hook, Ran, ended, every, recorded
 from tests.engine.gateway.served import Served, served, until
@@ -43,17 +40,8 @@ async def result(server: Served, call_id: str) -> CallResult | None:
 
 
 async def decide(server: Served, *, approved: bool = True, **how: object) -> None:
-    """Decide as a person does: when the hook knows that it waits for one."""
-    sessions, explain, looked = server.gateway.sessions, server.gateway.sessions.explain, asyncio.Event()
-
-    async def explained(identity: Identity, asked: ExplainCall) -> ExplanationView:
-        found = await explain(identity, asked)
-        looked.set()
-        return found
-
-    sessions.explain = explained  # type: ignore[method-assign]
+    """Decide as a person does."""
     waiting = (await until(server.hub.approvals))[0]
-    await looked.wait()
     outcome = await server.hub.decide(waiting.id, approved=approved, by="ada", **how)  # type: ignore[arg-type]
     assert outcome.ok, outcome.message
 

@@ -10,13 +10,16 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
+from websockets.http11 import Request, Response
 from websockets.typing import Subprotocol
 
 from interlock.app.hook_install import hook_command
+from interlock.engine.gateway import proof
 from interlock.engine.gateway.limits import Limits
 from tests.app.hook.running import INTERLOCK, Hook, Ran, ended, recorded
 from tests.engine.gateway.served import served, until
@@ -90,7 +93,7 @@ class TestEnvelope:
         event = recorded("pre_bash", **changed)
         blocked(await Hook.at(tmp_path / "home").run(event), *changed)
 
-    @pytest.mark.parametrize("event", ["Stop", "UserPromptSubmit", "PreToolUse2"])
+    @pytest.mark.parametrize("event", ["SubagentStop", "UserPromptSubmit", "PreToolUse2"])
     async def test_other_events(self, tmp_path: Path, event: str) -> None:
         """An event that has no answer here blocks: it may be a later name of one that has."""
         blocked(await Hook.at(tmp_path / "home").run(recorded("pre_bash", hook_event_name=event)), event)
@@ -129,20 +132,34 @@ class TestServers:
 
     async def test_goes_silent(self, tmp_path: Path) -> None:
         """A server that greets and then says nothing does not outlast the agent's patience."""
+        greeted: list[str] = []
 
         async def serving(peer: ServerConnection) -> None:
             asked = json.loads(await peer.recv())
+            greeted.append(asked["method"])
             await peer.send(
                 json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": {"frame": 1 << 20}})
             )
             await peer.wait_closed()
 
+        def proves(peer: ServerConnection, request: Request) -> Response | None:
+            if request.path != proof.PATH:
+                return None
+            nonce, host = request.headers[proof.NONCE_HEADER], request.headers["Host"]
+            return peer.respond(HTTPStatus.OK, proof.proof_of(proof.digest_of("x"), nonce, host))
+
         async with serve(
-            serving, "127.0.0.1", 0, subprotocols=[Subprotocol("interlock.v1")], compression=None
+            serving,
+            "127.0.0.1",
+            0,
+            subprotocols=[Subprotocol("interlock.v1")],
+            compression=None,
+            process_request=proves,
         ) as server:
             url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
             hook = Hook.at(tmp_path / "home", INTERLOCK_URL=url, INTERLOCK_TOKEN="x")
             blocked(await hook.run(recorded("pre_bash"), "--timeout", "2"))
+            assert greeted == ["hello"]
 
     @pytest.mark.parametrize(
         "said",

@@ -15,7 +15,7 @@ from interlock.app.hook_install import HookInstallError, install, settings_path,
 from tests.app.hook.running import INTERLOCK, Hook
 
 COMMAND = ("/opt/my tools/interlock",)
-EVENTS = ["SessionStart", "PreToolUse", "PostToolUse", "PostToolUseFailure", "SessionEnd"]
+EVENTS = ["SessionStart", "PreToolUse", "PostToolUse", "PostToolUseFailure", "Stop", "SessionEnd"]
 OTHERS = {
     "zeta": 1,
     "permissions": {"allow": ["Bash(ls:*)"], "größe": None},
@@ -71,7 +71,10 @@ class TestInstall:
         install("claude-code", path, COMMAND, 50.0, None)
         found = written(path)
         assert list(found) == list(OTHERS)
-        assert [hook["command"] for hook in commands(found, "Stop")] == ["say done"]
+        theirs, ours = (str(hook["command"]) for hook in commands(found, "Stop"))
+        assert theirs == "say done"
+        # Claude Code would go on working at code 2.
+        assert ours.endswith("|| exit 1")
         assert commands(found, "PreToolUse")[0] == OTHERS["hooks"]["PreToolUse"][0]["hooks"][0]  # type: ignore[index]
         assert len(commands(found, "PreToolUse")) == 2
         assert path.stat().st_mode & 0o777 == 0o640

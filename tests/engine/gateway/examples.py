@@ -25,6 +25,7 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
         },
     ),
     "session.resume": ({"session": "bot-1", "rules": ["deploy"]},),
+    "session.rest": ({"session": "bot-1"},),
     "session.close": ({"session": "bot-1"},),
     "session.said": ({"session": "bot-1", "role": "assistant", "text": "I deploy now."},),
     "session.prompt": ({"session": "bot-1"},),

@@ -100,6 +100,8 @@ class TestAnswers:
             {"input": []},
             {"edited": "no"},
             {"edited": 1},
+            {"approved": "yes"},
+            {"approved": 1},
             {"reason": 7},
             {"mode": None},
             {"mode": "off"},
@@ -215,20 +217,14 @@ class TestOrder:
             assert [each["method"] for each in asked] == ["tool.call"]
 
     @pytest.mark.parametrize(
-        ("explained", "asked_one"), [("ask", True), ("allow", False), ("block", False)]
+        ("said", "approved"), [({"approved": True}, True), ({"approved": False}, False), ({}, False)]
     )
-    async def test_who_decided(self, explained: str, asked_one: bool) -> None:
-        """A call that waits was decided by a person only where the nets want one."""
-        answers = iter(["waiting", "allow"])
-
-        def answer(message: Message) -> list[Message | str]:
-            if message["method"] == "tool.explain":
-                return [{"result": {"outcome": explained}}]
-            return [{"result": ALLOW | {"outcome": next(answers)}}]
-
-        async with answering(answer) as (url, _):
+    async def test_who_decided(self, said: Message, approved: bool) -> None:
+        """Whether a person approved is what the answer says; an older server says nothing."""
+        async with answering(lambda _: [{"result": ALLOW | said}]) as (url, asked):
             judged = await with_client(url, judge)
-            assert (judged.outcome, judged.asked) == ("allow", asked_one)
+            assert (judged.outcome, judged.approved) == ("allow", approved)
+            assert [each["method"] for each in asked] == ["tool.call"]
 
     async def test_given_up(self) -> None:
         """A call is taken back, and said not to have run in case it was allowed at the last moment."""

@@ -15,6 +15,7 @@ from interlock.engine.gateway.hook_events import (
     PreToolUse,
     SessionEnd,
     SessionStart,
+    Stop,
     output_text,
     read_event,
     session_name,
@@ -45,6 +46,7 @@ KINDS = {
     "PreToolUse": PreToolUse,
     "PostToolUse": PostToolUse,
     "PostToolUseFailure": PostToolUse,
+    "Stop": Stop,
     "SessionEnd": SessionEnd,
 }
 

@@ -1,0 +1,92 @@
+"""A server proves that it knows a client's token before it is sent there: anybody may listen on a port.
+
+While a server is down another user of the machine can listen in its place. So before a client sends its
+token over TCP without TLS it names it by what tells nobody anything, with a number used once, and who
+listens answers with what only that token's server can make. The name of the host, as the client calls it,
+is part of that, and servers answer to their own names only: nobody can pass the question on to another.
+
+A hook's command loads this: it needs nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+
+PATH = "/proof"
+TOKEN_HEADER, NONCE_HEADER = "Interlock-Token", "Interlock-Nonce"
+LONGEST = 1 << 14
+"""Bytes of an answer that are read."""
+_NONCE = 64
+
+
+def digest_of(secret: str) -> str:
+    """What servers keep of a token."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def name_of(digest: str) -> str:
+    """A token's name for servers that know it."""
+    return _made(digest, "name")[:32]
+
+
+def proof_of(digest: str, nonce: str, host: str) -> str:
+    """What a server answers that is called `host`."""
+    return _made(digest, f"proof {host.lower()} {nonce}")
+
+
+def is_nonce(text: str) -> bool:
+    """Whether it is of the form in which clients ask."""
+    return len(text) == _NONCE and all(each in "0123456789abcdef" for each in text)
+
+
+def _made(digest: str, what: str) -> str:
+    return hmac.new(bytes.fromhex(digest), f"interlock {what}".encode(), hashlib.sha256).hexdigest()
+
+
+class ProofError(Exception):
+    """A token that is not sent; with `later` it may be another time."""
+
+    def __init__(self, message: str, *, later: bool = False) -> None:
+        super().__init__(message)
+        self.later = later
+
+
+class Question:
+    """What a client asks once of who listens at `host`, a name with its port."""
+
+    def __init__(self, secret: str, host: str) -> None:
+        self._digest = digest_of(secret)
+        self._host = host
+        self._nonce = secrets.token_hex(_NONCE // 2)
+
+    @property
+    def text(self) -> bytes:
+        """The question, as HTTP."""
+        lines = (
+            f"GET {PATH} HTTP/1.1",
+            f"Host: {self._host}",
+            f"{TOKEN_HEADER}: {name_of(self._digest)}",
+            f"{NONCE_HEADER}: {self._nonce}",
+            "Connection: close",
+        )
+        return "".join(f"{line}\r\n" for line in (*lines, "")).encode()
+
+    def check(self, answer: bytes) -> None:
+        """Whether the token may be sent to who gave this answer. Raises `ProofError`."""
+        head, _, body = answer.partition(b"\r\n\r\n")
+        said = body.decode("utf-8", "replace").strip()
+        status = head.split(b"\r\n")[0].split(b" ")[1:2]
+        if status == [b"200"] and hmac.compare_digest(
+            said.encode(), proof_of(self._digest, self._nonce, self._host).encode()
+        ):
+            return
+        if status in ([b"429"], [b"503"]):
+            raise ProofError(said[:200] or "it takes nobody now", later=True)
+        if status == [b"401"]:
+            raise ProofError("it does not know this token, which was not sent")
+        raise ProofError(
+            "what listens there does not know this token, which was not sent. Is it your server, and of "
+            "this version?"
+        )

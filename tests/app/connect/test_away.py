@@ -1,0 +1,127 @@
+"""A console elsewhere whose operator looks elsewhere, and one that goes on from an earlier event."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from interlock.app.attention import BELL
+from interlock.app.console import InterlockConsole
+from interlock.app.messages import ContinueChosen
+from interlock.app.screens.confirm import Confirm
+from interlock.engine.gateway.console_client import ConsoleClient
+from tests.app.connect.seats import Seat, attached, served
+from tests.app.test_attention import Recorder
+from tests.engine.gateway.served import Served
+from tests.support.openai_server import OpenAIServer, says
+
+AGENT = 'name = "helper"\nmodel = "openai/test-model"\napi_base = "{url}"\nrules = ["a.rules"]\n'
+
+
+class Away:
+    """Somebody at a console on `server`, before a terminal that writes everything down."""
+
+    def __init__(self, server: Served) -> None:
+        self.terminal = Recorder()
+        self.client = ConsoleClient(server.url, server.ada)
+
+    async def at_console(self) -> InterlockConsole:
+        operator = await self.client.open()
+        app = InterlockConsole(self.client, operator=operator, quiet=0)
+        app._terminal = replace(self.terminal.terminal(), focused=lambda: self.terminal.focused)
+        return app
+
+    async def until(self, text: str) -> None:
+        for _ in range(2000):
+            if any(text in each for each in self.terminal.written):
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError(f"{text!r} is not in {self.terminal.written}")
+
+
+class TestAttention:
+    async def test_rings(self, tmp_path: Path) -> None:
+        """A request at the server counts in the title here, rings, and is said; a decision ends that."""
+        async with served(tmp_path) as server, server.agent_client() as agent:
+            away = Away(server)
+            app = await away.at_console()
+            async with app.run_test(size=(120, 40)):
+                await away.until("]0;Interlock\x1b")
+                gate = await agent.open("robin")
+                await gate.call("test", {}, call_id="t1")
+                await gate.result("t1", "42 passed")
+                call = asyncio.ensure_future(gate.call("deploy", {"env": "prod"}, call_id="d1"))
+                await away.until("(1 waiting)")
+                await away.until("deploy of robin")
+                assert away.terminal.calls.count(BELL) == 1
+                written = len(away.terminal.written)
+                [request] = await server.hub.approvals()
+                await server.hub.decide(request.id, approved=True, by="ben")
+                assert (await asyncio.wait_for(call, 10)).outcome == "allow"
+                for _ in range(2000):
+                    if any("]0;Interlock\x1b" in each for each in away.terminal.written[written:]):
+                        break
+                    await asyncio.sleep(0.01)
+                else:
+                    raise AssertionError(away.terminal.written)
+            await away.client.close()
+
+    async def test_looks_there(self, tmp_path: Path) -> None:
+        """Who looks at the console sees the title count, and hears nothing."""
+        async with served(tmp_path) as server, server.agent_client() as agent:
+            away = Away(server)
+            away.terminal.focused = True
+            app = await away.at_console()
+            async with app.run_test(size=(120, 40)):
+                gate = await agent.open("robin")
+                await gate.call("test", {}, call_id="t1")
+                await gate.result("t1", "42 passed")
+                call = asyncio.ensure_future(gate.call("deploy", {}, call_id="d1"))
+                await away.until("(1 waiting)")
+                assert BELL not in away.terminal.written
+                call.cancel()
+            await away.client.close()
+
+
+async def yes(seat: Seat) -> None:
+    """Confirm what is asked, once it has been there long enough to be read."""
+    await seat.at(Confirm)
+    screen = seat.app.screen
+    assert isinstance(screen, Confirm)
+    await seat.until(lambda: screen._shown_at is not None)
+    seat.seconds += 10.0
+    await seat.press("y")
+    await seat.until(lambda: seat.app.screen is not screen)
+
+
+class TestBranching:
+    async def test_from_an_event(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What is chosen from a replay here begins a new session there, from that event."""
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("OPENAI_API_KEY", "test")
+        (tmp_path / "a.rules").write_text("block rm\n")
+        with OpenAIServer([says("One."), says("Two.")]) as model:
+            (tmp_path / "agent.toml").write_text(AGENT.format(url=model.base_url))
+            async with served(tmp_path) as server, attached(server) as ada:
+                form = {"agent": "agent.toml", "rules": "", "tools": "", "task": "x", "shadow": False}
+                source = await ada.hub.start({"form": form})  # type: ignore[attr-defined]
+                await ada.shows("One.")
+                await server.hub.wait(source)
+                ada.app.post_message(ContinueChosen(source, 1))
+                await yes(ada)
+
+                def branches() -> list[tuple[str | None, int | None]]:
+                    live = server.hub._live
+                    return [(h.state.parent, h.state.parent_seq) for h in live if h.id != source]
+
+                await ada.until(branches)
+                assert branches() == [(source, 1)]
+                states = await server.hub.sessions()
+                assert [state.kind for state in states] == ["root", "branch"]
+                [branch] = [state for state in states if state.id != source]
+                [opened] = [e for e in await server.hub.recorded(branch.id) if e.seq == 1]
+                assert opened.body.opened_by == "ada"  # type: ignore[union-attr]
+                await ada.until(lambda: branch.id in {s.id for s in ada.hub._mirror._states.values()})  # type: ignore[attr-defined]

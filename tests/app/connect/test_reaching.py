@@ -1,0 +1,163 @@
+"""What an operator elsewhere says, stops and spends, for every kind of session a server has."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from interlock.app.screens.confirm import Confirm
+from interlock.app.screens.live import LiveScreen
+from interlock.app.screens.raise_limit import RaiseLimit
+from interlock.app.widgets.say_line import SayLine
+from interlock.engine.agents import Agent, AgentError, C, ScriptedModel, T, Usage, tool
+from interlock.engine.hub import UnknownSessionError
+from tests.app.connect.seats import attached, served
+from tests.engine.gateway.acp_world import World
+from tests.engine.gateway.served import Served, until
+
+
+@tool
+async def note() -> str:
+    """Note."""
+    return "noted"
+
+
+async def acp(server: Served, directory: Path) -> World:
+    """An ACP agent that the server's process has started."""
+    directory.mkdir()  # noqa: ASYNC240
+    world = World(server.hub, directory)
+    await world.start()
+    return world
+
+
+class TestCostLimit:
+    async def test_raised_from_elsewhere(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A session that stopped at its limit goes on after it was raised from elsewhere."""
+        monkeypatch.chdir(tmp_path)
+        model = ScriptedModel(
+            [replace(C(note={}), usage=Usage(input=10, output=5, cost=1.5)), T("I go on")]
+        )
+        async with served(tmp_path) as server:
+            agent = Agent(model, name="bot", tools=[note], max_cost=1.0)
+            session = await server.hub.open_session(agent, registry={})
+            await server.hub.send(session, "go", by="cy")
+            async with attached(server) as ada:
+                await ada.shows("$1.50 of $1.00", "raise the limit")
+                await ada.press("dollar_sign")
+                await ada.at(RaiseLimit)
+                await ada.press("4", "enter")
+                await ada.at(LiveScreen)
+                await ada.shows("$1.50 of $4.00")
+                assert (await server.hub.session(session)).max_cost == 4.0
+                [raised] = [
+                    event.body
+                    for event in await server.hub.recorded(session)
+                    if event.body.type == "limit.raised"
+                ]
+                assert raised.by == "ada"
+                await ada.hub.send(session, "go on", by="ada")
+                await ada.shows("I go on")
+
+
+class TestAcpAgents:
+    async def test_told_from_elsewhere(self, tmp_path: Path) -> None:
+        """What is typed at a console elsewhere reaches an ACP agent, under the token's name."""
+        async with served(tmp_path) as server, attached(server) as ada:
+            world = await acp(server, tmp_path / "work")
+            await ada.shows("scripted")
+            await ada.press("i")
+            await ada.until(lambda: _typing(ada))
+            await ada.type("hello")
+            await ada.press("enter")
+            await ada.shows("You said: hello")
+            said = [(e.kind, e.text, e.by) for e in (await world.state()).transcript]
+            assert said == [("user", "hello", "ada"), ("assistant", "You said: hello", None)]
+
+    async def test_interrupted_from_elsewhere(self, tmp_path: Path) -> None:
+        """A turn is stopped by the key; a message for steering interrupts the next one."""
+        async with served(tmp_path) as server, attached(server) as ada:
+            world = await acp(server, tmp_path / "work")
+            await world.tell(["until_cancelled"])
+            await world.until(lambda: world.done("prompted"))
+            await ada.shows("scripted")
+            await ada.press("ctrl+x")
+            await ada.at(Confirm)
+            screen = ada.app.screen
+            assert isinstance(screen, Confirm)
+            await ada.until(lambda: screen._shown_at is not None)
+            ada.seconds += 1.0
+            await ada.press("y")
+            await asyncio.wait_for(server.hub.wait(world.session), 20)
+            assert world.done("cancelled") == [True]
+            await world.tell(["until_cancelled"])
+            await world.until(lambda: len(world.done("prompted")) == 2)
+            await ada.hub.send(world.session, "stop that", by="ada")
+            await asyncio.wait_for(server.hub.wait(world.session), 20)
+            assert world.done("prompted")[2:] == [["stop that"]]
+
+
+class TestEveryKind:
+    async def test_of_own_agents(self, tmp_path: Path) -> None:
+        """A session whose loop is the server's own can be told, stopped and compacted."""
+        async with served(tmp_path) as server, server.console() as console:
+            agent = Agent(ScriptedModel([T("hello")]), name="bot")
+            session = await server.hub.open_session(agent, registry={})
+            await console.sessions()
+            assert console.steers(session)
+            await console.send(session, "hi")
+            await asyncio.wait_for(server.hub.wait(session), 20)
+            await console.abort(session, "enough")
+            assert "Nothing to compact" in (await console.compact(session, keep_last=50)).message
+
+    async def test_of_agents_that_connect(self, tmp_path: Path) -> None:
+        """What cannot reach an agent elsewhere is refused with a sentence; stopping denies what waits."""
+        async with (
+            served(tmp_path) as server,
+            server.agent_client() as client,
+            server.console() as console,
+        ):
+            gate = await client.open("robin")
+            await gate.call("test", {}, call_id="t1")
+            await gate.result("t1", "42 passed")
+            call = asyncio.ensure_future(gate.call("deploy", {}, call_id="d1"))
+            await until(server.hub.approvals)
+            await console.sessions()
+            assert not console.steers(gate.id)
+            with pytest.raises(AgentError, match="Speak to the agent where it runs"):
+                await console.send(gate.id, "hello")
+            assert "its loop runs elsewhere" in (await console.compact(gate.id)).message
+            await console.abort(gate.id, "stopped by ada")
+            answer = await asyncio.wait_for(call, 10)
+            assert answer.outcome == "block"
+            assert "stopped by ada" in (answer.reason or "")
+
+    async def test_of_an_acp_agent(self, tmp_path: Path) -> None:
+        """What an ACP agent cannot do is refused with a sentence; it is steered while it is live."""
+        async with served(tmp_path) as server, server.console() as console:
+            world = await acp(server, tmp_path / "work")
+            await console.sessions()
+            assert console.steers(world.session)
+            assert "its loop runs elsewhere" in (await console.compact(world.session)).message
+            assert not (await console.raise_limit(world.session, 5.0)).ok
+            await console.close_session(world.session)
+            await console.sessions()
+            assert not console.steers(world.session)
+            with pytest.raises(UnknownSessionError):
+                await console.send(world.session, "hello")
+
+    async def test_of_an_acp_agent_that_has_ended(self, tmp_path: Path) -> None:
+        """Nothing is said to a program that is gone, and the refusal says how it ended."""
+        async with served(tmp_path) as server, server.console() as console:
+            world = await acp(server, tmp_path / "work")
+            await world.tell(["die", 3])
+            await world.until(lambda: server.hub._live.hosted(world.session).shown.phase == "failed")
+            with pytest.raises(AgentError, match="exit code 3"):
+                await console.send(world.session, "hello")
+
+
+def _typing(seat: object) -> bool:
+    focused = seat.app.screen.focused  # type: ignore[attr-defined]
+    return focused is not None and any(isinstance(each, SayLine) for each in focused.ancestors_with_self)

@@ -1,0 +1,89 @@
+"""Connections to `interlock web` that never log in."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from aiohttp import ClientSession, CookieJar
+
+from interlock.app.web import front as front_module
+from interlock.app.web.front import Front
+from tests.app.web.fronts import small_app
+
+
+async def closed(reader: asyncio.StreamReader) -> bool:
+    """Whether the server has ended a connection."""
+    try:
+        return await asyncio.wait_for(reader.read(1), 10) == b""
+    except ConnectionError:
+        return True
+
+
+class TestStrangers:
+    async def test_are_few(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """One more than there may be cuts the one that has been there longest; nobody else."""
+        monkeypatch.setattr(front_module, "STRANGERS", 3)
+        front = Front(small_app)
+        await front.start("127.0.0.1", 0)
+        port = int(front.url.rpartition(":")[2])
+        try:
+            came = [await asyncio.open_connection("127.0.0.1", port) for _ in range(5)]
+            assert await closed(came[0][0])
+            assert await closed(came[1][0])
+            for reader, writer in came[2:]:
+                writer.write(f"GET /login HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+                assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+            for _, writer in came:
+                writer.close()
+        finally:
+            await front.close()
+
+    async def test_never_cost_a_login(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A browser that has logged in keeps its connection, whoever else comes."""
+        monkeypatch.setattr(front_module, "STRANGERS", 2)
+        front = Front(small_app)
+        await front.start("127.0.0.1", 0)
+        port = int(front.url.rpartition(":")[2])
+        try:
+            # Cookies of addresses are kept, as browsers do.
+            async with ClientSession(cookie_jar=CookieJar(unsafe=True)) as browser:
+                secret = front.link().partition("#")[2]
+                headers = {"Origin": front.url}
+                async with browser.post(f"{front.url}/login", data=secret, headers=headers) as answer:
+                    assert answer.status == 204
+                async with browser.get(f"{front.url}/login/state") as answer:
+                    assert answer.status == 204
+                cookie = "; ".join(f"{c.key}={c.value}" for c in browser.cookie_jar)
+            inside = await asyncio.open_connection("127.0.0.1", port)
+            lines = ("GET /login/state HTTP/1.1", f"Host: 127.0.0.1:{port}", f"Cookie: {cookie}", "", "")
+            ask = "\r\n".join(lines).encode()
+            inside[1].write(ask)
+            assert (await inside[0].readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 204")
+            came = [await asyncio.open_connection("127.0.0.1", port) for _ in range(10)]
+            assert await closed(came[0][0])
+            inside[1].write(ask)
+            assert (await inside[0].readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 204")
+            for _, writer in (*came, inside):
+                writer.close()
+        finally:
+            await front.close()
+
+    async def test_that_leave_make_room(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Who has left counts no more."""
+        monkeypatch.setattr(front_module, "STRANGERS", 2)
+        front = Front(small_app)
+        await front.start("127.0.0.1", 0)
+        port = int(front.url.rpartition(":")[2])
+        try:
+            for _ in range(6):
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.close()
+                await writer.wait_closed()
+            for _ in range(1000):
+                if not front._strangers:
+                    break
+                await asyncio.sleep(0.005)
+            assert not front._strangers
+        finally:
+            await front.close()
