@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar, Generic, Literal, TypeVar, cast
 
 from pydantic import BaseModel
@@ -27,6 +27,8 @@ class AgentConfig:
     `exit_name`. `on_text` says what becomes of plain text in place of a call: the model is reminded, or
     the step fails. With `tool_errors="raise"` a tool's failure ends the step instead of going to the
     model. An output that does not fit goes back to the model `max_output_retries` times; so does text.
+    After `turn_budget` model calls there is one more, in which it can only hand in its result;
+    `tool_budget` says of tools how often each runs.
     """
 
     preamble: str
@@ -36,14 +38,28 @@ class AgentConfig:
     tool_errors: Literal["result", "raise"] = "result"
     exit_name: str = "submit"
     max_output_retries: int = 2
+    turn_budget: int | None = None
+    tool_budget: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def problems(self) -> list[str]:
         """What cannot be: no model, a tool with the name of the exit, two of one name (P-40, P-41)."""
         names = [tool.name for tool in self.tools]
+        unknown = [name for name in self.tool_budget if name not in names]
         return [
             *([] if self.model else ["model is empty"]),
             *([f"tool name '{self.exit_name}' is reserved"] if self.exit_name in names else []),
             *(f"duplicate tool name '{n}'" for n in dict.fromkeys(names) if names.count(n) > 1),
+            *(f"tool_budget names '{n}', which is none of its tools" for n in unknown),
+            *(
+                f"tool_budget of '{n}' is {most}, expected a number from 0"
+                for n, most in self.tool_budget.items()
+                if most < 0
+            ),
+            *(
+                [f"turn_budget is {self.turn_budget}, expected a number from 1"]
+                if self.turn_budget is not None and self.turn_budget < 1
+                else []
+            ),
         ]
 
 

@@ -6,7 +6,7 @@ import copy
 import json
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import cast
 
 from pydantic import JsonValue, TypeAdapter
@@ -58,13 +58,14 @@ def failure(call: ProposedCall, error: str, kind: str) -> ToolMessage:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """The tools of one agent in one step."""
+    """The tools of one agent in one step; `ran` are the calls that were executed."""
 
     agent: str
     session: str
     config: AgentConfig
     ctx: Context
     gate: FlowGate | None
+    ran: list[str] = field(default_factory=list[str])
 
     @property
     def table(self) -> Mapping[str, Tool]:
@@ -139,6 +140,7 @@ class Tools:
         self, tool: Tool, call: ProposedCall, args: dict[str, JsonValue], note: str | None
     ) -> ToolMessage | Asks:
         began = time.perf_counter()
+        self.ran.append(call.call_id)
         try:
             ctx = self._context(call)
             output = as_output(

@@ -14,7 +14,7 @@ from ..agents.errors import InvalidModelUrlError, describe
 from ..agents.messages import AssistantMessage, Message, ProposedCall, ToolMessage, UserMessage
 from ..agents.model import ToolSpec
 from .agent_node import AgentConfig
-from .agent_tools import Asks, Tools, answer, as_text
+from .agent_tools import Asks, Tools, answer, as_text, failure
 from .client import Client, ClientFactory, ClientOptions, ClientReply, ModelClient, ModelClients
 from .context import Context
 from .errors import AgentError, DeserializeError, SnapLoadError
@@ -28,6 +28,7 @@ from .values import dumped, problems_of
 
 SUBMIT = "Submit your final result. Call this only when the task is complete."
 REMINDER = "Call {exit_name} with your final result."
+CONCLUDE = "You have used all your turns. Hand in your final result now; nothing else can be done."
 BEFORE_ANSWER = "submitted_before_answer"
 
 Came: TypeAlias = tuple[Standing, History]
@@ -49,13 +50,19 @@ class Surroundings:
         return self.factory.create(config.model.name, options)
 
 
-def options_of(config: AgentConfig, output: type[BaseModel], session: str = "") -> ClientOptions:
-    """What goes with every model call of an agent: the schema of its output, as a tool's or its own."""
+def options_of(
+    config: AgentConfig, output: type[BaseModel], session: str = "", *, last: bool = False
+) -> ClientOptions:
+    """What goes with every model call of an agent: the schema of its output, as a tool's or its own.
+
+    In its `last` one no other tool is offered.
+    """
     if not config.tools:
         return ClientOptions(config.preamble, output=output, session_id=session)
     tools = [ToolSpec(t.name, t.description, t.parameters) for t in config.tools]
     submit = ToolSpec(config.exit_name, SUBMIT, output.model_json_schema())
-    return ClientOptions(config.preamble, (*tools, submit), session_id=session)
+    offered = (submit,) if last else (*tools, submit)
+    return ClientOptions(config.preamble, offered, session_id=session)
 
 
 async def agent_step(
@@ -165,13 +172,42 @@ class _Turn:
 
     async def asked(self, around: Surroundings) -> ClientReply:
         """The model's reply. What goes wrong is an `AgentError` with its text (P-59, P-138)."""
-        options = options_of(self.config, self.node.gives.type, self.progress.session)
+        last = self._turns_left() == 0
+        if last:
+            self.say(UserMessage(text=CONCLUDE))
+        output, session = self.node.gives.type, self.progress.session
+        options = options_of(self.config, output, session, last=last)
         try:
             return await around.client(self.config, options).execute(self.messages)
         except InvalidModelUrlError as error:
             raise self.failed(f"invalid LLM URL: {error}") from error
         except Exception as error:
             raise self.failed(describe(error)) from error
+
+    def _turns_left(self) -> int | None:
+        """Model calls that are left before the last one; `None` where they are not counted.
+
+        Raises `AgentError` once the last one has been made too.
+        """
+        budget = self.config.turn_budget
+        if budget is None:
+            return None
+        left = budget - sum(isinstance(message, AssistantMessage) for message in self.messages)
+        if left < 0:
+            raise self.failed(f"no result after its turn budget of {budget} and one turn to conclude")
+        return left
+
+    def _over_budget(self, call: ProposedCall) -> ToolMessage | None:
+        """What the model reads of a call beyond its tool's budget."""
+        most = self.config.tool_budget.get(call.name)
+        if most is None or self.progress.used.get(call.name, 0) < most:
+            return None
+        return failure(call, f"{call.name} has run {most} times, which is its budget", "budget")
+
+    def _count(self, name: str) -> None:
+        if name in self.config.tool_budget:
+            used = {**self.progress.used, name: self.progress.used.get(name, 0) + 1}
+            self.progress = self.progress.model_copy(update={"used": used})
 
     # Ends of a step
 
@@ -247,8 +283,13 @@ class _Turn:
                 for other in rest[1:]:
                     self.say(answer(other, "cancelled", is_error=True))
                 return self.ends(output)
+            if (spent := self._over_budget(call)) is not None:
+                self.say(spent)
+                continue
             first = at == 0
             came = await self.tools.run(call, approved if first else (), before if first else None)
+            if self.tools.ran and self.tools.ran[-1] == call.call_id:
+                self._count(call.name)
             match came:
                 case ToolMessage():
                     self.say(came)

@@ -34,12 +34,16 @@ class Collected(_Kept):
 
 
 class AgentProgress(_Kept):
-    """The agent that has started: its node, its session, and how often what it gave could not be used."""
+    """The agent that has started: its node, its session, how often what it gave could not be used.
+
+    `used` is how often each of its tools has run.
+    """
 
     agent: str
     session: str
     bad_outputs: int = 0
     bad_texts: int = 0
+    used: dict[str, int] = {}
 
 
 class PendingSuspension(_Kept):

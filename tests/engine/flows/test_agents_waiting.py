@@ -19,12 +19,14 @@ from interlock.engine.flows import (
     FlowRuntime,
     FlowSnapshot,
     History,
+    Question,
     ResumeMismatchError,
     ResumeRequired,
     SnapLoadError,
     Suspended,
     ToolError,
     UnexpectedResumption,
+    as_flow_gate,
 )
 from interlock.engine.gate import create_gate
 from interlock.engine.gate.types import GateDecision
@@ -445,6 +447,18 @@ class TestApproval:
         assert (back.args, DEPLOYED) == ({"env": "live"}, [])
         assert await runtime.resume(CTX, out.tool_id, Approve()) == Continue()
         assert DEPLOYED == ["live"]
+
+    async def test_counts_for_what_was_shown(self) -> None:
+        """P-82: a yes counts for the input it was given about, and for no other."""
+        gate = as_flow_gate(ruled())
+        asked = await gate.check(ToolCall("c1", "deploy", {"env": "test"}), ())
+        assert isinstance(asked, Question)
+        assert isinstance(
+            await gate.check(ToolCall("c1", "deploy", {"env": "live"}), (asked.key,)), Question
+        )
+        decision = await gate.check(ToolCall("c1", "deploy", {"env": "test"}), (asked.key,))
+        assert isinstance(decision, GateDecision)
+        assert not decision.block
 
     async def test_restored(self) -> None:
         """P-82, P-94: a call that waits for approval is approved in another process, and judged there."""
