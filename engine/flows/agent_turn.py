@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -11,6 +11,7 @@ from pydantic import BaseModel, JsonValue, ValidationError
 
 from ..agents.decisions import Deny, Override
 from ..agents.errors import InvalidModelUrlError, describe
+from ..agents.events import Usage
 from ..agents.messages import AssistantMessage, Message, ProposedCall, ToolMessage, UserMessage
 from ..agents.model import ToolSpec
 from .agent_node import AgentConfig
@@ -36,10 +37,13 @@ Came: TypeAlias = tuple[Standing, History]
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the agents of a run share: who makes clients, and the gate their calls pass."""
+    """What the agents of a run share: who makes clients, the gate their calls pass, who is told what
+    model calls used.
+    """
 
     factory: ClientFactory | None = None
     gate: FlowGate | None = None
+    used: Callable[[Usage], None] | None = None
 
     def client(self, config: AgentConfig, options: ClientOptions) -> Client:
         """The client of an agent. Raises what the factory raises."""
@@ -178,11 +182,14 @@ class _Turn:
         output, session = self.node.gives.type, self.progress.session
         options = options_of(self.config, output, session, last=last)
         try:
-            return await around.client(self.config, options).execute(self.messages)
+            reply = await around.client(self.config, options).execute(self.messages)
         except InvalidModelUrlError as error:
             raise self.failed(f"invalid LLM URL: {error}") from error
         except Exception as error:
             raise self.failed(describe(error)) from error
+        if around.used is not None:
+            around.used(reply.usage)
+        return reply
 
     def _turns_left(self) -> int | None:
         """Model calls that are left before the last one; `None` where they are not counted.

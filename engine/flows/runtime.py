@@ -10,6 +10,7 @@ from typing import Generic, Self, TypeVar
 
 from pydantic import BaseModel, JsonValue
 
+from ..agents.events import Usage
 from .agent_turn import Came, Surroundings, agent_answered, agent_step, options_of
 from .builder import Drafts
 from .client import ClientFactory
@@ -60,8 +61,9 @@ class FlowRuntime(Generic[O]):
 
     A step that raises leaves everything as it was: snapshot and history equal their values before
     (P-56), and `next` tries it again. The calls of its agents pass `gate` (see `as_flow_gate` for what
-    it may be); without one they just run. `factory` makes the clients of their models. Raises `Invalid`
-    for a graph that cannot be (P-30 … P-46) or does not end in its output (P-37, P-38).
+    it may be); without one they just run. `factory` makes the clients of their models, `used` is told
+    what each call of a model used. Raises `Invalid` for a graph that cannot be (P-30 … P-46) or does
+    not end in its output (P-37, P-38).
     """
 
     def __init__(
@@ -72,10 +74,11 @@ class FlowRuntime(Generic[O]):
         factory: ClientFactory | None = None,
         history: History | None = None,
         gate: object = None,
+        used: Callable[[Usage], None] | None = None,
     ) -> None:
         graph = _checked(flow)
         text = dumped(value, graph.takes, graph.takes.key, "flow input")
-        self._begin(graph, Standing({graph.takes.key: text}), factory, history, gate)
+        self._begin(graph, Standing({graph.takes.key: text}), factory, history, gate, used)
 
     @classmethod
     def from_snapshot(
@@ -86,6 +89,7 @@ class FlowRuntime(Generic[O]):
         history: History | None = None,
         factory: ClientFactory | None = None,
         gate: object = None,
+        used: Callable[[Usage], None] | None = None,
     ) -> Self:
         """A run where it stood. The graph is built and checked anew (P-93).
 
@@ -93,7 +97,7 @@ class FlowRuntime(Generic[O]):
         """
         graph = _checked(flow)
         runtime = cls.__new__(cls)
-        runtime._begin(graph, restored(snapshot, graph), factory, history, gate)
+        runtime._begin(graph, restored(snapshot, graph), factory, history, gate, used)
         return runtime
 
     def _begin(
@@ -103,12 +107,13 @@ class FlowRuntime(Generic[O]):
         factory: ClientFactory | None,
         history: History | None,
         gate: object,
+        used: Callable[[Usage], None] | None,
     ) -> None:
         self.graph = graph
         self._output = graph.output
         self._standing = standing
         self._history = history or History()
-        self._around = Surroundings(factory, None if gate is None else as_flow_gate(gate))
+        self._around = Surroundings(factory, None if gate is None else as_flow_gate(gate), used)
         self._busy = False
 
     @property

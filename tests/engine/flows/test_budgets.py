@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from interlock.engine.agents import C, T, ToolMessage, UserMessage
+from interlock.engine.agents import C, Reply, T, ToolMessage, UserMessage
+from interlock.engine.agents.events import Usage
 from interlock.engine.flows import AgentError, Continue, Done, FlowRuntime, FlowSnapshot, Invalid
 
 from .scripted import CTX, Answer, Script, X, agent, ask, echo, flow_of, recorded, results, running
@@ -108,3 +109,16 @@ class TestSettings:
         """Section 12: a budget of nothing, of a tool that there is not, or below zero."""
         with pytest.raises(Invalid, match=problem):
             FlowRuntime(flow_of(agent(echo, **settings)), X())
+
+
+class TestUsed:
+    async def test_is_told_of_every_model_call(self) -> None:
+        """P-51: tokens and costs of each turn, for whoever adds them up."""
+        told: list[int] = []
+        usage = Usage(input=7, output=3)
+        script = Script(Reply(calls=ECHO.calls, usage=usage), Reply(calls=SUBMIT.calls, usage=usage))
+        node = flow_of(agent(echo))
+        runtime = FlowRuntime(node, X(), factory=script, used=lambda used: told.append(used.input))
+        await runtime.next(CTX)
+        await runtime.next(CTX)
+        assert told == [7, 7]
