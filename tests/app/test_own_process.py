@@ -27,7 +27,9 @@ class TestCollections:
 
     def test_of_somebody_elses_process_stay_as_they_are(self, capsys: pytest.CaptureFixture[str]) -> None:
         """Whoever calls the command in a process of theirs finds its collector as it was."""
-        before = gc.get_threshold(), gc.get_freeze_count()
+        before, frozen = gc.get_threshold(), gc.get_freeze_count()
         assert main(["--version"]) == 0
         assert capsys.readouterr().out.startswith("interlock ")
-        assert (gc.get_threshold(), gc.get_freeze_count()) == before
+        assert gc.get_threshold() == before
+        # Of what was frozen before, some may be gone by now.
+        assert gc.get_freeze_count() <= frozen

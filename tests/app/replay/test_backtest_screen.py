@@ -248,7 +248,7 @@ class TestWaysIn:
             commands = {command.title: command for command in app.get_system_commands(app.screen)}
             await commands["Backtest rules…"].callback()
             await shown.when(lambda: isinstance(app.screen, BacktestScreen))
-            assert "this session: " in shown.painted()
+            await shown.until("this session: ")
             await shown.press("escape")
             await shown.when(lambda: isinstance(app.screen, HistoryScreen))
 

@@ -109,14 +109,13 @@ class TestWaiting:
             await ends.ask(1, "deploy", _meta={"progressToken": "t"})
 
             async def three() -> bool:
-                return len(ends.progress()) >= 3
+                return sum("a person is asked" in each["message"] for each in ends.progress()) >= 3
 
             await until(three)
             found = ends.progress()
             numbers = [each["progress"] for each in found]
             assert numbers == sorted(set(numbers))
             assert {each["progressToken"] for each in found} == {"t"}
-            assert "a person is asked" in found[-1]["message"]
             assert ends.server == []
             await server.hub.decide(await waiting(server), approved=True, by="ada")
             assert (await ends.forwarded())["params"]["name"] == "deploy"
