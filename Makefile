@@ -3,19 +3,24 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint screenshots bench crash clean
+.PHONY: demo test types tests screenshots bench crash clean
 
 demo: $(VENV)/run
 	@$(BIN)/interlock demo
 
-# Consoles under test wait as much as they compute: four processes keep two processors busy. What they start
-# again and again need not be compiled each time, even where the environment says so.
-test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	@$(MAKE) --no-print-directory --jobs=2 types tests
+
+types: $(VENV)/dev
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+
+# Consoles under test wait as much as they compute: four processes keep two processors busy. What they start
+# again and again need not be compiled each time, even where the environment says so.
+tests: export PYTHONDONTWRITEBYTECODE =
+tests: $(VENV)/dev
 	$(BIN)/pytest -n 4 --dist worksteal
 
 bench: $(VENV)/dev
