@@ -21,6 +21,12 @@ def add_acp(commands: object, command: Callable[..., argparse.ArgumentParser], h
         "--rules", metavar="FILE", nargs="+", action="extend", help="rules files; all of them apply"
     )
     acp.add_argument("--task", metavar="TEXT", help="what the agent is told first")
+    acp.add_argument(
+        "--resume",
+        metavar="SESSION",
+        help="go on with a recorded session of this agent, where it offers that: its id, or the first "
+        "letters of it",
+    )
     acp.add_argument("--cwd", metavar="DIR", type=Path, help="where the agent works (default: here)")
     acp.add_argument("--mode", choices=("enforce", "shadow"), help="enforce (default) or shadow")
     acp.add_argument(

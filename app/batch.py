@@ -104,6 +104,8 @@ def effects(requests: Sequence[ApprovalState]) -> Counter[str]:
 
 def too_much(request: ApprovalState) -> str | None:
     """Why a request is not approved together with others; `None` when it may be."""
+    if request.wants is not None:
+        return "answer it by itself: it wants to be filled in"
     if input_size(request) > LONGEST:
         return "approve it by itself: its input is too long for a table"
     if request.preview is not None:

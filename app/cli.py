@@ -16,20 +16,27 @@ from contextlib import suppress
 from pathlib import Path
 
 from .acp_options import add_acp
-from .amounts import parse_dollars
 from .commands import BAD_INPUT, dispatch
+from .flow_options import add_flow
 from .gateway_options import add_connection, add_gateway
 from .history_options import add_parts
 from .hook_options import add_hook, answers
-from .identity import login_name, operator_name
+from .identity import login_name
 from .mcp_options import add_mcp
+from .shared_options import (
+    EPILOG,
+    add_appearance,
+    add_command,
+    add_hosting,
+    add_journal,
+    add_operator,
+    add_read_only,
+    dollars,
+    positive,
+)
 from .web_options import add_web
 
 DESCRIPTION = "Approval console for AI agents: every tool call passes nets compiled from a rules file."
-EPILOG = (
-    "Every option can also be set as INTERLOCK_<OPTION> in the environment, in interlock.toml here, "
-    "or in the user's config directory."
-)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -38,10 +45,16 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="store_true", help="print the version and exit")
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
 
-    demo = _command(commands, "demo", "watch an agent be stopped, approve its deploy, replay it")
-    _hosting(demo)
+    demo = add_command(commands, "demo", "watch an agent be stopped, approve its deploy, replay it")
+    demo.add_argument(
+        "--flow",
+        action="store_true",
+        default=None,
+        help="a release flow instead: agents and people in steps",
+    )
+    add_hosting(demo)
 
-    run = _command(commands, "run", "host an agent, under rules")
+    run = add_command(commands, "run", "host an agent, under rules")
     run.add_argument(
         "target", metavar="AGENT", nargs="?", help="agent.toml or package.module:agent; else use --model"
     )
@@ -84,19 +97,19 @@ def parser() -> argparse.ArgumentParser:
         help="whether the sandbox reaches the network (default: no)",
     )
     run.add_argument(
-        "--max-steps", metavar="N", type=_positive, help="a run's model calls at most (default: 100)"
+        "--max-steps", metavar="N", type=positive, help="a run's model calls at most (default: 100)"
     )
     run.add_argument(
-        "--max-cost", metavar="USD", type=_dollars, help="what the session may cost (default: no limit)"
+        "--max-cost", metavar="USD", type=dollars, help="what the session may cost (default: no limit)"
     )
     run.add_argument("--system-prompt", metavar="TEXT", help="the agent's instructions")
-    _hosting(run)
+    add_hosting(run)
 
-    resume = _command(commands, "resume", "go on with a recorded session, its nets as they were left")
+    resume = add_command(commands, "resume", "go on with a recorded session, its nets as they were left")
     resume.add_argument("session", metavar="SESSION", help="its id, or the first letters of it")
     resume.add_argument("task", metavar="TASK", nargs="?", help="what the agent is asked to do next")
     resume.add_argument(
-        "--at", metavar="EVENT", type=_positive, help="begin a new session after this event of it"
+        "--at", metavar="EVENT", type=positive, help="begin a new session after this event of it"
     )
     resume.add_argument(
         "--changed-nets",
@@ -107,19 +120,21 @@ def parser() -> argparse.ArgumentParser:
     resume.add_argument(
         "--max-cost",
         metavar="USD",
-        type=_dollars,
+        type=dollars,
         help="what it may cost, from its first event on (default: as before)",
     )
-    _hosting(resume)
+    add_hosting(resume)
 
-    console = _command(commands, "console", "open the console on the journal, without starting an agent")
+    console = add_command(
+        commands, "console", "open the console on the journal, without starting an agent"
+    )
     add_connection(console)
-    _journal(console)
-    _operator(console)
-    _read_only(console)
-    _appearance(console)
+    add_journal(console)
+    add_operator(console)
+    add_read_only(console)
+    add_appearance(console)
 
-    check = _command(
+    check = add_command(
         commands, "check", "compile rules, prove them together, print each net with its reachable states"
     )
     check.add_argument("files", metavar="FILE", nargs="+", help="rules files")
@@ -129,12 +144,12 @@ def parser() -> argparse.ArgumentParser:
     check.add_argument("--json", action="store_true", default=None, help="print the findings as JSON")
     check.add_argument("--strict", action="store_true", default=None, help="warnings fail the check too")
 
-    scenarios = _command(commands, "test", "run the scenarios of *_test.rules files")
+    scenarios = add_command(commands, "test", "run the scenarios of *_test.rules files")
     scenarios.add_argument(
         "paths", metavar="PATH", nargs="*", help="files or directories (default: here)"
     )
 
-    explain = _command(
+    explain = add_command(
         commands, "explain", "say what rules do with a call, and the way to have it allowed"
     )
     explain.add_argument("files", metavar="FILE", nargs="+", help="rules files")
@@ -149,7 +164,7 @@ def parser() -> argparse.ArgumentParser:
     )
     explain.add_argument("--json", action="store_true", default=None, help="print it as JSON")
 
-    draw = _command(commands, "draw", "draw the nets of a rules file")
+    draw = add_command(commands, "draw", "draw the nets of a rules file")
     draw.add_argument("file", metavar="FILE", help="a rules file")
     draw.add_argument("--net", metavar="NAME", help="only this net")
     draw.add_argument(
@@ -160,12 +175,14 @@ def parser() -> argparse.ArgumentParser:
         help="an .svg, .dot or .mmd file (default: Mermaid, printed)",
     )
 
-    history = _command(commands, "history", "list recorded sessions; check, export, import, prune them")
-    history.add_argument("--limit", metavar="N", type=_positive, help="how many at most (default: 50)")
-    _journal(history)
-    add_parts(history, _command, _operator)
+    history = add_command(
+        commands, "history", "list recorded sessions; check, export, import, prune them"
+    )
+    history.add_argument("--limit", metavar="N", type=positive, help="how many at most (default: 50)")
+    add_journal(history)
+    add_parts(history, add_command, add_operator)
 
-    backtest = _command(
+    backtest = add_command(
         commands, "backtest", "judge recorded calls again under other rules; nothing is run"
     )
     backtest.add_argument("files", metavar="FILE", nargs="+", help="rules files; all of them apply")
@@ -183,7 +200,7 @@ def parser() -> argparse.ArgumentParser:
         help="OpenAI or Vercel AI SDK messages of other programs, as JSON or JSON lines",
     )
     backtest.add_argument(
-        "--at", metavar="EVENT", type=_positive, help="only what came after this event of one session"
+        "--at", metavar="EVENT", type=positive, help="only what came after this event of one session"
     )
     backtest.add_argument(
         "--active",
@@ -193,102 +210,28 @@ def parser() -> argparse.ArgumentParser:
         help="exactly these nets are active (default: as recorded, new ones are)",
     )
     backtest.add_argument("--json", action="store_true", default=None, help="print it as JSON")
-    _journal(backtest)
+    add_journal(backtest)
 
-    notify = _command(
+    notify = add_command(
         commands, "notify", "show what is run or sent when nobody decides, see [notify] in interlock.toml"
     )
     notify.add_argument(
         "--test", action="store_true", default=None, help="do it once, for a sample request"
     )
 
-    add_gateway(commands, _command, _journal, _operator)
-    add_web(commands, _command, _journal, _operator, _appearance)
-    add_hook(commands, _command)
-    add_mcp(commands, _command)
-    add_acp(commands, _command, _hosting)
+    add_gateway(commands, add_command, add_journal, add_operator)
+    add_web(commands, add_command, add_journal, add_operator, add_appearance)
+    add_hook(commands, add_command)
+    add_mcp(commands, add_command)
+    add_acp(commands, add_command, add_hosting)
+    add_flow(commands, add_command, add_hosting, add_journal, positive)
 
-    replay = _command(commands, "replay", "step through a recorded session")
+    replay = add_command(commands, "replay", "step through a recorded session")
     replay.add_argument("session", help="its id, or the first letters of it")
     replay.add_argument("--plain", action="store_true", default=None, help="print instead of a screen")
-    _journal(replay)
-    _appearance(replay)
+    add_journal(replay)
+    add_appearance(replay)
     return top
-
-
-def _command(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str
-) -> argparse.ArgumentParser:
-    return commands.add_parser(
-        name, help=text, description=text[0].upper() + text[1:] + ".", epilog=EPILOG
-    )
-
-
-def _journal(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--db", metavar="FILE", type=Path, help="the journal (default: in the user's data directory)"
-    )
-    command.add_argument(
-        "--redact",
-        metavar="A,B",
-        help="fields whose values are masked, beside password, token and the like",
-    )
-
-
-def _operator(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--as",
-        dest="operator",
-        metavar="NAME",
-        type=operator_name,
-        help="your name, recorded with what you decide (default: the login name)",
-    )
-
-
-def _read_only(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--read-only", action="store_true", default=None, help="show everything, change nothing"
-    )
-
-
-def _hosting(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--headless", action="store_true", default=None, help="no screen: one line per event"
-    )
-    command.add_argument(
-        "--answer",
-        choices=("approve", "deny"),
-        help="what a headless run answers when an approval is asked",
-    )
-    _journal(command)
-    _operator(command)
-    _read_only(command)
-    _appearance(command)
-
-
-def _appearance(command: argparse.ArgumentParser) -> None:
-    """Options of every command that opens a console."""
-    command.add_argument(
-        "--theme", metavar="NAME", help="colours: interlock, interlock-light, interlock-contrast, …"
-    )
-    command.add_argument(
-        "--ascii",
-        action=argparse.BooleanOptionalAction,
-        help="symbols and lines in ASCII (default: where the locale is not UTF-8)",
-    )
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"a number from 1, not '{text}'")
-    return int(text)
-
-
-def _dollars(text: str) -> float:
-    try:
-        return parse_dollars(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _settle(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Literal, TextIO
 
 from ..engine.history.changes import headline
 from ..engine.history.events import ApprovalRequested, JournalEvent
-from ..engine.hub import Hub, Streaming
+from ..engine.hub import Hub, HubEvent, Streaming
 from ..engine.text import visible
 
 Answer = Literal["approve", "deny"]
@@ -25,8 +25,15 @@ async def follow(
 
     Returns 0 when the session came to its end, 1 when it failed.
     """
+
+    async def decide(asked: ApprovalRequested) -> str | None:
+        approved = answer == "approve"
+        reason = None if approved else f"answered by --answer {answer}"
+        outcome = await hub.decide(asked.approval_id, approved=approved, by="headless", reason=reason)
+        return None if outcome.ok else outcome.message
+
     subscription = hub.subscribe()
-    printing = asyncio.create_task(_print(hub, subscription.__aiter__(), answer, out))
+    printing = asyncio.create_task(print_events(subscription.__aiter__(), decide, out))
     try:
         session = await start(hub)
         try:
@@ -41,7 +48,12 @@ async def follow(
     return 1 if failed else 0
 
 
-async def _print(hub: Hub, events, answer: Answer, out: TextIO) -> None:
+async def print_events(
+    events: AsyncIterator[HubEvent],
+    decide: Callable[[ApprovalRequested], Awaitable[str | None]],
+    out: TextIO,
+) -> None:
+    """Print every event; `decide` answers each request, or says why it could not."""
     async for event in events:
         match event:
             case JournalEvent():
@@ -51,17 +63,11 @@ async def _print(hub: Hub, events, answer: Answer, out: TextIO) -> None:
                     flush=True,
                 )
                 if isinstance(event.body, ApprovalRequested):
-                    await _answer(hub, event.body.approval_id, answer, out)
+                    problem = await decide(event.body)
+                    if problem is not None:
+                        print(f"          {visible(problem)}", file=out, flush=True)
             case Streaming(kind="failure"):
                 failure = f"{event.session}  failed: {event.text}"
                 print(f"          {visible(failure)}", file=out, flush=True)
             case _:
                 pass
-
-
-async def _answer(hub: Hub, approval_id: str, answer: Answer, out: TextIO) -> None:
-    approved = answer == "approve"
-    reason = None if approved else f"answered by --answer {answer}"
-    outcome = await hub.decide(approval_id, approved=approved, by="headless", reason=reason)
-    if not outcome.ok:
-        print(f"          {visible(outcome.message)}", file=out, flush=True)

@@ -88,14 +88,21 @@ def connect(
 def _client(url: str, until: float, environ: Mapping[str, str]) -> HookClient:
     token = environ.get(TOKEN) or token_of(agent_token_file(environ))
     latest = min(until, time.monotonic() + CONNECTING)
-    try:
-        prove(url, token, latest)
-        return HookClient(url, token, latest)
-    except NotLetInError as error:
-        raise NotLetInError(
-            f"{error}. Give it a token of that server as {TOKEN}; make one with "
-            "`interlock token new agent NAME`"
-        ) from error
+    while True:
+        try:
+            prove(url, token, latest)
+            return HookClient(url, token, latest)
+        except NotLetInError as error:
+            raise NotLetInError(
+                f"{error}. Give it a token of that server as {TOKEN}; make one with "
+                "`interlock token new agent NAME`"
+            ) from error
+        except GoneError:
+            # Nothing has been asked yet. A port may be that of a server that is just started again; who
+            # listens on a socket's file and hangs up is about to end.
+            if url.startswith("unix:") or time.monotonic() + _LOOK > latest:
+                raise
+        time.sleep(_LOOK)
 
 
 def directory(environ: Mapping[str, str]) -> Path:

@@ -7,6 +7,7 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from ..engine.history.journal import JournalError
@@ -21,29 +22,37 @@ from .notify import notify_settings, notifying
 from .place import Place
 from .settings import SettingsError
 
+Start: TypeAlias = Callable[[Hub], Awaitable[str]]
+Follow: TypeAlias = Callable[[Hub, Start], Awaitable[int]]
+"""Starts a session, and returns the exit code once it is over."""
+
 
 def host(
     args: argparse.Namespace,
     database: Path,
     operator: str,
-    start: Callable[[Hub], Awaitable[str]],
+    start: Start,
     *,
     headless: bool,
+    follow: Follow | None = None,
 ) -> int:
     """Host the session that `start` opens. Returns the exit code.
 
-    A journal that cannot be written stops everything before an agent starts.
+    `follow` is what goes on without a screen, where that is not an agent's session. A journal that
+    cannot be written stops everything before anything starts.
     """
 
     hidden = redaction(args)
 
     async def without_screen() -> int:
-        from .headless import follow
+        from .headless import follow as follow_agent
 
         hook, policy = notify_settings(), approval_settings().policy
         hub = Hub.open(database, redaction=hidden, policy=policy, language=LANGUAGE)
         async with notifying(hub, hook, lambda problem: print(f"interlock: {problem}", file=sys.stderr)):
-            return await follow(hub, start, answer=args.answer or "approve", out=sys.stdout)
+            if follow is not None:
+                return await follow(hub, start)
+            return await follow_agent(hub, start, answer=args.answer or "approve", out=sys.stdout)
 
     try:
         if headless:
@@ -57,7 +66,7 @@ def host(
 def show(
     database: Path,
     operator: str,
-    start: Callable[[Hub], Awaitable[str]] | None,
+    start: Start | None,
     redaction: Redaction,
     appearance: Appearance | None = None,
 ) -> int:

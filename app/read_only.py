@@ -35,6 +35,7 @@ READING = frozenset(
         "shadow_summary",
         "started_from",
         "steers",
+        "takes_edits",
         "subscribe",
         "wait",
     }

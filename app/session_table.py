@@ -2,7 +2,8 @@
 
 The screen and the command show the same one. Columns leave in a fixed order when there is no room; a
 session's id is what `interlock replay` needs, so it is the last to be shortened. Where some sessions are
-branches or subagents', or of agents elsewhere, a column says so, by the end of the other's id if need be.
+branches, subagents', of agents elsewhere or runs of flows, a column says so, by the end of the other's id
+if need be.
 """
 
 from __future__ import annotations
@@ -56,10 +57,12 @@ def look(session: SessionSummary) -> Look:
 
 
 def origin(session: SessionSummary, *, short: bool = False) -> str:
-    """`branch of deploy-bot-0c41aa`, `child of …`, `elsewhere`, or nothing for a session of its own.
+    """`branch of deploy-bot-0c41aa`, `child of …`, `elsewhere`, `flow`; nothing for any other session.
 
     `short` gives only the end of the other's id: `branch of …-0c41aa`.
     """
+    if session.kind == "flow":
+        return "flow"
     if session.kind == "outside":
         return "elsewhere"
     if not session.parent:
@@ -82,7 +85,7 @@ def columns(
     With `shorten_ids` false a session's id is always whole, even if the table gets wider than `width`.
     """
     longest = _LONGEST if shorten_ids else {**_LONGEST, "session": _WHOLE, "from": _WHOLE}
-    family = any(session.parent for session in sessions)
+    family = any(session.parent or session.kind == "flow" for session in sessions)
     every = [column for column in _all_columns(zone) if family or column.name != "from"]
     chosen = [_sized(column, sessions, longest) for column in every]
     if _total(chosen) > width:

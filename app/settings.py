@@ -25,7 +25,7 @@ KEYS = "keys"
 """The table of a file that says which keys do what."""
 TABLES = (KEYS, "attention", "notify", "approvals", "gateway", "hook")
 """The tables that hold no options of a command. Whoever uses one reads it."""
-USERS_OWN = frozenset({"connect", "token_file"})
+USERS_OWN = frozenset({"connect", "token_file", "fill"})
 """Options that a file in the working directory may not set."""
 LOOSER = {("serve", "mode"): "shadow", ("web", "mode"): "shadow"}
 """What such a file may not set for a server: every agent is judged by that, wherever it works."""

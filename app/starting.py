@@ -13,12 +13,15 @@ from pathlib import Path
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
+from ..engine.flows import FlowError
 from ..engine.history.events import JournalEvent, LimitRaised, SessionResumed
 from ..engine.history.masked import MaskedEvents
 from ..engine.hub import Hub, Nets
 from .agent_build import Prepared, prepare
 from .agent_options import from_command_line
 from .agent_spec import AgentSpec, AgentSpecError
+from .flow_spec import FlowSpecError, is_flow
+from .flow_starting import go_on_with_flow
 from .run_words import is_target
 
 NO_TASK = "Task: what is the agent to do? An agent file may have a task of its own"
@@ -128,9 +131,19 @@ async def go_on(
     The agent is made again from what the record says it was started from, but for `max_cost`, which is
     then its limit; one that an operator has raised since stays raised. With a `task` it sets to work at
     once, after what was open when its host died; with `must_go_on` a session with nothing open is
-    refused. Raises `AgentSpecError`, `SessionNotFound`, `ResumeError` and `JournalError`.
+    refused. A run of a flow goes on after its last step; nobody can tell it anything, and it has no other
+    moments to begin from. Raises `AgentSpecError`, `SessionNotFound`, `ResumeError` and `JournalError`.
     """
     found, started_from = await hub.started_from(session_id)
+    if is_flow(started_from):
+        if at is not None or task is not None:
+            raise AgentSpecError(
+                [f"session '{found}' is a run of a flow: it goes on after its last step, without a task"]
+            )
+        try:
+            return await go_on_with_flow(hub, found, started_from, operator, nets)
+        except (FlowSpecError, FlowError) as error:
+            raise AgentSpecError(str(error).splitlines()) from error
     spec = _recorded_spec(found, started_from)
     if max_cost is None and spec.limits.max_cost is not None:
         max_cost = await asyncio.to_thread(_raised, await hub.recorded(found), at)

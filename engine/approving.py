@@ -42,7 +42,7 @@ class Approving(ABC):
         self._ended: dict[str, str] = {}
 
     @abstractmethod
-    async def abort(self, session_id: str, reason: str = "") -> None:
+    async def abort(self, session_id: str, reason: str = "", *, by: str | None = None) -> None:
         """Stop what an agent is doing."""
 
     async def approvals(self) -> list[ApprovalState]:

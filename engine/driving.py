@@ -67,6 +67,7 @@ class Driving:
         by: str | None = None,
         explain_blocks: bool = False,
         nets: Nets = "recorded",
+        driver: Driver | None = None,
     ) -> str:
         """Go on with a recorded session of this sort under its own id, which is returned.
 
@@ -83,6 +84,8 @@ class Driving:
             hosted = back.hosted
             await hosted.record(*hosted.goes_on(agent, by, back.fit, back.events))
             self._live.add(hosted)
+            if driver is not None:
+                hosted.drive(driver)
         return hosted.id
 
     async def call(
@@ -175,6 +178,11 @@ class Driving:
         """Whether `Hub.send` reaches the loop of a live session."""
         hosted = self._live.hosted(session_id)
         return hosted.session is not None or self._prompts(session_id) is not None
+
+    def takes_edits(self, session_id: str) -> bool:
+        """Whether a call of a live session can run with another input than it asked about."""
+        prompts = self._prompts(session_id)
+        return prompts is None or prompts.takes_edits
 
     async def system_prompt(self, session_id: str) -> str:
         """An account of a live session's active nets, for its model's system prompt (G-24)."""

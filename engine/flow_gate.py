@@ -27,7 +27,7 @@ class RunGate:
         self._session = session
         self._prefix = prefix
         self._turn = 0
-        self._ids: dict[str, str] = {}
+        self._known: dict[tuple[int, str], str] = {}
 
     def begin(self, turn: int) -> None:
         """The conversation number `turn` of the run has the word: its calls get ids of their own."""
@@ -35,11 +35,16 @@ class RunGate:
 
     def id_of(self, call_id: str) -> str:
         """The session's id of a call."""
-        return self._ids.setdefault(call_id, f"{self._prefix}{self._turn}.{call_id}")
+        known = self._known.get((self._turn, call_id))
+        return known or f"{self._prefix}{self._turn}.{call_id}"
 
     def take_up(self, call_id: str, known: str) -> None:
         """A call that the record has under the id `known`."""
-        self._ids[call_id] = known
+        self._known[self._turn, call_id] = known
+
+    async def said(self, text: str) -> None:
+        """Record what an agent said beside its calls; in the record it stands before them."""
+        await self._session.said("assistant", text)
 
     async def check(self, call: ToolCall, approved: Collection[str]) -> GateDecision | Question:
         """The decision, as the record has it, or what a person has to be asked first."""

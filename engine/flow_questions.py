@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from pydantic import JsonValue, ValidationError
+from pydantic_core import to_json
 
 from .flows import DeserializeError, Graph, HumanInput, Suspended
 from .flows.human import answer_of
@@ -48,7 +49,7 @@ def _fills_in(asks: Suspended, graph: Graph) -> tuple[dict[str, JsonValue], Unfi
 
             def unfit(answer: dict[str, JsonValue]) -> str | None:
                 try:
-                    model.model_validate(answer)
+                    model.model_validate_json(to_json(answer))  # as the flow will: strict models differ
                 except ValidationError as error:
                     return problems_of(error)
                 return None
@@ -78,8 +79,12 @@ def _fills_in(asks: Suspended, graph: Graph) -> tuple[dict[str, JsonValue], Unfi
             return {"type": "object", "properties": {"answer": said}}, lambda _: None
 
 
-def payload_of(asks: Suspended, answer: Mapping[str, JsonValue], by: str) -> JsonValue:
-    """What goes on with the flow."""
+def payload_of(
+    asks: Suspended, answer: Mapping[str, JsonValue], by: str, denied: str | None
+) -> JsonValue:
+    """What goes on with the flow. What is `denied` a tool's model reads; other steps do not go on."""
+    if denied is not None:
+        return {"approved": False, "reason": denied}
     match asks.kind:
         case "input":
             return dict(answer)

@@ -9,26 +9,39 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from .agents.messages import AssistantMessage
 from .flows import FlowSnapshot, Graph, History, HistoryEntry
 from .history.events import (
     ApprovalDecided,
     EventBody,
     JournalEvent,
-    MessageAdded,
     SessionOpened,
     SessionResumed,
 )
 from .history.flow import FlowRecord, FlowStepped
 from .records import net_record
 
+ASKED = "?"
+"""What the id of a tool's own question begins with, before that of its call."""
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a person filled in, and who it was."""
+    """What a person filled in, and who it was; `denied` says why there is nothing filled in."""
 
     filled_in: Mapping[str, JsonValue]
     by: str
+    denied: str | None = None
+
+
+def answer_in(body: EventBody) -> Answer | None:
+    """The answer that an event holds. To a tool's question a denial is one: its model goes on with it."""
+    match body:
+        case ApprovalDecided(approved=True, input=dict() as filled_in):
+            return Answer(filled_in, body.by)
+        case ApprovalDecided(approved=False) if body.call_id.startswith(ASKED):
+            return Answer({}, body.by, denied=body.reason or "")
+        case _:
+            return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +73,8 @@ class RunRecord:
                 case FlowStepped() as body:
                     last = body
                     entries += cast("list[JsonValue]", body.output.get("history", []))
-                case ApprovalDecided(approved=True, input=dict() as filled_in) as body:
-                    answers[body.call_id] = Answer(filled_in, body.by)
+                case ApprovalDecided() as body if (answer := answer_in(body)) is not None:
+                    answers[body.call_id] = answer
                 case _:
                     pass
         if last is None:
@@ -89,19 +102,10 @@ def stepped(
     *,
     waits: str | None,
     done: bool,
-) -> list[EventBody]:
-    """The events of a step: itself, and what an agent said in it."""
+) -> FlowStepped:
+    """The event of a step, with what its agent heard and said in it."""
     output: dict[str, JsonValue] = {
         "snapshot": snapshot.model_dump(mode="json"),
         "history": [entry.model_dump(mode="json") for entry in said],
     }
-    taken = FlowStepped(step=step, node=node, live=snapshot.keys, waits=waits, done=done, output=output)
-    words = (entry.message for entry in said)
-    return [
-        *(
-            MessageAdded(role="assistant", text=message.text)
-            for message in words
-            if isinstance(message, AssistantMessage) and message.text.strip() and message.tool_calls
-        ),
-        taken,
-    ]
+    return FlowStepped(step=step, node=node, live=snapshot.keys, waits=waits, done=done, output=output)

@@ -7,8 +7,10 @@ the record: the step that was under way is taken again. Calls of its agents that
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping
+from itertools import count
 from typing import Any, Protocol
 
 from pydantic import BaseModel, JsonValue
@@ -17,13 +19,15 @@ from pydantic_core import to_json
 from .agents.decisions import Deny
 from .flow_gate import RunGate
 from .flow_questions import payload_of, question_of, wanted_of
-from .flow_record import Answer, stepped
+from .flow_record import ASKED, Answer, stepped
 from .flows import Approve, Context, Done, FlowError, FlowRuntime, LimitExceeded, RunLimits, Suspended
 from .flows.nodes import Agent, Node
 from .flows.order import next_up
 from .history.errors import JournalError
 from .history.events import CallDecided, CallResult, EventBody, MessageAdded, SessionStatus
 from .history.parts import CallRecord
+from .history.state import SessionState
+from .history.transcript import UNDECIDED
 from .outside_calls import OutsideCalls
 from .questions import Questions
 
@@ -38,6 +42,9 @@ class Host(Protocol):
     id: str
     questions: Questions
 
+    @property
+    def state(self) -> SessionState: ...
+
     async def record(self, *bodies: EventBody, then: Callable[[bool], None] | None = None) -> None: ...
 
     def fail(self, error: JournalError) -> None: ...
@@ -45,7 +52,7 @@ class Host(Protocol):
 
 class FlowRun:
     """See the module. `answers` are what people filled in, by call; `step` and `waits` are as the record
-    has them, `hosts` is how many have run it.
+    has them.
     """
 
     def __init__(
@@ -60,7 +67,6 @@ class FlowRun:
         *,
         step: int = 0,
         waits: str | None = None,
-        hosts: int = 1,
     ) -> None:
         self._host = host
         self._calls = calls
@@ -70,16 +76,22 @@ class FlowRun:
         self._ctx = ctx
         self._limits = limits
         self._step = step
-        self._hosts = hosts
         self._said = len(runtime.history.entries)
         self._snapshot = runtime.snapshot()
         self._taken, self._turns, self._began = 0, 0, time.monotonic()
+        self._stopped = False
         self.waits = waits
+        self.over = False
+
+    def stop(self) -> None:
+        """Take no further step, even where the one under way does not heed being cancelled."""
+        self._stopped = True
 
     async def go(self) -> None:
         """Take steps until the flow ends; how it ended is in the record."""
         try:
             ended = await self._ended()
+            self.over = True
             await self._host.record(*ended)
         except JournalError as error:
             self._host.fail(error)
@@ -89,7 +101,13 @@ class FlowRun:
             output = await self._steps()
         except JournalError:
             raise
-        except Exception as error:
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if self._stopped or task is None or task.cancelling():
+                raise
+            # Nobody stopped the run: something in the step was cancelled, and with it the step.
+            return [SessionStatus(status="failed", error="the step was cancelled from within")]
+        except (Exception, SystemExit) as error:
             known = isinstance(error, FlowError)
             text = str(error) if known else f"{type(error).__name__}: {error}"
             return [SessionStatus(status="failed", error=text)]
@@ -101,6 +119,8 @@ class FlowRun:
     async def _steps(self) -> BaseModel:
         runtime = self._runtime
         while True:
+            if self._stopped:
+                raise asyncio.CancelledError
             asks = runtime.suspended
             self._gate.begin(self._turn())
             if asks is not None:
@@ -123,15 +143,17 @@ class FlowRun:
         return begun if self._snapshot.agent is not None else begun + 1
 
     def _check_limits(self, node: Node | None) -> None:
+        if node is None:
+            return
         limits = self._limits
         turn = isinstance(node, Agent)
-        if limits.max_steps is not None and node is not None and self._taken >= limits.max_steps:
+        if limits.max_steps is not None and self._taken >= limits.max_steps:
             raise LimitExceeded("max_steps", limits.max_steps)
         if limits.max_turns is not None and turn and self._turns >= limits.max_turns:
             raise LimitExceeded("max_turns", limits.max_turns)
         if limits.max_seconds is not None and time.monotonic() - self._began >= limits.max_seconds:
             raise LimitExceeded("max_seconds", limits.max_seconds)
-        self._taken += node is not None
+        self._taken += 1
         self._turns += turn
 
     async def _record(self, node: str) -> None:
@@ -142,25 +164,25 @@ class FlowRun:
         step = self._step + 1
         waits = None if runtime.suspended is None else self._id_of(runtime.suspended, step)
         done = runtime.states == (runtime.graph.gives.key,) and runtime.suspended is None
-        bodies = stepped(step, node, snapshot, said[self._said :], waits=waits, done=done)
-        await self._host.record(*bodies)
+        body = stepped(step, node, snapshot, said[self._said :], waits=waits, done=done)
+        await self._host.record(body)
         self._step, self._said, self._snapshot, self.waits = step, len(said), snapshot, waits
 
     # What the flow waits for
 
     def _id_of(self, asks: Suspended, step: int) -> str:
-        """The id of the call that a person has to answer."""
+        """The id of the call that a person has to answer; none that a model chose can be like it."""
         if asks.call_id is None:
-            return f"{step}.{asks.tool_id}"
+            return f"{asks.tool_id}#{step}"
         call_id = self._gate.id_of(asks.call_id)
-        return call_id if asks.kind == "approval" else f"{call_id}?"
+        return call_id if asks.kind == "approval" else f"{ASKED}{call_id}"
 
     async def _answer(self, asks: Suspended) -> JsonValue | BaseModel:
         """Wait for a person, in the queue with everybody else's requests."""
         waits = self.waits
         assert waits is not None
         if asks.call_id is not None:
-            self._gate.take_up(asks.call_id, waits.removesuffix("?"))
+            self._gate.take_up(asks.call_id, waits.removeprefix(ASKED))
         if asks.kind != "approval":
             return await self._filled_in(asks, waits)
         tool = asks.tool_id.rpartition("::")[2]
@@ -169,42 +191,44 @@ class FlowRun:
 
     async def _filled_in(self, asks: Suspended, waits: str) -> JsonValue:
         """A person's answer. One that the record has is not asked for again."""
-        names = [waits, *(f"{waits}@{host}" for host in range(2, self._hosts + 1))]
-        known = next((name for name in reversed(names) if name in self._answers), None)
-        if known is None:
-            try:
-                await self._ask(asks, known := names[-1])
-            except StepDeniedError as denied:
-                if asks.kind != "tool":
-                    raise
-                return {"approved": False, "reason": str(denied)}
-        answer = self._answers[known]
-        payload = payload_of(asks, answer.filled_in, answer.by)
-        if known not in self._calls.book.decided:
+        answers, decided, numbers = self._answers, self._calls.book.decided, count(2)
+        known = waits
+        while known in decided and known not in answers:
+            known = f"{waits}@{next(numbers)}"  # that one was denied, and the run stood
+        answer = answers.get(known) or await self._asked(asks, known)
+        denied = None if answer.denied is None else _denial(asks, answer)
+        payload = payload_of(asks, answer.filled_in, answer.by, denied)
+        if known not in decided:
             shown = question_of(asks, known).call.input
-            decided = _decided(asks, known, shown, approved_by=(answer.by,))
+            body = _decided(asks, known, shown, approved_by=(answer.by,), denied=denied)
             output = to_json(payload).decode()
             result = CallResult(call_id=known, tool=asks.tool_id, output=output, is_error=False)
-            await self._host.record(decided, result)
+            await self._host.record(body, *(() if denied else (result,)))
+        if denied is not None and asks.kind != "tool":
+            raise StepDeniedError(denied)
         return payload
 
-    async def _ask(self, asks: Suspended, call_id: str) -> None:
-        """Ask until somebody answers. Raises `StepDeniedError`."""
+    async def _asked(self, asks: Suspended, call_id: str) -> Answer:
+        """What is answered, or that the time for it is over."""
         question = question_of(asks, call_id)
-        shown = dict(question.call.input)
-        call = CallRecord.model_validate({"call_id": call_id, "tool": asks.tool_id, "input": shown})
-        await self._host.record(MessageAdded(role="assistant", calls=(call,)))
+        stands = self._host.state.calls.get(call_id)
+        if stands is None or stands.status not in UNDECIDED:
+            shown = dict(question.call.input)
+            call = CallRecord.model_validate({"call_id": call_id, "tool": asks.tool_id, "input": shown})
+            await self._host.record(MessageAdded(role="assistant", calls=(call,)))
         wanted = wanted_of(asks, self._runtime.graph)
         while True:
             answer = await self._host.questions.ask(question, preview=None, via=None, wanted=wanted)
             if answer.approved:
-                return
+                return self._answers[call_id]
             if not answer.again:
-                by = f" by {answer.by}" if answer.by else ""
-                why = f": {answer.reason}" if answer.reason else ""
-                reason = f"{asks.tool_id} was denied{by}{why}"
-                await self._host.record(_decided(asks, call_id, shown, reason=reason))
-                raise StepDeniedError(reason)
+                return Answer({}, answer.by or "", denied=answer.reason or "")
+
+
+def _denial(asks: Suspended, answer: Answer) -> str:
+    by = f" by {answer.by}" if answer.by else ""
+    why = f": {answer.denied}" if answer.denied else ""
+    return f"{asks.tool_id} was denied{by}{why}"
 
 
 def _decided(
@@ -212,8 +236,8 @@ def _decided(
     call_id: str,
     shown: Mapping[str, object],
     *,
-    approved_by: tuple[str, ...] = (),
-    reason: str | None = None,
+    approved_by: tuple[str, ...],
+    denied: str | None,
 ) -> CallDecided:
     return CallDecided.model_validate(
         {
@@ -221,9 +245,9 @@ def _decided(
             "tool": asks.tool_id,
             "input": dict(shown),
             "names": (asks.tool_id,),
-            "outcome": "block" if reason else "allow",
+            "outcome": "block" if denied else "allow",
             "mode": "enforce",
-            "reason": reason,
-            "approved_by": approved_by,
+            "reason": denied,
+            "approved_by": () if denied else approved_by,
         }
     )

@@ -9,10 +9,11 @@ from typing import ClassVar
 
 from pydantic import JsonValue
 
-from .flow_record import Answer, flow_record
+from .flow_record import ASKED, Answer, answer_in, flow_record
 from .flow_run import FlowRun
 from .flows import Graph
 from .gate.types import ToolResult
+from .history.errors import JournalError
 from .history.events import (
     ApprovalDecided,
     EventBody,
@@ -25,7 +26,7 @@ from .hosted import HostedSession, Loop
 from .outside import OutsideSession
 from .outside_calls import NO_RESULT
 from .records import net_record
-from .resuming import Standing, withdrawals
+from .resuming import Standing, closings
 from .sending import stopped
 
 
@@ -48,8 +49,8 @@ class FlowSession(OutsideSession):
 
         def recorded(written: bool) -> None:
             for body in bodies if written else ():
-                if isinstance(body, ApprovalDecided) and body.approved and body.input is not None:
-                    self.answers[body.call_id] = Answer(body.input, body.by)
+                if isinstance(body, ApprovalDecided) and (answer := answer_in(body)) is not None:
+                    self.answers[body.call_id] = answer
             if then is not None:
                 then(written)
 
@@ -91,9 +92,10 @@ class FlowSession(OutsideSession):
         fit: Standing,
         events: Sequence[JournalEvent],
     ) -> list[EventBody]:
-        """The events with which it goes on after those recorded."""
-        for event in events:
-            self.calls.book.take(event.body)
+        """The events with which it goes on after those recorded. What a person had denied is denied."""
+        state, bodies = self.state, [event.body for event in events]
+        for body in bodies:
+            self.calls.book.take(body)
         self._wait_for_results(fit.markings)
         resumed = SessionResumed(
             agent=name,
@@ -106,10 +108,12 @@ class FlowSession(OutsideSession):
             by=by,
             source=source,
         )
-        return [*withdrawals(self.state), resumed, SessionStatus(status="running")]
+        ended = closings(state, (), bodies, going_on={p.call_id for p in state.pending})
+        return [resumed, *ended, SessionStatus(status="running")]
 
-    async def forget_results(self, but: str | None) -> None:
-        """Calls that a host left without a result never get one; `but` still waits for a person."""
+    async def forget_results(self, waits: str | None) -> None:
+        """Calls that a host left without a result never get one, but for one whose tool `waits`."""
+        but = waits.removeprefix(ASKED) if waits is not None and waits.startswith(ASKED) else None
         for call_id in dict.fromkeys(pending.call_id for pending in self.state.pending):
             decided = self.calls.book.decided.get(call_id)
             if decided is not None and call_id != but:
@@ -130,21 +134,43 @@ class FlowSession(OutsideSession):
 
     async def stop(self, reason: str) -> None:
         """End the run between two steps; what waits for a person leaves the queue."""
-        if await self._cancel():
-            await self.record(SessionStatus(status="failed", error=stopped(reason)))
+        try:
+            if await self._cancel():
+                await self.record(SessionStatus(status="failed", error=stopped(reason)))
+        except JournalError as error:
+            self.fail(error)
+            raise
 
     async def leave(self, why: str) -> None:
-        """As every session's whose loop is not its own; the run ends with it."""
-        await self._cancel()
-        await super().leave(why)
+        """As every session's whose loop is not its own; a run that has not ended says where it stands."""
+        try:
+            if await self._cancel():
+                step = 0 if self.state.flow is None else self.state.flow.step
+                left = f"left after step {step}; `interlock flow resume {self.id}` goes on with it"
+                await self.record(SessionStatus(status="failed", error=left))
+        except JournalError as error:
+            self.fail(error)
+        finally:
+            await super().leave(why)
 
     async def _cancel(self) -> bool:
-        """Whether there was something to end."""
+        """Whether there was something to end. A run that has come to its end by itself is left to it."""
         task, run = self._task, self.run
         if task is None or task.done() or run is None:
             return False
-        task.cancel()
+        if not run.over:
+            run.stop()
+            task.cancel()
         await asyncio.wait([task])
-        if run.waits is not None and run.waits in self.calls.asking:
-            await self.calls.withdraw(run.waits, "the run was stopped")
-        return True
+        for call_id in list(self.calls.asking):
+            await self._withdraw(call_id)
+        return task.cancelled()
+
+    async def _withdraw(self, call_id: str) -> None:
+        """Take a call out of the queue, unless its answer comes in this very moment."""
+        try:
+            await self.calls.withdraw(call_id, "the run was stopped")
+        except JournalError:
+            await self.record()
+            if any(asked.call_id == call_id for asked in self.state.approvals.values()):
+                raise

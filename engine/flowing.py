@@ -13,7 +13,9 @@ from .flow_record import RunRecord, stepped
 from .flow_run import FlowRun
 from .flow_session import FlowSession
 from .flows import ClientFactory, Context, Flow, FlowRuntime, RunLimits
+from .flows.nodes import Agent
 from .gate.types import Mode
+from .hints import hinted, with_wishes
 from .history.events import SessionStatus
 from .live import LiveSessions, new_id
 from .net import SkillNet
@@ -45,11 +47,13 @@ class Flowing:
         """Run `flow` with `value`; the id of its session. Its agents' calls pass the nets of `registry`.
 
         Each step is in the record before the next begins. What it waits for comes up in the queue: calls
-        that the nets want approved, tools that ask, steps that people take. Raises `Invalid` for a flow
+        that the nets want approved, tools that ask, steps that people take. Tools of its agents' `config`
+        that want to be approved add a net each, as in `open_session`. Raises `Invalid` for a flow
         that cannot be, `NetError` and `JournalError` as `open_session`.
         """
         ctx = context or Context()
-        terms = Terms(registry, active, mode, by, source=source)
+        every, chosen = _with_wishes(flow, registry, active)
+        terms = Terms(every, chosen, mode, by, source=source)
         session_id = session_id or new_id(flow.__name__)
         with self._live.beginning(
             session_id, terms, Surroundings(str(ctx.working_dir)), FlowSession
@@ -58,7 +62,7 @@ class Flowing:
             runtime: FlowRuntime[Any] = FlowRuntime(flow, value, factory=factory, gate=gate)
             opened = hosted.opening(flow.__name__, runtime.graph, by, source)
             begins = stepped(0, None, runtime.snapshot(), (), waits=None, done=False)
-            await hosted.record(opened, *begins, SessionStatus(status="running"))
+            await hosted.record(opened, begins, SessionStatus(status="running"))
             self._live.add(hosted)
             hosted.start(
                 FlowRun(hosted, hosted.calls, hosted.answers, runtime, gate, ctx, limits or RunLimits())
@@ -87,7 +91,8 @@ class Flowing:
         what the run was begun with.
         """
         ctx = context or Context()
-        terms = Terms(registry, active, mode, by, False, source, nets)
+        every, chosen = _with_wishes(flow, registry, active)
+        terms = Terms(every, chosen, mode, by, False, source, nets)
         around = Surroundings(str(ctx.working_dir))
         async with self._live.reviving(session_id, terms, around, FlowSession) as back:
             hosted = back.hosted
@@ -101,7 +106,7 @@ class Flowing:
             )
             hosted.answers.update(was.answers)
             await hosted.record(*hosted.resuming(flow.__name__, by, source, back.fit, back.events))
-            await hosted.forget_results(None if was.waits is None else was.waits.removesuffix("?"))
+            await hosted.forget_results(was.waits)
             self._live.add(hosted)
             run = FlowRun(
                 hosted,
@@ -113,7 +118,6 @@ class Flowing:
                 limits or RunLimits(),
                 step=was.step,
                 waits=was.waits,
-                hosts=host,
             )
             hosted.start(run)
         return hosted.id
@@ -124,3 +128,12 @@ class Flowing:
         if not isinstance(hosted, FlowSession):
             raise UnknownSessionError(f"Session '{session_id}' runs no flow")
         await hosted.ended()
+
+
+def _with_wishes(
+    flow: type[Flow[Any, Any]], registry: Mapping[str, SkillNet], active: Sequence[str] | None
+) -> tuple[Mapping[str, SkillNet], Sequence[str] | None]:
+    """The nets of a run and those that are active: what its agents' tools wish for always is at first."""
+    agents = [node.node.config for node in flow.graph().distinct if isinstance(node, Agent)]
+    every = with_wishes(registry, (tool for config in agents if config for tool in config.tools))
+    return every, None if active is None else (*active, *hinted(registry, every))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from pydantic import JsonValue
 
@@ -14,14 +14,19 @@ from .records import json_input
 
 
 def with_hints(registry: Mapping[str, SkillNet], agent: Agent) -> dict[str, SkillNet]:
-    """`registry`, and a net for each tool of `agent` or of its subagents that has `needs_approval`.
+    """`with_wishes` of all tools of `agent` and of its subagents."""
+    return with_wishes(registry, _tools(agent, set()))
+
+
+def with_wishes(registry: Mapping[str, SkillNet], tools: Iterable[Tool]) -> dict[str, SkillNet]:
+    """`registry`, and a net for each of `tools` that has `needs_approval`.
 
     Its name is that of the rule `require human-approval before TOOL`; where the registry has that, it
     suffices. A hint that depends on the input gates only calls for which it holds, or which it cannot
     judge.
     """
     nets = dict(registry)
-    for tool in _tools(agent, set()):
+    for tool in tools:
         key = f"approve-before-{tool.name}"
         if key not in nets and getattr(tool, "needs_approval", False):
             nets[key] = _net(key, tool)

@@ -17,6 +17,7 @@ from .agents import KEEP_LAST, Agent, AgentError, ErrorEvent, TextDelta, ToolInp
 from .approving import Approving, Outcome
 from .driving import Driving
 from .ending import end_left_open
+from .flow_session import FlowSession
 from .flowing import Flowing
 from .gate.types import Mode
 from .hints import hinted, with_hints
@@ -46,7 +47,7 @@ from .refusals import (
     UnknownSessionError,
 )
 from .resuming import DIED, BranchError, Nets, ResumeError
-from .sending import stopped
+from .sending import stopped, stopped_by
 from .subscription import HubEvent, Streaming, Subscription
 from .terms import Terms
 from .told import Streams
@@ -280,14 +281,14 @@ class Hub(Approving, Driving, Flowing, JudgedSource):
         kept = "1 message" if summary.kept == 1 else f"{summary.kept} messages"
         return Outcome(ok=True, message=f"Compacted {session_id}: a summary and the last {kept}")
 
-    async def abort(self, session_id: str, reason: str = "") -> None:
-        """Stop what the agent is doing; the session stays open.
+    async def abort(self, session_id: str, reason: str = "", *, by: str | None = None) -> None:
+        """Stop what the agent is doing; the session stays open. `by` is whoever stops it.
 
-        Messages that waited are handed back: they are withdrawn in the record when this returns. Of an
-        agent whose loop runs elsewhere the calls that wait for a person are blocked, and nothing else
-        where it has no driver.
+        Messages that waited are withdrawn in the record when this returns. Of an agent whose loop runs
+        elsewhere the calls that wait are blocked, and nothing else where it has no driver.
         Raises `UnknownSessionError`, and `JournalError` when that could not be recorded.
         """
+        reason = stopped_by(by, reason)
         outside = self._live.hosted(session_id)
         if isinstance(outside, OutsideSession):
             return await outside.stop(reason)
@@ -299,6 +300,8 @@ class Hub(Approving, Driving, Flowing, JudgedSource):
         """Return when the session rests; raises what its run failed with."""
         if (prompts := self._prompts(session_id)) is not None:
             return await prompts.wait()
+        if isinstance(self._live.hosted(session_id), FlowSession):
+            return await self.flow_ended(session_id)
         await self._live.get(session_id)[1].wait_for_idle()
 
     async def sessions(self) -> list[SessionState]:

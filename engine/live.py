@@ -405,4 +405,4 @@ def _taken(session_id: str) -> JournalError:
 
 def new_id(agent: str) -> str:
     """An id for a session of this agent."""
-    return f"{agent}-{uuid4().hex[:6]}"
+    return f"{agent}-{uuid4().hex[:12]}"

@@ -45,7 +45,7 @@ class OutsideAgent(BaseModel):
     """Who makes the calls, as far as it says so: nothing of it is believed, all of it is shown.
 
     `tools` and `labels`, the tools' names for people, are what consoles list; `workdir` is what relative
-    paths in calls start from, for conditions on paths.
+    paths in calls start from, for conditions on paths. `source` is what it takes to go on with it.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -55,6 +55,7 @@ class OutsideAgent(BaseModel):
     tools: tuple[str, ...] = ()
     workdir: str | None = None
     labels: dict[str, str] = {}
+    source: dict[str, JsonValue] | None = None
 
     @property
     def surroundings(self) -> Surroundings:
@@ -83,15 +84,22 @@ class RecordedOutside(BaseModel):
                 case SessionOpened():
                     return None
                 case SessionResumed() as body:
-                    agent = _agent_of(body)
+                    agent = _agent_of(body, None if agent is None else agent.source)
                 case _:
                     pass
         return None if agent is None else cls(id=session_id, agent=agent, opened_by=by)
 
 
-def _agent_of(body: SessionOpened | SessionResumed) -> OutsideAgent:
+def _agent_of(
+    body: SessionOpened | SessionResumed, source: dict[str, JsonValue] | None = None
+) -> OutsideAgent:
     return OutsideAgent(
-        name=body.agent, model=body.model, tools=body.tools, workdir=body.workdir, labels=body.labels
+        name=body.agent,
+        model=body.model,
+        tools=body.tools,
+        workdir=body.workdir,
+        labels=body.labels,
+        source=body.source or source,
     )
 
 
@@ -251,6 +259,7 @@ class OutsideSession(HostedSession):
             opened_by=by,
             kind="outside",
             labels=agent.labels,
+            source=agent.source,
         )
 
     def goes_on(
@@ -278,6 +287,7 @@ class OutsideSession(HostedSession):
             workdir=agent.workdir,
             by=by,
             labels=agent.labels,
+            source=agent.source,
         )
         waits = {p.call_id for p in state.pending}
         ended = closings(state, (), [event.body for event in events], going_on=waits)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from threading import Lock
 
 from pydantic import JsonValue, TypeAdapter
 
@@ -15,6 +16,9 @@ from .rule import Rule
 from .same_json import same_json
 
 NO_STEPS = ResultRecord()
+_LIMIT = 512
+_made: dict[tuple[str, int], tuple[SkillNet, NetRecord]] = {}
+_making = Lock()
 _json_object = TypeAdapter(dict[str, JsonValue])
 
 
@@ -31,7 +35,22 @@ def rule_record(rule: Rule | None) -> RuleRecord | None:
 
 
 def net_record(key: str, net: SkillNet) -> NetRecord:
-    """A net's structure, so that the journal can be replayed without the rules file."""
+    """A net's structure, so that the journal can be replayed without the rules file.
+
+    Sessions under the same rules share it: it is most of what one that does nothing would hold.
+    """
+    # A net that is kept is alive, so that no other one has its id.
+    made = _made.get((key, id(net)))
+    if made is None:
+        made = net, _net_record(key, net)
+        with _making:
+            while len(_made) >= _LIMIT:
+                del _made[next(iter(_made))]
+            _made[key, id(net)] = made
+    return made[1]
+
+
+def _net_record(key: str, net: SkillNet) -> NetRecord:
     return NetRecord(
         key=key,
         name=net.name,

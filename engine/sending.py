@@ -23,6 +23,11 @@ def stopped(reason: str = "") -> str:
     return f"the agent was stopped: {reason}" if reason else "the agent was stopped"
 
 
+def stopped_by(by: str | None, reason: str) -> str:
+    """Why an agent is stopped: who does it comes first, whatever else is said."""
+    return ": ".join(part for part in (by and f"stopped by {by}", reason) if part)
+
+
 class Recorded(Protocol):
     """What a hosted session has to offer here; see `HostedSession`."""
 

@@ -102,6 +102,12 @@ def dispatch(args: argparse.Namespace) -> int:
             return console(args, database(args), redaction(args))
         case "acp" | "demo" | "run" | "resume" if args.read_only:
             return starts_nothing(args.command)
+        case "flow":
+            if getattr(args, "read_only", None):
+                return starts_nothing(f"flow {args.part}")
+            from .flow import flow
+
+            return flow(args, lambda: database(args), lambda: operator(args))
         case "demo":
             from .demo import demo
 

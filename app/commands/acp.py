@@ -8,7 +8,8 @@ from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 
-from ...engine.hub import Hub
+from ...engine.history.queries import SessionNotFound
+from ...engine.hub import Hub, ResumeError
 from ...engine.text import visible
 from ...rules import RuleError, load_rules
 from ..agent_build import NO_RULES
@@ -52,14 +53,14 @@ def acp(args: argparse.Namespace, database: Path, operator: str) -> int:
                     log=log,
                 )
                 session = await agent.open(
-                    registry=rules.registry, mode=args.mode or "enforce", by=operator
+                    registry=rules.registry, mode=args.mode, by=operator, resume=args.resume
                 )
                 if args.task is not None:
                     await hub.send(session, args.task, by=operator)
                 return session
 
             return host(args, database, operator, start, headless=headless)
-    except (RuleError, AcpError, OSError) as error:
+    except (RuleError, AcpError, ResumeError, SessionNotFound, OSError) as error:
         print(f"interlock acp: {visible(str(error), keep_newlines=True)}", file=sys.stderr)
         return BAD_INPUT
 

@@ -1,4 +1,4 @@
-"""`interlock demo`: a real agent in a real repository, stopped, approved and replayed."""
+"""`interlock demo`: a real agent, or a release flow, in a real repository, stopped and approved."""
 
 from __future__ import annotations
 
@@ -29,6 +29,10 @@ def demo(args: argparse.Namespace, database: Path, operator: str) -> int:
         )
         headless = True
     pace = 0.0 if headless else SECONDS_PER_WORD
+    if args.flow:
+        from ..demo.release import host_release
+
+        return host_release(args, database, operator, pace=pace, headless=headless)
 
     async def start(hub: Hub) -> str:
         session = await open_demo(hub, by=operator, pace=pace)

@@ -74,6 +74,15 @@ FILES = {
     "build/shop.tar": "an old build\n",
 }
 SCRIPTS = ("lint", "test", "deploy")
+IDENTITY = (
+    "-c",
+    "user.name=Interlock demo",
+    "-c",
+    "user.email=demo@localhost",
+    "-c",
+    "commit.gpgsign=false",
+)
+"""Options of git with which it commits on any machine."""
 
 
 def create_project(root: Path | None = None) -> Path:
@@ -96,17 +105,9 @@ def create_project(root: Path | None = None) -> Path:
 
 
 def _commit(root: Path) -> None:
-    identity = (
-        "-c",
-        "user.name=Interlock demo",
-        "-c",
-        "user.email=demo@localhost",
-        "-c",
-        "commit.gpgsign=false",
-    )
     for arguments in (
         ("init", "-q"),
         ("add", "-A"),
-        (*identity, "commit", "-qm", "A shop with a discount"),
+        (*IDENTITY, "commit", "-qm", "A shop with a discount"),
     ):
         subprocess.run(("git", *arguments), cwd=root, check=True, capture_output=True)

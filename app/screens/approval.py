@@ -27,15 +27,16 @@ from ..keymap import clickable, hints
 from ..messages import HubMoved
 from ..more_time import with_more
 from ..request_news import news_of
+from ..steering import can_be_edited
 from ..widgets.queue_lines import in_order
 from ..widgets.reason_line import ReasonLine
 from ..widgets.request_frame import Asked, RequestFrame
 from ..widgets.request_list import RequestList
 from ..widgets.request_title import request_title
-from .approval_answers import Answered, Extended, decide, extend
-from .approval_keys import APPROVAL_KEYS, once_over
+from .approval_answers import Answered, Extended, decide, extend, fill_in, tell_above, tell_form
+from .approval_keys import APPROVAL_KEYS, once_over, to_answer
 from .detail import Detail
-from .wakeful import FollowsRequest, Wakeful
+from .wakeful import Wakeful
 
 DECIDING = frozenset({"approve", "edit", "grant", "deny", "stop", "extend"})
 
@@ -186,7 +187,7 @@ class ApprovalScreen(Wakeful[Outcome | None]):
             self._hide_reason()
             before_that = f"{self._frame.said}. " if self._frame.said else ""
             self.say(f"{before_that}This is asked now", bad=False)
-            self._tell_above("The request has changed: go back and look again")
+            tell_above(self.app, "The request has changed: go back and look again")
             self.fall_asleep()
         elif now.given != before.given:
             if not self.deciding:
@@ -202,29 +203,27 @@ class ApprovalScreen(Wakeful[Outcome | None]):
         self._stop_coming()
         self._hide_reason()
         self.say(text, bad=False)
-        self._tell_above(text)
+        tell_above(self.app, text)
         self.tick()
         self.refresh_bindings()
         self.call_later(self._look_again, None)
-
-    def _tell_above(self, text: str) -> None:
-        """Tell the panels about this request that lie over the dialog."""
-        for screen in self.app.screen_stack:
-            if isinstance(screen, FollowsRequest):
-                screen.request_over(text)
 
     # What the operator does
 
     @property
     def active_bindings(self) -> dict[str, ActiveBinding]:
         """What the keys do, `escape` too."""
-        return once_over(super().active_bindings) if self._over else super().active_bindings
+        found = super().active_bindings
+        return once_over(found) if self._over else to_answer(found, self.request)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Decision keys go away once there is nothing to decide."""
         if action == "extend" and self.request.expires is None:
             return False
-        if action == "edit" and not self.request.input:
+        request = self.request
+        if action in ("edit", "grant") and request.wants is not None:
+            return False
+        if action == "edit" and not (request.input and can_be_edited(request.session, self._hub)):
             return False
         if action in DECIDING:
             return not self._over and not self.deciding
@@ -235,9 +234,21 @@ class ApprovalScreen(Wakeful[Outcome | None]):
         return True
 
     def action_approve(self) -> None:
-        """Approve this one call."""
-        if not self._frame.reason.is_open:
-            self.deliberately(lambda: self._decide(Decision(True)))
+        """Approve this one call; open the form for the answer that a request wants."""
+        if self._frame.reason.is_open:
+            return
+        draft = self._drafts.answer_of(self.request)
+        if not draft.fields:
+            edited = None if self.request.wants is None else dict[str, JsonValue]()
+            self.deliberately(lambda: self._decide(Decision(True, edited=edited)))
+        elif self.awake():
+            fill_in(self, draft, partial(self._answer, self.request))
+
+    def _answer(self, request: ApprovalState, answer: dict[str, JsonValue]) -> bool:
+        """Send what was filled in, if that is still what is asked for; whether it is."""
+        if still := self._still(request):
+            self._decide(Decision(True, edited=answer))
+        return still
 
     def action_edit(self) -> None:
         """Open the form for the input, as it was left."""
@@ -338,6 +349,7 @@ class ApprovalScreen(Wakeful[Outcome | None]):
             return
         if message.outcome.ok:
             self._drafts.forget(self.request)
+        tell_form(self.app, message.outcome)
         if message.outcome.ok and self.is_current:
             # Still deciding: until the dialog is gone, a second click must not decide again.
             self.dismiss(message.outcome)

@@ -5,8 +5,12 @@ In the app's workers, not the dialog's: closing the screen must not cut a decisi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from pydantic import JsonValue
+from textual.app import App
 from textual.message import Message
 from textual.screen import Screen
 
@@ -14,6 +18,10 @@ from ...engine.history.state import ApprovalState
 from ...engine.hub import Outcome
 from ..decision import Decision, ask_for_time, send, still_open
 from ..door import Door
+from .wakeful import FollowsRequest
+
+if TYPE_CHECKING:
+    from ..answer_draft import AnswerDraft
 
 
 @dataclass
@@ -31,6 +39,47 @@ class Extended(Message):
 
     request: str
     outcome: Outcome
+
+
+class Dialog(Protocol):
+    """The dialog of a request."""
+
+    request: ApprovalState
+    monotonic: Callable[[], float]
+    quiet: float
+
+    @property
+    def app(self) -> App[object]: ...
+
+
+@runtime_checkable
+class TakesAnswers(Protocol):
+    """A form over the dialog from which an answer was sent."""
+
+    def taken(self, outcome: Outcome) -> None:
+        """What became of it."""
+
+
+def tell_form(app: App[object], outcome: Outcome) -> None:
+    """Tell the form over the dialog, if there is one, what became of its answer."""
+    for screen in reversed(app.screen_stack):
+        if isinstance(screen, TakesAnswers):
+            screen.taken(outcome)
+
+
+def tell_above(app: App[object], text: str) -> None:
+    """Tell the panels about a request that lie over its dialog that it is over."""
+    for screen in app.screen_stack:
+        if isinstance(screen, FollowsRequest):
+            screen.request_over(text)
+
+
+def fill_in(dialog: Dialog, draft: AnswerDraft, send: Callable[[dict[str, JsonValue]], bool]) -> None:
+    """Open the form for the answer that a dialog's request wants, as it was left."""
+    from .answer_form import AnswerForm
+
+    form = AnswerForm(dialog.request, draft, send, dialog.monotonic, dialog.quiet)
+    dialog.app.push_screen(form)
 
 
 def decide(

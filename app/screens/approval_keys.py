@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from textual.binding import ActiveBinding, Binding
 
+from ...engine.history.state import ApprovalState
 from .keys import FOLD_KEY
 
 APPROVAL_KEYS = (
@@ -75,6 +76,19 @@ def once_over(found: dict[str, ActiveBinding]) -> dict[str, ActiveBinding]:
     return {
         key: each._replace(binding=replace(each.binding, description="close"), tooltip=tooltip)
         if each.binding.id == "approval.close"
+        else each
+        for key, each in found.items()
+    }
+
+
+def to_answer(found: dict[str, ActiveBinding], request: ApprovalState) -> dict[str, ActiveBinding]:
+    """The keys of a dialog about a request, which may want an answer."""
+    if request.wants is None:
+        return found
+    tooltip = "Fill in the answer; what is filled in is sent from there"
+    return {
+        key: each._replace(binding=replace(each.binding, description="answer"), tooltip=tooltip)
+        if each.binding.id == "approval.approve"
         else each
         for key, each in found.items()
     }

@@ -276,7 +276,7 @@ class BatchScreen(Wakeful[None]):
             return
         chosen = [row for row in self.rows if row.open]
         for row in chosen:
-            alone = too_much(row.request) if approved else None
+            alone = too_much(row.request) if approved or row.request.wants is not None else None
             if alone is not None:
                 row.over = alone
         chosen = [row for row in chosen if row.over is None]

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
 
@@ -22,6 +22,7 @@ from ..input_draft import Draft, FieldError, changes
 from ..keymap import hints
 from ..text import clip, shown, shown_lines
 from ..widgets.field_editor import FieldEditor
+from ..widgets.form_body import FormBody
 from .panel import Panel
 from .review_edit import ReviewEdit
 
@@ -31,7 +32,6 @@ class EditInput(Panel[dict[str, JsonValue]]):
 
     DEFAULT_CSS = """
     EditInput > .frame { border: round $warning; border-title-color: $text-warning; }
-    EditInput VerticalScroll { height: auto; max-height: 1fr; scrollbar-size-vertical: 1; }
     EditInput #edit-problem { height: auto; max-height: 3; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -61,7 +61,7 @@ class EditInput(Panel[dict[str, JsonValue]]):
             frame.border_subtitle = hints(
                 self, ("edit.review", "shows what was changed"), ("panel.close", "goes back")
             )
-            with VerticalScroll(can_focus=False):
+            with FormBody():
                 for each in self.draft.fields:
                     yield FieldEditor(each, self.draft.text_of(each))
             yield Static("", id="edit-problem")
@@ -78,6 +78,7 @@ class EditInput(Panel[dict[str, JsonValue]]):
         self.draft.texts[event.name] = event.text
         if self._over is None:
             self.query_one("#edit-problem").display = False
+            self.call_after_refresh(self.query_one(FormBody).refit)
 
     def action_review(self) -> None:
         """Go on to what was changed; what cannot be taken yet is said and focused."""
@@ -110,3 +111,4 @@ class EditInput(Panel[dict[str, JsonValue]]):
         told = self.query_one("#edit-problem", Static)
         told.update(Content.styled("\n".join(shown_lines(text)), "bold $text-error"))
         told.display = True
+        self.call_after_refresh(self.query_one(FormBody).refit)

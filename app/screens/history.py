@@ -330,7 +330,9 @@ def _detail(session: SessionSummary, zone: tzinfo | None) -> Content:
         (f", {lasted} long, {session.events} events, ", "$text-muted"),
         (f"{session.calls} calls, {session.blocked} blocked, {session.waiting} waiting", "$text-muted"),
     ]
-    if session.kind == "outside":
+    if session.kind == "flow":
+        parts.append((f"\na run of flow {visible(session.agent)}", "$text-muted"))
+    elif session.kind == "outside":
         parts.append(("\nits loop ran elsewhere", "$text-muted"))
     elif session.parent:
         at = "" if session.parent_seq is None else f" at event {session.parent_seq}"

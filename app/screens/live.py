@@ -6,6 +6,7 @@ when events say that it moved, and painted at most five times a second. A new re
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
 from textual import on
@@ -17,12 +18,12 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from ...engine.history.state import SessionState, TranscriptEntry
-from ...engine.hub import DrivenElsewhereError, Outcome
+from ...engine.hub import Outcome
 from ..desk import Desk
 from ..flow import Flow, changes_queue
 from ..keymap import key_of
 from ..messages import HubMoved, ReplayChosen, RequestChosen
-from ..steering import can_be_told
+from ..steering import can_be_told, not_told, what_stops
 from ..text import clip, shown
 from ..widgets.bars import KeyBar, PaneTabs, TitleBar
 from ..widgets.blocks import BlockList
@@ -33,18 +34,12 @@ from ..widgets.transcript import Transcript
 from .detail import entry_detail
 from .live_keys import LIVE_KEYS, PANES
 from .live_titles import counted, nothing_said, transcript_titles
-from .net_picture import grant_picture, net_picture
+from .net_picture import picture_of
 from .queue_screen import QueueScreen
 from .raise_limit import RaiseLimit, RaisesLimits, has_limit
 from .switch_nets import SwitchNets
 
 PAINTS_PER_SECOND = 5
-
-STOP_HERE = "A running tool is ended, a waiting request withdrawn. The session stays open."
-STOP_ELSEWHERE = (
-    "Its loop runs elsewhere: what waits for a person is denied, what runs there goes on. "
-    "The session stays open."
-)
 
 
 class LiveScreen(QueueScreen, inherit_bindings=False):
@@ -230,11 +225,11 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
     @on(BlockList.Opened, "#nets")
     def open_net(self, event: BlockList.Opened) -> None:
         state = self.state
-        if state is not None and event.key in state.nets:
-            asking = [a for a in state.approvals.values() if a.net == event.key]
-            self.app.push_screen(net_picture(state.nets[event.key], self._clock(), asking))
-        elif state is not None and event.key in state.grants:
-            self.app.push_screen(grant_picture(state.grants[event.key], self._clock()))
+        if state is not None:
+            read = partial(self._hub.recorded, state.id)
+            panel = picture_of(state, event.key, self._clock(), read)
+            if panel is not None:
+                self.app.push_screen(panel)
 
     @on(BlockList.Moved, "#nets")
     def choose_net(self) -> None:
@@ -312,10 +307,10 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
 
     def _elsewhere(self, state: SessionState) -> bool:
         """Whether a session cannot be told anything from here; says so."""
-        if state.kind != "outside":
-            return False
-        self.notify(str(DrivenElsewhereError(state.id)), title="Not from here", markup=False)
-        return True
+        why = not_told(state)
+        if why:
+            self.notify(why, title="Not from here", markup=False)
+        return bool(why)
 
     @on(SayLine.Said)
     def say(self, event: SayLine.Said) -> None:
@@ -357,12 +352,12 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         self._ask(
             "Stop the agent",
             f"Stop what {state.agent or state.id} is doing?",
-            [STOP_HERE if can_be_told(state, self._hub) else STOP_ELSEWHERE],
+            [what_stops(state, self._hub)],
             lambda: self._abort(state.id),
         )
 
     async def _abort(self, session: str) -> Outcome:
-        await self._hub.abort(session, f"stopped by {self._operator}")
+        await self._hub.abort(session, by=self._operator)
         return Outcome(ok=True, message=f"Stopped {session}")
 
     def action_compact(self) -> None:

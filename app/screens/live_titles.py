@@ -10,15 +10,16 @@ from ...engine.history.state import SessionState
 from ..keymap import key_of
 from ..symbols import session_look
 from ..text import amount, clip, shown
+from ..widgets.flow_lines import flow_title, where
 from ..widgets.transcript import NOTHING_YET
 
 
 def transcript_titles(
     state: SessionState, name: str, *, raises: str = "", one_line: bool = False
 ) -> tuple[Content, Content]:
-    """Above, the session with its state and mode; below, its model with what was used, or that its loop
-    runs elsewhere. `raises` is the key that raises its cost limit, if one does. With `one_line` there is
-    nothing below: what it has cost stands above as well.
+    """Above, the session with its state and mode; below, its model with what was used, that its loop
+    runs elsewhere, or where its flow stands. `raises` is the key that raises its cost limit, if one does.
+    With `one_line` there is nothing below: what it has cost stands above as well.
     """
     if one_line:
         above, below = transcript_titles(state, name, raises=raises)
@@ -28,6 +29,8 @@ def transcript_titles(
         (clip(name, 40), "bold"), "  ", (f"{look.symbol} {look.word}", look.style), f"  {state.mode}"
     )
     model = clip(shown(state.model), 30)
+    if state.flow is not None:
+        return above, Content(f"{flow_title(state.flow)} · {where(state.flow)}")
     if state.kind == "outside":
         return above, Content(f"{model} · runs elsewhere" if model else "runs elsewhere")
     return above, Content(f"{model}{_used(state, raises)}")

@@ -1,4 +1,4 @@
-"""The panels with a net's picture at its marking, and with a grant's."""
+"""The panels with a net's picture at its marking, with a grant's, and with a flow's graph."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from datetime import datetime
 
 from textual.content import Content
 
-from ...engine.history.state import ApprovalState, GrantState, NetState
+from ...engine.history.state import ApprovalState, GrantState, NetState, SessionState
 from ..aging import aged_net
 from ..widgets.blocks import Block
+from ..widgets.flow_lines import FLOW
 from ..widgets.grant_lines import grant_facts
 from ..widgets.inputs import input_rows
 from ..widgets.net_drawing import picture_blocks
 from .detail import Detail, fact, section
+from .flow_panel import FlowPanel, ReadEvents
 
 
 def net_picture(
@@ -21,6 +23,24 @@ def net_picture(
 ) -> Detail:
     """The panel with the picture of a net as it stands `now`, and how far its requests are."""
     return Detail(f"Net: {state.key}", picture_blocks(aged_net(state, now), now=now, asking=asking))
+
+
+def picture_of(
+    state: SessionState, key: str, now: datetime | None = None, read: ReadEvents | None = None
+) -> Detail | None:
+    """The panel for what stands under `key` among a session's nets; `None` for what is not there.
+
+    `read` gives the session's events, for what a flow holds; see `FlowPanel`.
+    """
+    if key == FLOW and state.flow is not None:
+        return FlowPanel(state, read)
+    if key in state.nets:
+        asking = [a for a in state.approvals.values() if a.net == key]
+        return net_picture(state.nets[key], now, [] if now is None else asking)
+    if key in state.grants:
+        grant = state.grants[key]
+        return grant_picture(grant, now or state.updated or grant.at)
+    return None
 
 
 def grant_picture(grant: GrantState, now: datetime) -> Detail:

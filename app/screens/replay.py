@@ -34,6 +34,7 @@ from ..what_if import WhatIf
 from ..widgets.bars import KeyBar, PaneTabs
 from ..widgets.blocks import BlockList
 from ..widgets.event_details import EventDetails
+from ..widgets.flow_lines import FLOW, flow_title
 from ..widgets.moment_nets import MomentNets, changed_nets
 from ..widgets.moment_picture import MomentPicture
 from ..widgets.moment_transcript import MomentTranscript
@@ -42,7 +43,7 @@ from ..widgets.scrubber import STYLES, SYMBOLS, Scrubber
 from .detail import entry_detail
 from .event_detail import event_detail
 from .goto import GoToScreen
-from .net_picture import grant_picture, net_picture
+from .net_picture import picture_of
 from .recorded import RecordedScreen
 from .replay_keys import PANES, REPLAY_KEYS
 
@@ -309,7 +310,9 @@ class ReplayScreen(RecordedScreen, inherit_bindings=False):
         """Draw the net under the cursor as it is at this moment."""
         picture = self.query_one(MomentPicture)
         key = self.query_one(MomentNets).current
-        picture.border_title = Content("Net" if key is None else f"Net: {shown(key)}")
+        flow = None if self.state is None or key != FLOW else self.state.flow
+        named = f"Net: {shown(key or '')}" if flow is None else flow_title(flow)
+        picture.border_title = Content("Net" if key is None else named)
         if self.state is not None and self.position and self.has_class("-pictured"):
             picture.show_moment(self.state, self._recorded[self.position - 1], key)
 
@@ -340,11 +343,13 @@ class ReplayScreen(RecordedScreen, inherit_bindings=False):
         state = self.state
         if state is None:
             return
-        if message.key in state.nets:
-            self.app.push_screen(net_picture(state.nets[message.key]))
-        elif message.key in state.grants:
-            grant = state.grants[message.key]
-            self.app.push_screen(grant_picture(grant, state.updated or grant.at))
+        panel = picture_of(state, message.key, None, self._up_to_here)
+        if panel is not None:
+            self.app.push_screen(panel)
+
+    async def _up_to_here(self) -> Sequence[JournalEvent]:
+        """The events up to the one that is shown."""
+        return self._recorded[: self.position]
 
     # Other rules, same history
 

@@ -23,7 +23,7 @@ MARK = 4
 class Choice(Widget, can_focus=True):
     """`(●) this   ( ) that`: arrows or a click choose. What is chosen has a mark, not only a colour.
 
-    With `folds` what does not fit goes on below.
+    With `folds` what does not fit goes on below. At first nothing need be chosen.
     """
 
     DEFAULT_CSS = """
@@ -110,7 +110,9 @@ class Choice(Widget, can_focus=True):
     def action_turn(self, step: int) -> None:
         """Choose the next one, or the one before."""
         names = [name for name, _ in self._options]
-        self.chosen = names[(names.index(self.chosen) + step) % len(names)]
+        # From nothing the first step forward is to the first, back to the last.
+        here = names.index(self.chosen) if self.chosen in names else min(-step, 0)
+        self.chosen = names[(here + step) % len(names)]
 
     def _on_click(self, event: events.Click) -> None:
         rows = self._rows(self.content_size.width)

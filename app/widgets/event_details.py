@@ -10,12 +10,14 @@ from textual.content import Content
 
 from ...engine.history.changes import grant_words
 from ...engine.history.events import JournalEvent
+from ...engine.history.flow import FlowStepped
 from ...engine.history.parts import CallRecord, GrantRecord, NetRecord, RuleRecord, StepRecord
 from ...engine.lasting import lasting
 from ..charset import told
 from ..keymap import key_of
 from ..text import as_json, shown, shown_lines
 from .blocks import Block, BlockList
+from .step_parts import step_parts
 
 LONGEST = 20_000
 """Characters of one field that the pane shows at once; a longer one shows its head and its tail."""
@@ -75,6 +77,9 @@ def fields(body: BaseModel, *, longest: int | None = LONGEST) -> list[tuple[str,
         if name == "type" or value is None or value in ("", (), {}):
             continue
         if name in _UNREMARKABLE and value == _UNREMARKABLE[name]:
+            continue
+        if isinstance(body, FlowStepped) and name == "output":
+            found += [(shown(label), _lines(part, longest)) for label, part in step_parts(body)]
             continue
         lines = [_time(value)] if name == "clock" else _lines(value, longest)
         found.append((name.replace("_", " "), lines))

@@ -264,5 +264,8 @@ class NetList(BlockList):
         changed: Collection[str] = (),
         now: datetime | None = None,
     ) -> None:
-        """Show the nets of `state`, as they stand `now`."""
-        self.show([] if state is None else net_blocks(state, changed=changed, now=now))
+        """Show the nets of `state`, as they stand `now`; first the flow that it runs."""
+        from .flow_lines import flow_blocks  # which draws what is above
+
+        nets = [] if state is None else net_blocks(state, changed=changed, now=now)
+        self.show([*flow_blocks(state), *nets] if state is not None else nets)

@@ -10,6 +10,7 @@ from ...engine.history.state import GrantState, NetState, SessionState
 from ..aging import in_force
 from ..text import clip, pad, shown, width_of
 from .blocks import Block, BlockList
+from .flow_lines import FLOW, flow_blocks
 from .grant_lines import passes
 from .markings import places_line
 
@@ -20,9 +21,13 @@ UNCHANGED = Content.styled("·", MUTED)
 
 
 def changed_nets(before: SessionState, after: SessionState) -> set[str]:
-    """Keys of the nets whose marking or activity an event changed, or that it brought; of grants too."""
+    """Keys of the nets whose marking or activity an event changed, or that it brought; of grants too.
+
+    And of the flow, if that took a step.
+    """
     was = _nets(before)
-    return {key for key, net in _nets(after).items() if _stamp(was.get(key)) != _stamp(net)}
+    flow = {FLOW} if after.flow != before.flow else set[str]()
+    return flow | {key for key, net in _nets(after).items() if _stamp(was.get(key)) != _stamp(net)}
 
 
 def _nets(state: SessionState) -> dict[str, NetState]:
@@ -55,7 +60,8 @@ class MomentNets(BlockList):
             max((line.cell_length for line in was.values()), default=0),
             max((_places(net).cell_length for net in nets.values()), default=0),
         )
-        blocks = [_heading(sizes)] if names else []
+        flow = flow_blocks(after, changed=FLOW in changed, before=before)
+        blocks = [*flow, *([_heading(sizes)] if names else [])]
         for key, net in nets.items():
             grant = after.grants.get(key)
             note = "" if grant is None else _note(grant)

@@ -6,6 +6,7 @@ from ...engine.history.events import CallDecided, CallResult, JournalEvent
 from ...engine.history.parts import StepRecord
 from ...engine.history.state import SessionState
 from .blocks import BlockList
+from .flow_lines import FLOW, flow_picture
 from .net_drawing import picture_blocks
 
 
@@ -16,7 +17,10 @@ class MomentPicture(BlockList):
         super().__init__(id="picture", empty="No net is chosen.", cursor=False)
 
     def show_moment(self, state: SessionState, event: JournalEvent, key: str | None) -> None:
-        """Show the net `key` of `state`, the session when `event` had happened."""
+        """Show the net `key` of `state`, the session when `event` had happened; or its flow."""
+        if key == FLOW:
+            self.show(flow_picture(state))
+            return
         grant = state.grants.get(key or "")
         net = state.nets.get(key or "") if grant is None else grant.net
         self.show([] if net is None else picture_blocks(net, fired_in(event, net.key)))

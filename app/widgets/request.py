@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from pydantic import JsonValue
 from textual.content import Content
 
 from ...engine.history.state import ApprovalState, NetState, SessionState
+from ..answer_schema import AnswerField, fields_of
 from ..effects import commands_of, effects_of
 from ..symbols import RISK
 from ..text import clip, place, quoted, shown, shown_lines, wrap_all
@@ -32,6 +34,8 @@ COMMANDS = 3
 """Lines that the commands of a shell command take at most; its whole text is shown below them."""
 COMMAND, MOST = 60, 20
 RUNS, BAR = "runs  ", "│ "
+FIELDS = 4
+"""Lines that the fields of an answer take at most; the form has all of them."""
 SAYS_LINES = 3
 SAYS_LENGTH = 600
 
@@ -64,7 +68,7 @@ def request_text(
     label = "" if maker is None else maker.labels.get(request.called, "")
     speaker = speaker or session
     above = [*_head(request, width), *_unclear(request, width), *_what(request, label, width)]
-    layout = lay_out(request.input, width - INDENT)
+    layout = lay_out(_beside_question(request), width - INDENT)
     sections = _sections(request, session, speaker, now, _text_width(width), viewer)
     below = _below(sections, width, airy=True)
     if len(above) + layout.height + len(below) > height or request.preview:
@@ -86,8 +90,8 @@ def _heading(text: str) -> Content:
 
 def _head(request: ApprovalState, width: int) -> list[Content]:
     """The heading, with what the call does and the rule's word for the risk at the right."""
-    heading = _heading("WHAT WILL RUN")
-    names = ", ".join(map(shown, effects_of(request)))
+    heading = _heading("WHAT WILL RUN" if request.wants is None else "WHAT IS ASKED")
+    names = ", ".join(map(shown, effects_of(request) if request.wants is None else ()))
     look = RISK[request.risk] if request.risk is not None else None
     risk = (
         Content("")
@@ -95,6 +99,8 @@ def _head(request: ApprovalState, width: int) -> list[Content]:
         else Content.styled(f"{look.symbol} {look.word}", f"bold {look.style}")
     )
     effects = Content.assemble(("effects: ", MUTED), (names, "bold $text-warning"))
+    if not names:
+        effects = Content("")
     whole = Content.assemble(effects, "   " if risk else "", risk)
     for right in (whole, risk):
         gap = width - heading.cell_length - right.cell_length
@@ -135,7 +141,15 @@ def _unclear(request: ApprovalState, width: int) -> list[Content]:
 
 
 def _what(request: ApprovalState, label: str, width: int) -> list[Content]:
-    """What is called, muted the tool's label if it has one; then the commands in a shell command."""
+    """What is called, muted the tool's label if it has one; then the commands in a shell command.
+
+    Nothing runs by an answer: there the question is first.
+    """
+    if request.wants is not None:
+        by = Content.assemble(("asked by ", MUTED), (clip(shown(request.called), width - 11), "bold"))
+        return [
+            Content.assemble(" " * INDENT, row) for row in (*asked_lines(request, width - INDENT), by)
+        ]
     called = [Content.styled(row, "bold") for row in wrap_all([shown(request.called)], width - INDENT)]
     beside = Content.styled(quoted(label) if label else "", MUTED)
     if label and called[-1].cell_length + INDENT + 2 + beside.cell_length <= width:
@@ -144,6 +158,19 @@ def _what(request: ApprovalState, label: str, width: int) -> list[Content]:
         called.append(beside.truncate(width - INDENT, ellipsis=True))
     rows = [*called, *_commands(request, width - INDENT)]
     return [Content.assemble(" " * INDENT, row) for row in rows]
+
+
+def asked_lines(request: ApprovalState, width: int) -> list[Content]:
+    """The question that a request asks, each line behind a bar, so that none imitates the dialog."""
+    rows = wrap_all(shown_lines(request.message.strip("\n")), width - len(BAR))
+    return [Content.assemble((BAR, MUTED), (row, "bold")) for row in rows]
+
+
+def _beside_question(request: ApprovalState) -> dict[str, JsonValue]:
+    """The input, without the question where that is a field of it: it stands there once."""
+    if request.wants is None:
+        return request.input
+    return {name: value for name, value in request.input.items() if value != request.message}
 
 
 def _commands(request: ApprovalState, width: int) -> list[Content]:
@@ -201,8 +228,12 @@ def _sections(
         if workdir
         else []
     )
+    if request.wants is not None:
+        first = [("WHY IT ASKS", waits_for(session, room)), ("TO FILL IN", _to_fill_in(request, room))]
+    else:
+        first = [("WHY IT ASKS", _why(request, session, room))]
     return [
-        ("WHY IT ASKS", _why(request, session, room)),
+        *first,
         ("SO FAR", so_far(request, session, now, room, viewer)),
         *where,
         ("THE AGENT SAYS", _says(speaker, room)),
@@ -217,6 +248,37 @@ def _below(sections: Sections, width: int, *, airy: bool) -> list[Content]:
             lines.append(Content(""))
         lines += _labelled(label, rows, width)
     return lines
+
+
+def waits_for(session: SessionState | None, width: int) -> list[Content]:
+    """Which step of which flow waits for the answer."""
+    flow_state = None if session is None else session.flow
+    if flow_state is None:
+        return [Content.styled("a step of a flow waits for the answer", MUTED)]
+    text = f"step {flow_state.step + 1} of flow {shown(flow_state.flow.name)} waits for the answer"
+    return [Content(row) for row in wrap_all([text], width)]
+
+
+def _to_fill_in(request: ApprovalState, width: int) -> list[Content]:
+    """What there is to fill in: what has to be is bold."""
+    pieces = [
+        Content.assemble(
+            (shown(each.name) or "an answer", "bold" if each.lacking else ""),
+            (f" {shown(_takes(each))}{', required' if each.lacking else ''}", MUTED),
+        ).truncate(width, ellipsis=True)
+        for each in fields_of(request.wants or {})
+    ]
+    if not pieces:
+        return [Content.styled("nothing: it only has to be confirmed", MUTED)]
+    rows = flow(pieces, width, " · ")
+    return rows if len(rows) <= FIELDS else [*rows[: FIELDS - 1], Content.styled("…", MUTED)]
+
+
+def _takes(field: AnswerField) -> str:
+    """What an answer's field takes: of a choice, what there is to choose from."""
+    if field.kind != "choice":
+        return field.type_name
+    return " or ".join(label for value, label in field.options if value)
 
 
 def _why(request: ApprovalState, session: SessionState | None, width: int) -> list[Content]:

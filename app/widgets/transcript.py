@@ -12,11 +12,12 @@ from functools import partial
 from textual.content import Content
 
 from ...engine.history.state import CallState, QueuedState, SessionState, TranscriptEntry
-from ..charset import pointer
+from ..charset import pointer, told
 from ..flow import Flow
 from ..keymap import key_of
 from ..symbols import call_look
 from ..text import (
+    GLANCE,
     age,
     clip,
     duration,
@@ -219,7 +220,8 @@ def _message(who: str, text: str, style: str, width: int, column: int, end: str 
 
 def _note(text: str, width: int) -> list[Content]:
     return [
-        Content.styled(row, "italic $foreground 60%") for row in wrap_all([f"– {shown(text)}"], width)
+        Content.styled(row, "italic $foreground 60%")
+        for row in wrap_all([f"– {told(text[:GLANCE])}"], width)
     ]
 
 

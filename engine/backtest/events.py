@@ -38,12 +38,15 @@ OPENINGS = 32
 class Items:
     """The items of one session, event by event: who denied a call is remembered until it is decided.
 
+    A step of a flow that a person takes is no call: no rule has a say in it, then or now.
+
     `openings` are those of sessions read before, by their text: many begin alike, and with all their
     nets that text is the longest there is.
     """
 
     def __init__(self, openings: dict[str, RecordedOpening] | None = None) -> None:
         self._denied: dict[str, str] = {}
+        self._steps: set[str] = set()
         self._openings = {} if openings is None else openings
 
     def of_rows(self, session: str, rows: Iterable[CallRow], path: Path) -> Iterator[Recorded]:
@@ -54,7 +57,9 @@ class Items:
             if kind == "call.result":
                 item = result(row)
             item = item or self._of_row(session, row, path)
-            if item is not None:
+            if item is not None and not (
+                isinstance(item, RecordedResult) and item.call_id in self._steps
+            ):
                 yield item
 
     def _of_row(self, session: str, row: CallRow, path: Path) -> Recorded | None:
@@ -73,6 +78,8 @@ class Items:
     def of(self, event: JournalEvent) -> Recorded | None:
         """The item in an event, if it has one."""
         match event.body:
+            case CallDecided(call_id=call_id) | CallResult(call_id=call_id) if call_id in self._steps:
+                return None
             case CallDecided() as body:
                 then = self._then(body)
                 at = to_ms(event.at)
@@ -81,6 +88,9 @@ class Items:
                 )
             case CallResult() as body:
                 return RecordedResult(body.call_id, body.tool, body.is_error, body.undone, body.arrived)
+            case ApprovalRequested(wants=dict()) as body:
+                self._steps.add(body.call_id)
+                return None
             case ApprovalRequested() as body:
                 at = event.at.timestamp()
                 return RecordedQuestion(body.call_id, body.called, body.input, body.names, at)

@@ -24,7 +24,7 @@ from ..net import ToolCall
 from .agent_node import AgentConfig
 from .context import Context
 from .errors import AgentError
-from .flow_gate import FlowGate, Question
+from .flow_gate import FlowGate, HearsWords, Question
 from .tool_errors import SuspendSignal, ToolError, ToolFailure, ToolFatal
 from .values import own_json
 
@@ -99,6 +99,11 @@ class Tools:
             return decided
         note = changed_by_a_person(written or call.args, decided)
         return await self._executed(tool, call, decided, note)
+
+    async def said(self, text: str) -> None:
+        """Tell the gate what the model said, where it wants to know."""
+        if isinstance(self.gate, HearsWords):
+            await self.gate.said(text)
 
     async def settled(self, call: ProposedCall, args: Mapping[str, JsonValue], text: str) -> None:
         """Tell the gate of a call whose tool asked and has its answer."""

@@ -261,6 +261,7 @@ class _Turn:
         if not calls:
             return self._plain(reply.text)
         self.say(AssistantMessage(text=reply.text, tool_calls=calls))
+        await self.tools.said(reply.text)
         return await self.batch(calls)
 
     async def batch(

@@ -7,7 +7,7 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Protocol, TypeAlias, cast
+from typing import Protocol, TypeAlias, cast, runtime_checkable
 
 from pydantic import JsonValue
 
@@ -73,6 +73,13 @@ class FlowGate(Protocol):
     async def check(self, call: ToolCall, approved: Collection[str]) -> GateDecision | Question: ...
 
     async def settle(self, result: ToolResult, output: str, seconds: float) -> ResultRecord: ...
+
+
+@runtime_checkable
+class HearsWords(Protocol):
+    """A gate that is also told what a model says beside its calls, before any of them is checked."""
+
+    async def said(self, text: str) -> None: ...
 
 
 class ManagedFlowGate:

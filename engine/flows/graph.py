@@ -91,13 +91,13 @@ class Graph:
         """A place for each state, a transition for each way a node can end."""
         return petri_net(f"flow {self.takes.key}", self.takes.key, self.distinct)
 
-    def mermaid(self, *, live: Collection[str] = ()) -> str:
-        """The flow as a Mermaid flowchart; `live` states stand out."""
-        return mermaid(self.takes.key, self.distinct, live=live)
+    def mermaid(self, *, live: Collection[str] = (), named: bool = False) -> str:
+        """The flow as a Mermaid flowchart; `live` states stand out, nodes may be `named`."""
+        return mermaid(self.takes.key, self.distinct, live=live, named=named)
 
-    def svg(self, *, live: Collection[str] = ()) -> str:
+    def svg(self, *, live: Collection[str] = (), named: bool = False) -> str:
         """The flow as a drawing."""
-        return svg(self.takes.key, self.distinct, live=live)
+        return svg(self.takes.key, self.distinct, live=live, named=named)
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,11 @@ class Handler:
     wants_context: bool
     where: str
 
+    @property
+    def name(self) -> str:
+        """The function's own."""
+        return _name(self.function)
+
     def call(self, values: Sequence[BaseModel], ctx: Context) -> object:
         """What the function returns, not awaited. Raises what it raises."""
         return self.function(*values, ctx) if self.wants_context else self.function(*values)

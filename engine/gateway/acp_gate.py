@@ -67,15 +67,25 @@ class Asked:
 
 
 class AcpGate:
-    """See the module. `interrupt` ends the agent's turn, if one is under way."""
+    """See the module. `interrupt` ends the agent's turn, if one is under way.
+
+    `since` is the event after which a recorded session goes on.
+    """
 
     def __init__(
-        self, hub: Gate, session: str, *, unasked: Unasked, interrupt: Callable[[], bool]
+        self,
+        hub: Gate,
+        session: str,
+        *,
+        unasked: Unasked,
+        interrupt: Callable[[], bool],
+        since: int = 0,
     ) -> None:
         self._hub = hub
         self._session = session
         self._unasked = unasked
         self._interrupt = interrupt
+        self._since = since
         self._seen: dict[str, SeenCall] = {}
         self._waiting: dict[str, asyncio.Task[CallAnswer]] = {}
         self.cancelled = False
@@ -233,11 +243,16 @@ class AcpGate:
         end = ". The agent was interrupted" if stopped else ""
         await self._hub.warn(self._session, f"{seen.name} {what}{end}")
 
+    def _new(self, call_id: str, gate_ids: list[str] | None = None) -> SeenCall:
+        """A call of an agent that goes on may have an id that the record has for another one."""
+        at_gate = f"{call_id}~{self._since}" if self._since else call_id
+        return SeenCall(at_gate, gate_ids=[] if gate_ids is None else gate_ids)
+
     def _take(self, update: ToolCallStart | ToolCallUpdate) -> SeenCall:
-        seen = self._seen.setdefault(update.tool_call_id, SeenCall(update.tool_call_id))
+        seen = self._seen.setdefault(update.tool_call_id, self._new(update.tool_call_id))
         if seen.stands == "settled" and not isinstance(update, ToolCallProgress):
             # An id that comes again is another call.
-            seen = self._seen[update.tool_call_id] = SeenCall(update.tool_call_id, gate_ids=seen.gate_ids)
+            seen = self._seen[update.tool_call_id] = self._new(update.tool_call_id, seen.gate_ids)
         seen.take(update)
         return seen
 

@@ -105,16 +105,18 @@ class AgentClient:
         tls: ssl.SSLContext | None = None,
         patience: float = PATIENCE,
     ) -> None:
-        secret = token or os.environ.get(TOKEN) or read_secret(agent_token_file())
+        given = token or os.environ.get(TOKEN)
+        usual = functools.partial(read_secret, agent_token_file())
         self.patience = patience
         self.link = Link(
             server_url(url),
-            secret,
+            given or usual(),
             "/agent",
             name=name,
             tls=tls or trusting(ca),
             told=self._told,
             came_back=self._come_back,
+            fresh=None if given else usual,
         )
         self._sessions: dict[str, AgentSession] = {}
 

@@ -1,8 +1,7 @@
-"""The sessions of agents that live elsewhere, and the calls that wait there for an answer.
+"""The sessions of agents that live elsewhere.
 
 Sessions belong to a token, not to a connection: a client that lost its connection comes back and asks
-again. A call that nobody waits for any more is taken back after a while, so that no operator decides
-about it for nothing.
+again.
 """
 
 from __future__ import annotations
@@ -11,15 +10,13 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Generator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from ..explained import ExplanationView
 from ..gate.types import Mode
 from ..history.errors import JournalError
 from ..history.queries import SessionNotFound
-from ..history.quick import made
-from ..hub import CallAnswer as Answered
-from ..hub import CallRefused, Hub, OutsideAgent, UnknownSessionError
+from ..hub import Hub, OutsideAgent, UnknownSessionError
 from ..net import SkillNet
 from .agent_methods import (
     RESUME,
@@ -37,10 +34,11 @@ from .agent_methods import (
     WithdrawCall,
 )
 from .limits import Limits
+from .open_calls import OpenCalls
 from .refusals import told_in_codes
 from .rule_sets import RuleSets
 from .tokens import Identity
-from .waiting import Held, Listener, Open, Waiters
+from .waiting import Listener, Open
 from .wire import Code, Nothing, WireError
 
 log = logging.getLogger(__name__)
@@ -68,8 +66,7 @@ class AgentSessions:
         self._open: dict[str, Open] = {}
         self._under_way: dict[str, asyncio.Event] = {}
         self._beginners: dict[str, str] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._held = Held(limits.waiting_bytes)
+        self.calls = OpenCalls(hub, limits, clock)
 
     # Beginning and end
 
@@ -176,8 +173,7 @@ class AgentSessions:
     def _drop(self, session_id: str) -> Open | None:
         session = self._open.pop(session_id, None)
         if session is not None:
-            for waiters in session.waiting.values():
-                self._held.let_go(session.owner, waiters)
+            self.calls.let_go(session)
         return session
 
     def leave(self, listener: Listener) -> None:
@@ -204,9 +200,7 @@ class AgentSessions:
     def stop(self) -> None:
         """The server ends: nothing is taken back for having been left, as agents come back."""
         for session in self._open.values():
-            for waiters in session.waiting.values():
-                if waiters.leaving is not None:
-                    waiters.leaving.cancel()
+            self.calls.stop(session)
         self._open.clear()
 
     # Calls
@@ -214,118 +208,19 @@ class AgentSessions:
     def call_at_once(
         self, identity: Identity, asked: CallTool, told: Callable[[CallAnswer | BaseException], None]
     ) -> bool:
-        """As `call` does, a new call that the nets decide without a person: only its record takes time.
-
-        `told` is called with the answer, or with what `call` would have raised. False for any other call,
-        and then nothing has happened.
-        """
-        session = self._mine(identity, asked.session)
-        waiting = session.waiting
-        if (
-            asked.wait is not None
-            or asked.call in waiting
-            or len(waiting) >= self.limits.calls_per_session
-        ):
-            return False
-        waiters = Waiters(len(asked.model_dump_json()), 1)
-        self._held.check(identity.name, waiters.size)
-
-        def answered(found: Answered | BaseException) -> None:
-            session.used = self._clock()
-            if waiting.get(asked.call) is waiters:
-                self._stop_watching(session, asked.call)
-            told(_coded(found) if isinstance(found, BaseException) else made(CallAnswer, found.__dict__))
-
-        with told_in_codes():
-            if not self.hub.call_at_once(session.id, asked.call, asked.tool, asked.input, answered):
-                return False
-        session.used = self._clock()
-        waiting[asked.call] = waiters
-        self._held.hold(session.owner, waiters)
-        return True
+        """As `call` does, a new call that the nets decide without a person; see `OpenCalls.at_once`."""
+        return self.calls.at_once(self._mine(identity, asked.session), asked, told)
 
     async def call(self, identity: Identity, asked: CallTool) -> CallAnswer:
         """Have a call judged; waits for a person where the nets want one."""
-        session = self._mine(identity, asked.session)
-        session.used = self._clock()
-        limit = self.limits.calls_per_session
-        if asked.call not in session.waiting and len(session.waiting) >= limit:
-            raise WireError(
-                Code.LIMIT,
-                f"session '{session.id}' has {limit} calls that wait for an answer, the most it may have",
-                {"limit": limit},
-            )
-        size = 0 if asked.call in session.waiting else len(asked.model_dump_json())
-        self._held.check(identity.name, size)
-        longest = self.limits.wait if asked.wait is None else min(asked.wait, self.limits.wait)
-        with told_in_codes(), self._watching(session, asked.call, size):
-            try:
-                async with asyncio.timeout(longest):
-                    answered = await self.hub.call(session.id, asked.call, asked.tool, asked.input)
-            except TimeoutError:
-                return CallAnswer(outcome="waiting", mode=(await self.hub.session(session.id)).mode)
-            self._stop_watching(session, asked.call)
-        return made(CallAnswer, answered.__dict__)
-
-    @contextmanager
-    def _watching(self, session: Open, call_id: str, size: int) -> Generator[None, None, None]:
-        """Somebody waits for a call. Once nobody does it is left, unless it was refused at once."""
-        waited_before = call_id in session.waiting
-        if not waited_before:
-            session.waiting[call_id] = Waiters(size)
-            self._held.hold(session.owner, session.waiting[call_id])
-        waiters = session.waiting[call_id]
-        waiters.count += 1
-        if waiters.leaving is not None:
-            waiters.leaving.cancel()
-            waiters.leaving = None
-        refused = False
-        try:
-            yield
-        except Exception:
-            refused = not waited_before
-            raise
-        finally:
-            waiters.count -= 1
-            session.used = self._clock()
-            if not waiters.count and session.waiting.get(call_id) is waiters:
-                if refused:
-                    self._held.let_go(session.owner, session.waiting.pop(call_id))
-                else:
-                    loop = asyncio.get_running_loop()
-                    waiters.leaving = loop.call_later(
-                        self.limits.absent, self._take_back, session, call_id, waiters
-                    )
-
-    def _stop_watching(self, session: Open, call_id: str) -> None:
-        """A call has its answer: nothing is open any more."""
-        waiters = session.waiting.pop(call_id, None)
-        if waiters is not None:
-            self._held.let_go(session.owner, waiters)
-            if waiters.leaving is not None:
-                waiters.leaving.cancel()
-
-    def _take_back(self, session: Open, call_id: str, waiters: Waiters) -> None:
-        if session.waiting.get(call_id) is waiters:
-            self._held.let_go(session.owner, session.waiting.pop(call_id))
-            task = asyncio.get_running_loop().create_task(self._withdraw_left(session.id, call_id))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def _withdraw_left(self, session_id: str, call_id: str) -> None:
-        with suppress(UnknownSessionError, CallRefused):
-            try:
-                await self.hub.withdraw_call(
-                    session_id, call_id, "the agent is gone: nobody waits for it"
-                )
-            except JournalError:
-                log.exception("Call '%s' of session '%s' could not be taken back", call_id, session_id)
+        return await self.calls.judge(self._mine(identity, asked.session), asked)
 
     async def withdraw(self, identity: Identity, asked: WithdrawCall) -> Nothing:
-        """Take back a call that waits."""
+        """Take back a call that waits. Who says why is part of it: it is no operator's word."""
         session = self._mine(identity, asked.session)
+        reason = f"the agent took it back: {asked.reason}".removesuffix(": ")
         with told_in_codes():
-            await self.hub.withdraw_call(session.id, asked.call, asked.reason or "the agent took it back")
+            await self.hub.withdraw_call(session.id, asked.call, reason)
         return Nothing()
 
     async def result(self, identity: Identity, asked: ToolResult) -> Nothing:
@@ -425,12 +320,3 @@ class AgentSessions:
 
 def _unknown(session_id: str) -> WireError:
     return WireError(Code.UNKNOWN, f"this token has no session '{session_id}' open")
-
-
-def _coded(error: BaseException) -> BaseException:
-    """What the hub raised, as it goes over the wire where that is known."""
-    try:
-        with told_in_codes():
-            raise error
-    except BaseException as coded:
-        return coded

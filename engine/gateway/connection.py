@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeAlias
@@ -55,8 +55,9 @@ class Handler:
 class Desk(Protocol):
     """Who answers the requests of a connection."""
 
-    @property
-    def handlers(self) -> Mapping[str, Handler]: ...
+    def handler(self, method: str) -> Handler | None:
+        """How requests for a method are answered; `None` for one that is not for this peer."""
+        ...
 
     async def leave(self) -> None:
         """The connection is gone."""
@@ -70,7 +71,7 @@ def handler(
     waits: bool = False,
     at_once: Callable[[ParamsT, Told], bool] | None = None,
 ) -> tuple[str, Handler]:
-    """An entry of `Desk.handlers`."""
+    """A method's name, and how a desk answers it."""
 
     async def call(params: Payload) -> BaseModel:
         assert isinstance(params, method.params)
@@ -205,7 +206,8 @@ class Connection:
             await self._send(error_frame(request.id, refused))
             return
         assert request.id is not None
-        found = desk.handlers[request.method]
+        found = desk.handler(request.method)
+        assert found is not None
         try:
             params = found.params.model_validate(request.params)
         except ValidationError as error:
@@ -258,7 +260,7 @@ class Connection:
             return WireError(Code.REQUEST, "a request needs an id")
         if request.id in self._answering:
             return WireError(Code.REQUEST, f"request {request.id!r} is still being answered")
-        found = desk.handlers.get(request.method)
+        found = desk.handler(request.method)
         if found is None:
             return self._no_method(request.method)
         limit = self._limits.calls_per_connection

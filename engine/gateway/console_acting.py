@@ -134,7 +134,7 @@ class ConsoleActing(ABC):
         """Say something to an agent. Raises `GatewayError` when it is not known to have been said."""
         await self._ask(SEND, Send(session=session_id, text=text, mode=mode), may_repeat=False)
 
-    async def abort(self, session_id: str, reason: str = "") -> None:
+    async def abort(self, session_id: str, reason: str = "", *, by: str | None = None) -> None:
         """Stop what the agent is doing."""
         await self._ask(ABORT, Abort(session=session_id, reason=reason))
 

@@ -13,6 +13,7 @@ import ssl
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -51,7 +52,7 @@ from .wire import Code, Notice
 AGAIN = 1.0
 """Seconds between two attempts to find a lost server."""
 REFUSED_AGAIN = 15.0
-"""The same, where it lets this console not in."""
+"""The longest where it lets this console not in, or somebody else listens there; they grow up to it."""
 CATCH_UP = 5.0
 """Seconds for which a question waits for events that are on their way."""
 SOON = 0.25
@@ -80,28 +81,32 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
         tls: ssl.SSLContext | None = None,
         connected: Callable[[bool], None] | None = None,
     ) -> None:
-        secret = token or os.environ.get(TOKEN) or read_secret(operator_token_file())
+        given = token or os.environ.get(TOKEN)
+        usual = partial(read_secret, operator_token_file())
         self.redaction = Redaction()
         self.connected = connected
         link = Link(
             server_url(url),
-            secret,
+            given or usual(),
             "/console",
             name="interlock console",
             tls=tls or trusting(ca),
             told=self._told,
             came_back=self._come_back,
             lost=self._lost,
+            fresh=None if given else usual,
         )
         super().__init__(link)
         self._mirror = Mirror()
         self._looking: asyncio.Task[None] | None = None
         self._moved = asyncio.Condition()
-        self._held: dict[str, list[HubEvent]] = {}
+        self._fetching: set[str] = set()
+        self._held: list[HubEvent] = []
         self._subscriptions: list[Subscription] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._listed: tuple[str, ...] = ()
         self._steered: frozenset[str] = frozenset()
+        self._as_asked: frozenset[str] = frozenset()
         self._listing: asyncio.Task[None] | None = None
         self._slow = False
         self._closed = False
@@ -169,13 +174,15 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
             self._looking = self._start(self._look_for_it())
 
     async def _look_for_it(self) -> None:
+        refused = AGAIN
         while not self._closed:
             try:
                 await self.link.open()
             except NotAdmittedError as error:
                 log.warning("The server lets this console not in any more: %s", error)
                 self._say(f"{NOT_IN}: {error}")
-                await asyncio.sleep(REFUSED_AGAIN)
+                await asyncio.sleep(refused)
+                refused = min(REFUSED_AGAIN, 2 * refused)
             except GatewayError as error:
                 log.debug("the server is not back: %s", error)
                 await asyncio.sleep(AGAIN)
@@ -196,12 +203,11 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
         except ValidationError:
             log.exception("The server told something that makes no sense")
             return
-        held = self._held.get(event.session)
-        if isinstance(event, JournalEvent) and not self._mirror.take(event) and held is None:
-            held = self._held[event.session] = []
+        if isinstance(event, JournalEvent) and not self._mirror.take(event):
+            self._fetching.add(event.session)
             self._start(self._fetch_missing(event.session))
-        if held is not None:
-            held.append(event)
+        if self._fetching:
+            self._held.append(event)
         else:
             self._publish(event)
 
@@ -218,13 +224,16 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
             self._moved.notify_all()
 
     async def _fetch_missing(self, session: str) -> None:
-        """Get what the mirror lacks; until then nobody hears of what happens in that session."""
+        """Get what the mirror lacks; until then nobody hears of what came after it, in any session."""
         try:
             with suppress(GatewayError):
                 await self._fetch(session)
         finally:
-            for event in self._held.pop(session, ()):
-                self._publish(event)
+            self._fetching.discard(session)
+            if not self._fetching:
+                held, self._held = self._held, []
+                for event in held:
+                    self._publish(event)
         await self._wake()
 
     async def _fetch(self, session: str) -> None:
@@ -292,6 +301,7 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
     async def _ask_which(self) -> Listed:
         listed = await self.link.ask(LISTED, NoParams())
         self._steered = frozenset(listed.steered)
+        self._as_asked = frozenset(listed.as_asked)
         return listed
 
     async def _reach(self, session: str, seq: int) -> None:
@@ -315,6 +325,10 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
     def steers(self, session_id: str) -> bool:
         """Whether what is said to a session reaches its agent, as far as was heard last."""
         return session_id in self._steered
+
+    def takes_edits(self, session_id: str) -> bool:
+        """Whether a call of a session can run with another input, as far as was heard last."""
+        return session_id not in self._as_asked
 
     async def approvals(self) -> list[ApprovalState]:
         """Everything that waits for a person, longest first."""

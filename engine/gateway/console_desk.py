@@ -131,7 +131,7 @@ class ConsoleDesk:
         self._by = connection.identity.name
         self._feed: asyncio.Task[None] | None = None
         self._judging = JudgingDesk(hub)
-        self.handlers: Mapping[str, Handler] = dict(
+        self._handlers: Mapping[str, Handler] = dict(
             [
                 handler(LISTED, self._listed),
                 handler(SESSION, self._session),
@@ -161,6 +161,10 @@ class ConsoleDesk:
             ]
         )
 
+    def handler(self, method: str) -> Handler | None:
+        """See `Desk`."""
+        return self._handlers.get(method)
+
     async def leave(self) -> None:
         """The console is gone; nothing it has not decided is decided by that."""
         if self._feed is not None:
@@ -174,6 +178,7 @@ class ConsoleDesk:
         return Listed(
             sessions=tuple((s.id, s.seq) for s in live),
             steered=tuple(s.id for s in live if self._hub.steers(s.id)),
+            as_asked=tuple(s.id for s in live if not self._hub.takes_edits(s.id)),
         )
 
     async def _session(self, asked: OfSession) -> SessionState:
@@ -254,7 +259,7 @@ class ConsoleDesk:
 
     async def _abort(self, asked: Abort) -> Nothing:
         with told_in_codes():
-            await self._hub.abort(asked.session, asked.reason)
+            await self._hub.abort(asked.session, asked.reason, by=self._by)
         return Nothing()
 
     async def _compact(self, asked: Compact) -> Outcome:

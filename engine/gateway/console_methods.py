@@ -35,11 +35,13 @@ class NoParams(Payload):
 class Listed(Answer):
     """The live sessions, in the order they were opened, each with the number of its last event.
 
-    `steered` are those whose agents are reached by what is said to them.
+    `steered` are those whose agents are reached by what is said to them, `as_asked` those whose calls run
+    with the input they asked about or not at all.
     """
 
     sessions: tuple[tuple[str, int], ...]
     steered: tuple[str, ...] = ()
+    as_asked: tuple[str, ...] = ()
 
 
 class Subscribe(Payload):
@@ -125,7 +127,7 @@ class Send(Payload):
 
 
 class Abort(Payload):
-    """Stop what an agent is doing."""
+    """Stop what an agent is doing. It is told who does, as the server knows the token, then `reason`."""
 
     session: str = _ID
     reason: str = Field(default="", max_length=2000)

@@ -225,7 +225,8 @@ def prove(url: str, token: str, until: float) -> None:
     except OSError as error:
         raise GoneError(f"the connection to {url} was lost ({error.strerror or error})") from error
     except ProofError as error:
-        raise NotLetInError(f"{url}: {error}") from error
+        kind = GoneError if error.later else NotLetInError
+        raise kind(f"{url}: {error}") from error
     finally:
         asked.close()
 

@@ -22,7 +22,7 @@ from .guard import SUBPROTOCOL
 from .method import Method, ParamsT, ResultT
 from .proof import LONGEST, ProofError, Question
 from .quiet import socket_log
-from .tokens import check_secret
+from .tokens import TokenError, check_secret
 from .wire import Code, Notice, Response, WireError, problems, read_incoming, request_frame
 
 VERSIONS = (1,)
@@ -35,6 +35,8 @@ GREETING = 15.0
 """Seconds for a server's greeting."""
 CLOSING = 5.0
 """Seconds for a server to agree that the connection ends."""
+_PASSING = (Code.INTERNAL, Code.UNRECORDED, Code.LIMIT)
+"""What a server cannot do for a client at the moment, without having anything against it."""
 
 log = logging.getLogger(__name__)
 _socket_log = socket_log(__name__)
@@ -68,6 +70,7 @@ class Link:
     `told` gets what the server says by itself. A lost connection is opened again by the next request;
     `came_back` then does what has to come before others, with `ask`. A request that was on its way when
     the connection was lost raises `UnreachableError`, or is asked again where that `may_repeat`.
+    A token that may be rotated meanwhile is read again by `fresh` for every connection.
 
     Raises `TokenError` for a token that is none.
     """
@@ -83,12 +86,13 @@ class Link:
         told: Callable[[Notice], None] | None = None,
         came_back: Callable[[], Awaitable[None]] | None = None,
         lost: Callable[[], None] | None = None,
+        fresh: Callable[[], str] | None = None,
     ) -> None:
         check_secret(token, "the token")
         self.url = url
         self.welcome: Welcome | None = None
         self._token = token
-        self._headers = {"Authorization": f"Bearer {token}"}
+        self._fresh = fresh
         self._path = path
         self._name = name
         self._tls = (tls or ssl.create_default_context()) if url.startswith("wss:") else None
@@ -188,6 +192,11 @@ class Link:
             except UnreachableError:
                 if self._closed or loop.time() + pause > until:
                     raise
+            except NotAdmittedError:
+                # Who was in before may be again: somebody else listens there while the server is away.
+                pause = LONGEST_PAUSE
+                if self.welcome is None or self._closed or loop.time() + pause > until:
+                    raise
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(LONGEST_PAUSE, pause * 2)
 
@@ -212,7 +221,9 @@ class Link:
             raise UnreachableError(f"{self.url} takes connections and does not greet") from error
         except (RequestFailedError, ValidationError) as error:
             await self._drop(socket)
-            raise NotAdmittedError(f"{self.url}: {error}") from error
+            passing = isinstance(error, RequestFailedError) and error.code in _PASSING
+            kind = UnreachableError if passing else NotAdmittedError
+            raise kind(f"{self.url}: {error}") from error
         except BaseException:
             await self._drop(socket)
             raise
@@ -240,6 +251,10 @@ class Link:
             raise kind(f"{self.url}: {error}") from error
 
     async def _dial(self) -> ClientConnection:
+        if self._fresh is not None:
+            with suppress(TokenError):
+                self._token = self._fresh()
+        headers = {"Authorization": f"Bearer {self._token}"}
         try:
             if self.url.startswith("ws:"):
                 await self._ask_for_proof()
@@ -248,7 +263,7 @@ class Link:
                 return await unix_connect(
                     self.url[5:],
                     uri=f"ws://localhost{self._path}",
-                    additional_headers=self._headers,
+                    additional_headers=headers,
                     subprotocols=[SUBPROTOCOL],
                     compression=None,
                     max_size=FRAME,
@@ -258,7 +273,7 @@ class Link:
             return await connect(
                 self.url + self._path,
                 ssl=self._tls,
-                additional_headers=self._headers,
+                additional_headers=headers,
                 subprotocols=[SUBPROTOCOL],
                 compression=None,
                 max_size=FRAME,

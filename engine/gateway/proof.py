@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
 
 PATH = "/proof"
@@ -19,6 +20,8 @@ TOKEN_HEADER, NONCE_HEADER = "Interlock-Token", "Interlock-Nonce"
 LONGEST = 1 << 14
 """Bytes of an answer that are read."""
 _NONCE = 64
+_HTTP = b"HTTP/"
+_LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,9})[ \t]*(?:\r\n|\Z)", re.IGNORECASE)
 
 
 def digest_of(secret: str) -> str:
@@ -75,6 +78,8 @@ class Question:
 
     def check(self, answer: bytes) -> None:
         """Whether the token may be sent to who gave this answer. Raises `ProofError`."""
+        if _is_cut(answer):
+            raise ProofError("the connection was lost before there was an answer", later=True)
         head, _, body = answer.partition(b"\r\n\r\n")
         said = body.decode("utf-8", "replace").strip()
         status = head.split(b"\r\n")[0].split(b" ")[1:2]
@@ -90,3 +95,14 @@ class Question:
             "what listens there does not know this token, which was not sent. Is it your server, and of "
             "this version?"
         )
+
+
+def _is_cut(answer: bytes) -> bool:
+    """Whether it is the beginning of an answer only: lost on its way, and so neither right nor wrong."""
+    if not answer.startswith(_HTTP):
+        return _HTTP.startswith(answer)
+    head, ended, body = answer.partition(b"\r\n\r\n")
+    if len(answer) >= LONGEST:
+        return False
+    length = _LENGTH.search(head)
+    return not ended or (length is not None and len(body) < int(length[1]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from .errors import impossible
@@ -25,7 +26,17 @@ def stepped(state: SessionState, event: JournalEvent, body: FlowStepped) -> None
     moved = {"step": body.step, "node": body.node, "live": body.live, "waits": body.waits}
     state.flow = updated(flow, {**moved, "done": body.done})
     if body.node is not None:
-        say(state, "note", event.at, f"{body.node} → {', '.join(body.live)}")
+        say(state, "note", event.at, _told(body.node, flow.live, body))
+
+
+def _told(node: str, before: tuple[str, ...], body: FlowStepped) -> str:
+    """`Draft → Notes`: a node and the states that it led to, of all that are live now."""
+    led = [*(Counter(body.live) - Counter(before)).elements()]
+    if not led and body.waits is not None:
+        return f"{node} waits for the answer to call {body.waits}"
+    if not led:
+        return f"{node} goes on" if before == body.live else f"{node} ends"
+    return f"{node} → {', '.join(led)}{', and the flow is done' if body.done else ''}"
 
 
 def step_headline(body: FlowStepped) -> Iterable[str]:

@@ -430,7 +430,7 @@ class TestActing:
             await on.wake()
             await on.press("y")
             await on.settle()
-        assert on.hub.asked == [("abort", "release-bot-1f3a", "stopped by maria")]
+        assert on.hub.asked == [("abort", "release-bot-1f3a", "maria")]
 
     async def test_compacting_from_the_palette(self) -> None:
         """Section 9: the palette offers it by name, in the operator's name, and its outcome is told."""

@@ -24,6 +24,7 @@ from interlock.app.screens.replay import ReplayScreen
 from interlock.engine.explained import ExplanationView, NetView, PlannedCallView, WayView
 from interlock.engine.history.queries import open_reader
 from interlock.engine.history.state import SessionState
+from tests.app.flows_console.flows import release
 from tests.app.queue_scenes import grant, several
 from tests.app.replay import journal
 from tests.app.scenes import NOW, deploy_request, release_bot
@@ -131,6 +132,11 @@ VIEWS = [
         "limit-mistake", LIVE, ("dollar_sign", TYPED + "1", "enter"), "Expected more than", first=limited
     ),
     View("explain", LIVE, ("a", ".", "x"), "require-test-before-deploy"),
+    View("answer", LIVE, ("a",), "WHAT IS ASKED", first=release),
+    View("answer-form", LIVE, ("a", ".", "a", "."), "severity", first=release),
+    View("answer-refused", LIVE, ("a", ".", "a", ".", "ctrl+s", "."), "Not yet. by", first=release),
+    View("flow-nets", LIVE, ("3", "g"), "at Notes", first=release),
+    View("flow-graph", LIVE, ("3", "g", "enter"), "worked last", first=release),
     View("help", LIVE, ("question_mark",), "THIS SCREEN"),
     View("help-approval", LIVE, ("a", ".", "question_mark", "end"), "EVERYWHERE"),
     View("palette", LIVE, ("ctrl+p",), "Open the selected request"),

@@ -21,6 +21,7 @@ MEASUREMENTS = (
     "decisions",
     "fatigue",
     "gateway",
+    "flows",
 )
 
 

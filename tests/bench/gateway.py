@@ -29,9 +29,10 @@ CLIENTS: Mapping[int, int] = {1: 100, 10: 400, 100: 1_000, 1_000: 1_000}
 TURNS = 3
 AGENTS = 1_000
 CONSOLES = 10
-STALLED_CALLS = 6_000
+CONSOLE_CALLS = 1_000
+STALLED_CALLS = 5_500
 """Two events each: more than a server keeps for a slow console."""
-PAINTS = 20
+PAINTS = 12
 AWAKE = 0.6
 LEAST = {"echo": "bare echo", "least": "the same with nothing but parse, decide and answer"}
 JOURNALS = {
@@ -46,12 +47,16 @@ T = TypeVar("T")
 
 def measure() -> Iterator[Line]:
     """Rates, consoles, memory, and the way to the operator's eyes."""
-    for number, trips in CLIENTS.items():
-        yield from _finished(_rates(number, trips, "asyncio"))
+    with ExitStack() as processes:
+        servers = _servers(processes, "asyncio")
+        for number, trips in CLIENTS.items():
+            yield from _finished(_rates(servers, number, trips))
     if find_spec("uvloop") is None:
         yield "the same on uvloop", float("nan"), "not installed: pip install 'interlock[fast]'"
     else:
-        yield from _finished(_rates(100, CLIENTS[100], "uvloop"), "uvloop")
+        with ExitStack() as processes:
+            servers = _servers(processes, "uvloop")
+            yield from _finished(_rates(servers, 100, CLIENTS[100], ", uvloop"), "uvloop")
     yield from _finished(_consoles())
     yield from _finished(_stalled())
     yield from _finished(_memory())
@@ -69,25 +74,28 @@ def _finished(work: Coroutine[None, None, T], loop: str = "asyncio") -> T:
     return found[0]
 
 
-async def _rates(number: int, trips: int, loop: str) -> list[Line]:
+def _servers(processes: ExitStack, loop: str) -> dict[str, Server]:
+    """One of each kind, until `processes` are ended."""
+    found = {name: processes.enter_context(server(f"{name}_server", loop=loop)) for name in LEAST}
+    for journal in JOURNALS:
+        found[journal] = processes.enter_context(server("gateway_server", journal, loop=loop))
+    return found
+
+
+async def _rates(servers: Mapping[str, Server], number: int, trips: int, more: str = "") -> list[Line]:
     """Calls that are allowed at once, in turns with as many echoes."""
     seen: dict[str, list[float]] = {}
     worked: dict[str, float] = {}
-    with ExitStack() as processes:
-        servers = {name: processes.enter_context(server(f"{name}_server", loop=loop)) for name in LEAST}
-        for journal in JOURNALS:
-            servers[journal] = processes.enter_context(server("gateway_server", journal, loop=loop))
-        async with AsyncExitStack() as connected:
-            every = {
-                name: await connected.enter_async_context(clients(to, number))
-                for name, to in servers.items()
-            }
-            for _ in range(TURNS):
-                for name, asking in every.items():
-                    before = servers[name].worked()
-                    seen.setdefault(name, []).append(await rate(asking, trips))
-                    worked[name] = worked.get(name, 0.0) + servers[name].worked() - before
-    who = f"{number:,} {'client' if number == 1 else 'clients'}{', uvloop' * (loop == 'uvloop')}"
+    async with AsyncExitStack() as connected:
+        every = {
+            name: await connected.enter_async_context(clients(to, number)) for name, to in servers.items()
+        }
+        for _ in range(TURNS):
+            for name, asking in every.items():
+                before = servers[name].worked()
+                seen.setdefault(name, []).append(await rate(asking, trips))
+                worked[name] = worked.get(name, 0.0) + servers[name].worked() - before
+    who = f"{number:,} {'client' if number == 1 else 'clients'}{more}"
     echo = median(seen["echo"])
     least = median(seen["least"])
     lines = [
@@ -112,19 +120,27 @@ async def _rates(number: int, trips: int, loop: str) -> list[Line]:
 
 
 async def _consoles() -> list[Line]:
-    """What consoles that are told everything cost the agents."""
-    alone: list[float] = []
-    watched: list[float] = []
-    with server("gateway_server", "durable") as to:
-        async with clients(to, 100) as every:
+    """What consoles that are told everything cost the agents: a server with them beside one without."""
+    rates: dict[str, list[float]] = {"alone": [], "watched": []}
+    worked = dict.fromkeys(rates, 0.0)
+    with ExitStack() as processes:
+        to = {name: processes.enter_context(server("gateway_server", "durable")) for name in rates}
+        watched = to["watched"]
+        watching = server("gateway_consoles", str(watched.port), watched.operator, str(CONSOLES))
+        processes.enter_context(watching)
+        async with clients(to["alone"], 100) as alone, clients(watched, 100) as beside:
             for _ in range(TURNS):
-                alone.append(await rate(every, 1_000))
-                with server("gateway_consoles", str(to.port), to.operator, str(CONSOLES)):
-                    watched.append(await rate(every, 1_000))
-    ratio = median(watched) / median(alone)
+                for name, every in (("alone", alone), ("watched", beside)):
+                    before = to[name].worked()
+                    rates[name].append(await rate(every, CONSOLE_CALLS))
+                    worked[name] += to[name].worked() - before
+    found = median(rates["watched"])
+    each = {name: seconds / (TURNS * CONSOLE_CALLS) * 1e6 for name, seconds in worked.items()}
     return [
-        (f"durable gate, 100 clients, {CONSOLES} consoles", median(watched), "round trips per s"),
-        ("of the same without consoles", ratio, "ratio"),
+        (f"durable gate, 100 clients, {CONSOLES} consoles", found, "round trips per s"),
+        ("of the same without consoles", found / median(rates["alone"]), "ratio"),
+        (f"server's processor time with {CONSOLES} consoles", each["watched"], "µs a round trip"),
+        ("the same without consoles", each["alone"], "µs a round trip"),
     ]
 
 

@@ -113,7 +113,8 @@ async def clients(to: Server, number: int) -> AsyncGenerator[list[Client], None]
             client = Client(await stack.enter_async_context(_dialled(to.port, "/agent", to.agent)))
             if to.agent:
                 await client.ask("hello", versions=[1])
-                opened = json.loads(await client.ask("session.open", agent="bench"))
+                name = f"bench-{next(_numbers)}"
+                opened = json.loads(await client.ask("session.open", agent="bench", session=name))
                 client.session = opened["result"]["session"]
             return client
 

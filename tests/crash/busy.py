@@ -1,4 +1,4 @@
-"""A busy host: twenty sessions and their helpers, and operators who answer, switch, interrupt, branch.
+"""A busy host: twenty sessions and their helpers, flows, and operators who answer, switch, branch.
 
 All of it is random from a seed. It goes on until the process dies.
 """
@@ -22,6 +22,7 @@ from interlock.engine.history.state import SessionState
 from interlock.engine.hub import BranchError, Hub, UnknownSessionError
 from tests.crash import disk, planted
 from tests.crash.agents import NETS, Agents, Step, steps_from
+from tests.crash.flows import LANES, Flows, filled_in, is_run
 from tests.crash.marks import Marks
 
 SESSIONS = 20
@@ -61,6 +62,7 @@ class Busy:
         self.marks = Marks(folder)
         self.hub = Hub.open(database_in(folder))
         self.agents = Agents(self.marks, step or steps_from(seed))
+        self.flows = Flows(self.hub, self.marks)
         self.events = 0
         self._said = count(1)
         self._branches = count(1)
@@ -112,9 +114,12 @@ class Busy:
         waiting = [a for a in await self.hub.approvals() if a.session not in self._closing]
         if not waiting:
             return
-        request = self.random.choice(waiting)
+        flows = [a for a in waiting if is_run(a.session)]
+        request = self.random.choice(flows if flows and self.random.random() < 0.5 else waiting)
         approved = self.random.random() < 0.67
         edited = {"env": "canary"} if approved and self.random.random() < 0.2 else None
+        if (given := filled_in(request)) is not None:
+            approved, edited = True, given
         outcome = await self.hub.decide(request.id, approved=approved, by=by, input=edited)
         if outcome.ok:
             self.marks.told("decided", request.session, request.id, "yes" if approved else "no")
@@ -135,7 +140,8 @@ class Busy:
 
     async def speak(self, by: str) -> None:
         """Say something to whoever works, often a helper: at once, or for later."""
-        working = [s.id for s in await self.hub.sessions() if s.status in ("running", "waiting")]
+        live = [s for s in await self.hub.sessions() if s.kind != "flow"]
+        working = [s.id for s in live if s.status in ("running", "waiting")]
         mode = self.random.choice(("steer", "queue", "queue"))
         await self._say(self.random.choice([*working, names()[0]]), "hurry", by, mode)
 
@@ -147,6 +153,15 @@ class Busy:
         self.marks.told("closed", session)
         await self.resume(session)
         self._closing.remove(session)
+
+    async def halt(self, by: str) -> None:
+        """Close a flow's run and go on with it."""
+        runs = [s.id for s in await self.hub.sessions() if s.kind == "flow" and s.status != "done"]
+        if runs:
+            run = self.random.choice(runs)
+            await self.hub.close_session(run, by=by)
+            self.marks.told("closed", run)
+            await self.flows.resume(run)
 
     async def branch(self, by: str) -> None:
         """Begin a session where another was at some moment, and set it to work."""
@@ -162,8 +177,9 @@ class Busy:
         await self._say(name, "go", by)
 
     async def _any(self) -> SessionState:
-        """One of the sessions that are no helper's."""
-        return self.random.choice([s for s in await self.hub.sessions() if s.kind != "child"])
+        """One of the agents' sessions that are no helper's."""
+        kinds = "child", "flow"
+        return self.random.choice([s for s in await self.hub.sessions() if s.kind not in kinds])
 
     async def _branch_at(self, session: str, at: int, name: str, by: str) -> None:
         agent = self.agents.of(name)
@@ -173,7 +189,7 @@ class Busy:
     async def wake(self, by: str) -> None:
         """Give every session that rests something to do."""
         for state in await self.hub.sessions():
-            if state.status in ("idle", "failed") and state.kind != "child":
+            if state.status in ("idle", "failed") and state.kind not in ("child", "flow"):
                 await self._say(state.id, "go", by)
 
     async def _say(
@@ -188,13 +204,15 @@ class Busy:
     async def day(self) -> None:
         """Everything at once, until the process dies or far too much has happened."""
         listening = asyncio.create_task(self.listen())
+        lanes = [asyncio.create_task(self.flows.lane(lane)) for lane in range(LANES)]
         await self.begin()
         await self.wake("maria")
         changes = {self.toggle: 7, self.change_mode: 3, self.close: 3, self.wake: 5}
         await asyncio.gather(
             self.operate("maria", {self.rest: 50, self.answer: 25, **changes}),
             self.operate("ben", {self.rest: 75, self.answer: 25}),
-            self.operate("noor", {self.rest: 50, self.speak: 35, self.branch: 15}),
+            self.operate("noor", {self.rest: 50, self.speak: 35, self.branch: 15, self.halt: 3}),
+            *lanes,
         )
         listening.cancel()
 

@@ -32,6 +32,7 @@ from interlock.engine.history.state import SessionState, SessionSummary
 from interlock.engine.history.verify import check_file, verify_journal
 from interlock.engine.resuming import HOST_GONE
 from tests.crash.family import at_top, below, not_as_it_was, unlike_their_parents
+from tests.crash.flows_check import not_as_alone, runs_in
 from tests.crash.marks import Mark, ran_in, told_in
 
 T = TypeVar("T", bound=EventBody)
@@ -69,8 +70,9 @@ class Found:
         return self._decisions.get((session, call_id), [])
 
     def tops(self) -> list[str]:
-        """The sessions that nets of their own judge: all but helpers'."""
-        return [session for session, state in self.states.items() if state.kind != "child"]
+        """The sessions of agents that nets of their own judge: all but helpers'."""
+        kinds = "child", "flow"
+        return [session for session, state in self.states.items() if state.kind not in kinds]
 
     def unanswered(self) -> set[tuple[str, str]]:
         """Session and call of every question that nobody answered and that the nets still ask.
@@ -142,6 +144,7 @@ def found_in(folder: Path, database: Path) -> Found:
     found.problems += _reused(found)
     found.problems += unlike_their_parents(found)
     found.problems += not_as_it_was(found)
+    found.problems += not_as_alone(found)
     return found
 
 
@@ -186,11 +189,13 @@ def _unfounded_marks(found: Found) -> Iterator[str]:
 
     A helper's call was decided where its nets are, and that is recorded where it works, too.
     """
-    times = Counter((mark.session, mark.call_id) for mark in found.ran)
+    flows = set(runs_in(found))
+    marks = [mark for mark in found.ran if mark.session not in flows]
+    times = Counter((mark.session, mark.call_id) for mark in marks)
     for (session, call_id), count in times.items():
         if count > 1:
             yield f"{session}: call {call_id} ran {count} times"
-    for mark in found.ran:
+    for mark in marks:
         where = f"{mark.session}: call {mark.call_id}"
         if mark.session not in found.states:
             yield f"{where} ran in a session that is not recorded"
@@ -268,8 +273,9 @@ def _reused(found: Found) -> Iterator[str]:
     for session in found.events:
         said = found.bodies(session, MessageAdded)
         proposed = Counter(call.call_id for message in said for call in message.calls)
+        again = found.states[session].kind == "flow"  # a run takes up what it waited for
         for call_id, count in proposed.items():
-            if count > 1:
+            if count > 1 and not again:
                 yield f"{session}: {count} calls have the id {call_id}"
         allowed = [d for d in found.bodies(session, CallDecided) if d.outcome == "allow"]
         for call_id, count in Counter(d.call_id for d in allowed).items():
@@ -278,18 +284,24 @@ def _reused(found: Found) -> Iterator[str]:
 
 
 def _unanswered(events: Sequence[JournalEvent]) -> dict[str, str]:
-    """Calls that a question is open about, or was until its host ended or a new one was due; its net."""
-    asked: dict[str, str] = {}
+    """Calls that a question is open about, or was until its host ended or a new one was due; its net.
+
+    Not those of a tool of which another call was allowed since: that may have taken what they need.
+    """
+    asked: dict[str, tuple[str, str]] = {}
     for event in events:
         match event.body:
             case ApprovalRequested() as body:
-                asked[body.call_id] = body.net
+                asked[body.call_id] = body.net, body.called
             case ApprovalWithdrawn() as gone if gone.reason == HOST_GONE or gone.again:
                 pass
+            case CallDecided(outcome="allow", tool=tool, call_id=call_id):
+                asked = {i: (net, other) for i, (net, other) in asked.items() if other != tool}
+                asked.pop(call_id, None)
             case ApprovalDecided() | ApprovalWithdrawn() | CallDecided() as body:
                 asked.pop(body.call_id, None)
             case MessageAdded(role="tool", call_id=str(call_id)):
                 asked.pop(call_id, None)
             case _:
                 pass
-    return asked
+    return {call_id: net for call_id, (net, _) in asked.items()}

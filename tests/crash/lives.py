@@ -38,7 +38,8 @@ class Tally:
     def is_proof(self) -> bool:
         """Whether as many died as should, and enough was at stake; of few runs not much is asked."""
         runs = len(seeds())
-        often = ("ran", "unanswered", "without_result", "deferred", "helpers") if runs >= 10 else ()
+        agents = "ran", "unanswered", "without_result", "deferred", "helpers"
+        often = (*agents, "flows", "flows_waiting") if runs >= 10 else ()
         seldom = ("branches", "queued") if runs >= 50 else ()
         return self.deaths >= runs and all(self.left[what] > 0 for what in (*often, *seldom))
 

@@ -16,6 +16,8 @@ from interlock.engine.agents import Message, ProposedCall
 from interlock.engine.agents.messages import open_calls
 from interlock.engine.agents.scripted import ScriptedCall, ScriptedModel
 from interlock.engine.children import Host, HostedChildren
+from interlock.engine.flow_gate import RunGate
+from interlock.engine.flow_session import FlowSession
 from interlock.engine.gate.types import GateDecision, ResultRecord, ToolResult
 from interlock.engine.history import fold, schema, writer
 from interlock.engine.history.events import (
@@ -24,12 +26,15 @@ from interlock.engine.history.events import (
     ApprovalWithdrawn,
     EventBody,
     JournalEvent,
+    SessionStatus,
 )
+from interlock.engine.history.flow import FlowStepped
 from interlock.engine.history.journal import utc_now
 from interlock.engine.history.state import SessionState
 from interlock.engine.hosted import HostedSession
 from interlock.engine.live import LiveSessions
 from interlock.engine.net import ToolCall
+from interlock.engine.outside_answers import CallAnswer
 from interlock.engine.records import decision_record
 from interlock.engine.terms import Terms
 
@@ -86,6 +91,11 @@ def synchronous_normal() -> None:
 
 def pending_in_memory() -> None:
     """Questions and their answers are kept in memory and shown, but never recorded."""
+    kinds = ApprovalRequested | ApprovalDecided | ApprovalWithdrawn
+    _kept_in_memory(lambda _, body: isinstance(body, kinds))
+
+
+def _kept_in_memory(forgotten: Callable[[HostedSession, EventBody], bool]) -> None:
     record = HostedSession.record
 
     async def record_others(
@@ -93,7 +103,7 @@ def pending_in_memory() -> None:
     ) -> None:
         kept: list[EventBody] = []
         for body in bodies:
-            if isinstance(body, ApprovalRequested | ApprovalDecided | ApprovalWithdrawn):
+            if forgotten(self, body):
                 event = JournalEvent(cursor=0, session=self.id, seq=0, at=utc_now(), body=body)
                 fold._apply(self.state, event)
                 self.publish(event, self.id)
@@ -179,6 +189,40 @@ def upgraded_in_pieces() -> None:
     schema.link_unlinked = link_later
 
 
+def steps_recorded_late() -> None:
+    """A flow's step is recorded together with the next one, which has begun by then."""
+    late: dict[str, list[EventBody]] = defaultdict(list)
+    record = FlowSession.record
+
+    async def record_late(
+        self: FlowSession, *bodies: EventBody, then: Callable[[bool], None] | None = None
+    ) -> None:
+        step = any(isinstance(body, FlowStepped) and body.step for body in bodies)
+        if step or any(isinstance(body, SessionStatus) for body in bodies):
+            before, late[self.id] = late[self.id], []
+            if step:
+                late[self.id], bodies = [*bodies], ()
+            bodies = (*before, *bodies)
+        await record(self, *bodies, then=then)
+
+    FlowSession.record = record_late
+
+
+def flows_repeat_approved_calls() -> None:
+    """A run that goes on runs an approved call again of which nobody knows whether it ran."""
+
+    def again(_: RunGate, call: ToolCall, __: str, answer: CallAnswer) -> GateDecision:
+        ran = ToolCall(call.tool_call_id, call.tool_name, answer.input)
+        return GateDecision(ran, answer.outcome, reason=answer.reason)
+
+    RunGate._again = again
+
+
+def answers_in_memory() -> None:
+    """What people answer a flow is kept in memory, and never recorded."""
+    _kept_in_memory(lambda session, body: session.loop == "flow" and isinstance(body, ApprovalDecided))
+
+
 BUGS: dict[str, Callable[[], None]] = {
     bug.__name__: bug
     for bug in (
@@ -192,5 +236,8 @@ BUGS: dict[str, Callable[[], None]] = {
         helpers_recorded_late,
         branches_begin_now,
         upgraded_in_pieces,
+        steps_recorded_late,
+        flows_repeat_approved_calls,
+        answers_in_memory,
     )
 }

@@ -15,7 +15,9 @@ from tests.crash.agents import level_of, steps_from
 from tests.crash.busy import Busy, database_in, often_checkpointed
 from tests.crash.check import Found, found_in, unheard
 from tests.crash.family import at_top, below
+from tests.crash.flows_check import unfinished, waiting
 from tests.crash.marks import ran_in
+from tests.engine.elsewhere import check_fold
 from tests.engine.shop import check as check_live
 
 PATIENCE = 20.0
@@ -46,23 +48,23 @@ class Restarted:
     async def go_on(self) -> None:
         """Resume every session, see that it is where it was, and work until all of them rest."""
         hub = self.busy.hub
-        tops = self.left.tops()
+        tops, runs = self.left.tops(), unfinished(self.left)
         listening = asyncio.create_task(self.busy.listen())
-        await asyncio.gather(*(self._resume(session) for session in tops))
+        await asyncio.gather(*map(self._resume, tops), *map(self.busy.flows.resume, runs))
         await self._asked_again()
         await self.busy.wake("maria")
         operators = asyncio.create_task(self.busy.operate("maria", {self.busy.answer: 1}))
-        for session in tops:
+        for session in (*tops, *runs):
             try:
                 async with asyncio.timeout(PATIENCE):
-                    await hub.wait(session)
+                    await (hub.flow_ended(session) if session in runs else hub.wait(session))
             except Exception as error:
                 self.problems.append(f"{session} does not come to rest: {type(error).__name__}: {error}")
         operators.cancel()
         listening.cancel()
-        for session in tops:
+        for session in (*tops, *runs):
             try:
-                await check_live(hub, session)
+                await (check_fold(hub, session) if session in runs else check_live(hub, session))
             except AssertionError as error:
                 self.problems.append(f"{session}: the live session is not the fold: {error}")
         for helper in await hub.sessions():
@@ -94,7 +96,7 @@ class Restarted:
 
     async def _asked_again(self) -> None:
         """Every question that was open is open again, on the same call, when nothing moves any more."""
-        hub, wanted = self.busy.hub, self.left.unanswered()
+        hub, wanted = self.busy.hub, self.left.unanswered() | waiting(self.left)
         try:
             async with asyncio.timeout(PATIENCE):
                 while _moving(await hub.sessions()):
@@ -111,6 +113,9 @@ class Restarted:
         """After the end: the record is whole, and nothing without a result ran again."""
         after = found_in(self.folder, database_in(self.folder))
         after.problems += unheard(after)
+        for run in unfinished(after):
+            state = after.states[run]
+            after.problems.append(f"{run}: it has not ended, it is {state.status}: {state.error}")
         self.problems += [p for p in after.problems if p not in self.problems]
         again = {(m.session, m.call_id) for m in ran_in(self.folder)[len(self.left.ran) :]}
         lost = self.left.without_result()
@@ -146,6 +151,8 @@ def _seen(left: Found) -> dict[str, int]:
         "without_result": len(left.without_result()),
         "deferred": sum(len(state.pending) for state in left.states.values()),
         "helpers": len(left.at_work()),
+        "flows": len(unfinished(left)),
+        "flows_waiting": len(waiting(left)),
         "branches": sum(state.kind == "branch" for state in left.states.values()),
         "queued": sum(len(state.queued) for state in left.states.values()),
         "modes": len(Counter(state.mode for state in left.states.values())),

@@ -22,6 +22,9 @@ BUGS: list[tuple[str, Way, str]] = [
     ("helpers_begin_again", "before", "helpers to work"),
     ("helpers_recorded_late", "before", "has not decided"),
     ("branches_begin_now", "after", "its markings are not those of"),
+    ("steps_recorded_late", "outside", "is asked before the step"),
+    ("flows_repeat_approved_calls", "before", "approved call"),
+    ("answers_in_memory", "after", "operators were told 'decided f"),
 ]
 
 

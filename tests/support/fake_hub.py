@@ -174,8 +174,8 @@ class FakeHub(JudgedSource):
             return Outcome(ok=False, message=self.refuse)
         return Outcome(ok=True, message=f"Compacted {session_id}: a summary and the last 4 messages")
 
-    async def abort(self, session_id: str, reason: str = "") -> None:
-        self.asked.append(("abort", session_id, reason))
+    async def abort(self, session_id: str, reason: str = "", *, by: str | None = None) -> None:
+        self.asked.append(("abort", session_id, by or reason))
 
     async def resume_session(
         self,

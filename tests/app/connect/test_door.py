@@ -60,7 +60,7 @@ def test_a_watched_journal_answers_questions(name: str) -> None:
 
 def test_what_is_read_is_in_the_door() -> None:
     """Nothing is readable in a read-only console that no console can ask, but for waiting."""
-    assert set(NAMES) >= READING - {"wait", "steers"}
+    assert set(NAMES) >= READING - {"wait", "steers", "takes_edits"}
     assert isinstance(ReadOnlyHub(object()).spawn_in, object)
 
 

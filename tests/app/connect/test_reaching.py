@@ -15,7 +15,7 @@ from interlock.app.widgets.say_line import SayLine
 from interlock.engine.agents import Agent, AgentError, C, ScriptedModel, T, Usage, tool
 from interlock.engine.hub import UnknownSessionError
 from tests.app.connect.seats import attached, served
-from tests.engine.gateway.acp_world import World
+from tests.engine.gateway.acp_world import World, call
 from tests.engine.gateway.served import Served, until
 
 
@@ -129,7 +129,7 @@ class TestEveryKind:
             with pytest.raises(AgentError, match="Speak to the agent where it runs"):
                 await console.send(gate.id, "hello")
             assert "its loop runs elsewhere" in (await console.compact(gate.id)).message
-            await console.abort(gate.id, "stopped by ada")
+            await console.abort(gate.id)
             answer = await asyncio.wait_for(call, 10)
             assert answer.outcome == "block"
             assert "stopped by ada" in (answer.reason or "")
@@ -147,6 +147,31 @@ class TestEveryKind:
             assert not console.steers(world.session)
             with pytest.raises(UnknownSessionError):
                 await console.send(world.session, "hello")
+
+    async def test_edits_where_an_agent_takes_them(self, tmp_path: Path) -> None:
+        """A call of an ACP agent runs as it was asked about: its dialog offers no edit, others do."""
+        async with (
+            served(tmp_path) as server,
+            server.agent_client() as client,
+            attached(server, size=(120, 40)) as ada,
+        ):
+            world = await acp(server, tmp_path / "work")
+            assert not server.hub.takes_edits(world.session)
+            await world.tell(["ask", call("c1", "fetch", url="x")])
+            screen = await ada.dialog()
+            assert not screen.check_action("edit", ())
+            await ada.press("e")
+            assert ada.app.screen is screen
+            assert screen.check_action("approve", ())
+            await ada.press("a")
+            await ada.at(LiveScreen)
+            gate = await client.open("robin")
+            await gate.call("test", {}, call_id="t1")
+            await gate.result("t1", "passed")
+            deploy = asyncio.ensure_future(gate.call("deploy", {"env": "prod"}))
+            screen = await ada.dialog()
+            assert screen.check_action("edit", ())
+            deploy.cancel()
 
     async def test_of_an_acp_agent_that_has_ended(self, tmp_path: Path) -> None:
         """Nothing is said to a program that is gone, and the refusal says how it ended."""

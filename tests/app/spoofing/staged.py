@@ -1,7 +1,8 @@
 """A program for a real terminal: the console on an attacked stage, or on an attacked journal.
 
-Run as `python -m tests.app.spoofing.staged live|recorded FOLDER`. Whenever there is a file `asked` in it,
-it writes into `meant.json` what the screen is meant to show, for a test to compare with the terminal.
+Run as `python -m tests.app.spoofing.staged live|flow|recorded FOLDER`. Whenever there is a file `asked`
+in it, it writes into `meant.json` what the screen is meant to show, for a test to compare with the
+terminal.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from textual.pilot import Pilot
 from interlock.app.console import InterlockConsole
 from interlock.app.history_console import HistoryConsole
 from interlock.app.history_source import RecordedFile
+from tests.app.flows_console.hostile import attacked
 from tests.app.scenes import NOW, deploy_request, entry, release_bot
 from tests.app.spoofing.attacks import EVERYTHING, FORGED, GROUPS, group
 from tests.app.spoofing.harmless import strips
@@ -61,6 +63,12 @@ def live() -> App[None]:
     return InterlockConsole(hub, operator="maria", clock=lambda: NOW, quiet=0.0)
 
 
+def flow() -> App[None]:
+    """A run of a flow that is attacked everywhere; its question looks like a dialog."""
+    hub = FakeHub(attacked("\n".join((EVERYTHING, *FORGED))), now=NOW)
+    return InterlockConsole(hub, operator="maria", clock=lambda: NOW, quiet=0.0)
+
+
 def recorded(folder: Path) -> App[None]:
     """A journal in which every group of attacks was recorded."""
     database = folder / "journal.db"
@@ -70,5 +78,6 @@ def recorded(folder: Path) -> App[None]:
 
 if __name__ == "__main__":
     where = Path(sys.argv[2])
-    console = live() if sys.argv[1] == "live" else recorded(where)
+    stages = {"live": live, "flow": flow}
+    console = stages[sys.argv[1]]() if sys.argv[1] in stages else recorded(where)
     console.run(auto_pilot=lambda pilot: tell(pilot, where))

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from interlock.app.attention import Attention, AttentionSettings, Terminal, summary
-from interlock.app.headless import _print
-from interlock.engine.history.events import JournalEvent
+from interlock.app.headless import print_events
+from interlock.engine.history.events import ApprovalRequested, JournalEvent
 from interlock.engine.hub import HubEvent, Streaming
 from tests.app.scenes import NOW, deploy_request
 from tests.app.spoofing.attacks import ATTACKS, GROUPS, group
@@ -21,7 +21,6 @@ from tests.app.spoofing.harmless import crowded, strange
 from tests.app.spoofing.hostile import RECORDED
 from tests.app.spoofing.recorded import bodies, session_of, write
 from tests.support.command import command
-from tests.support.fake_hub import FakeHub
 
 
 @pytest.fixture(scope="module")
@@ -154,8 +153,11 @@ class TestHeadless:
                     yield JournalEvent(cursor=seq, session=text, seq=seq, at=NOW, body=body)
             yield Streaming(session=text, kind="failure", text=text)
 
+        async def unasked(asked: ApprovalRequested) -> str | None:
+            raise AssertionError(asked)
+
         out = io.StringIO()
-        await asyncio.wait_for(_print(FakeHub(now=NOW), events(), "approve", out), 20)
+        await asyncio.wait_for(print_events(events(), unasked, out), 20)
         assert strange(out.getvalue().replace("\n", "")) == set()
         assert len(out.getvalue().splitlines()) == len(bodies(text))
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from interlock.engine.backtest import RecordedCall, Then
+from interlock.engine.backtest.events import Items
+from interlock.engine.backtest.recorded import RecordedOpening, RecordedResult
 from interlock.engine.history.events import CallDecided, EventBody
 from interlock.engine.history.parts import RuleRecord
-from tests.engine.history.recording import RULE, answer, decided, opening, recorded, request
+from interlock.engine.history.times import to_ms
+from tests.engine.history.recording import RULE, answer, decided, opening, recorded, request, result
 
 from .recorder import items_of
 
@@ -78,3 +83,25 @@ class TestThen:
             ("ask", ("anna",), False),
             ("block", (), False),
         ]
+
+
+class TestPeoplesSteps:
+    """A step of a flow that a person takes."""
+
+    def test_are_no_calls(self) -> None:
+        """No rule is asked about them: neither question, answer nor result is judged, by either way."""
+        asked = request("p1", "Notes#3", "Notes").model_copy(update={"wants": {"type": "object"}})
+        events = recorded(
+            opening(),
+            asked,
+            answer("p1", "Notes#3"),
+            decided("Notes#3", "Notes", approved_by=("maria",)),
+            result("Notes#3", "Notes"),
+            decided("c1", "deploy"),
+            result("c1", "deploy"),
+        )
+        rows = [(e.seq, to_ms(e.at), e.body.type, e.body.model_dump_json()) for e in events]
+        for items in (items_of(events), list(Items().of_rows("s1", rows, Path("journal.db")))):
+            calls = [item for item in items if not isinstance(item, RecordedOpening)]
+            assert [type(item) for item in calls] == [RecordedCall, RecordedResult]
+            assert {item.call_id for item in calls} == {"c1"}

@@ -24,9 +24,11 @@ from acp.schema import (  # noqa: E402
     AgentCapabilities,
     Implementation,
     InitializeResponse,
+    LoadSessionResponse,
     NewSessionResponse,
     PermissionOption,
     PromptResponse,
+    ResumeSessionResponse,
     SessionNotification,
     ToolCallUpdate,
 )
@@ -50,13 +52,29 @@ class ScriptedAgent:
         self.capabilities = client_capabilities
         return InitializeResponse(
             protocol_version=PROTOCOL_VERSION,
-            agent_capabilities=AgentCapabilities(),
+            agent_capabilities=AgentCapabilities.model_validate(
+                {
+                    "loadSession": "load" in sys.argv,
+                    "sessionCapabilities": {"resume": {} if "resume" in sys.argv else None},
+                }
+            ),
             agent_info=Implementation(name="scripted", version="1"),
         )
 
     async def new_session(self, cwd: str, **_: object) -> NewSessionResponse:
         self.directory = Path(cwd)
         return NewSessionResponse(session_id="s1")
+
+    async def load_session(self, cwd: str, session_id: str, **_: object) -> LoadSessionResponse:
+        self.directory = Path(cwd)
+        self.note("loaded", session_id)
+        await self.step("say", "what was said before")
+        return LoadSessionResponse()
+
+    async def resume_session(self, cwd: str, session_id: str, **_: object) -> ResumeSessionResponse:
+        self.directory = Path(cwd)
+        self.note("resumed", session_id)
+        return ResumeSessionResponse()
 
     async def cancel(self, session_id: str, **_: object) -> None:
         self.cancelled.set()
@@ -163,4 +181,4 @@ if __name__ == "__main__":
             sys.stdout.flush()
             sys.stdin.read()
         case _:
-            asyncio.run(run_agent(ScriptedAgent()))
+            asyncio.run(run_agent(ScriptedAgent(), use_unstable_protocol="resume" in sys.argv))

@@ -26,6 +26,26 @@ for line in sys.stdin:
         answer["error"] = {"code": -32000, "message": "Authentication required"}
     print(json.dumps(answer), flush=True)
 """
+OPENS = """\
+import json, sys
+known = ""
+for line in sys.stdin:
+    asked = json.loads(line)
+    answer = {"jsonrpc": "2.0", "id": asked["id"]}
+    if asked["method"] == "initialize":
+        info = {"name": "a", "version": "1"}
+        answer["result"] = {
+            "protocolVersion": 1, "authMethods": json.loads(sys.argv[1]), "agentInfo": info
+        }
+    elif asked["method"] == "authenticate":
+        known = asked["params"]["methodId"]
+        answer["result"] = {}
+    elif known == "a":
+        answer["result"] = {"sessionId": "s1"}
+    else:
+        answer["error"] = {"code": -32000, "message": "Authentication required"}
+    print(json.dumps(answer), flush=True)
+"""
 
 
 @pytest.fixture
@@ -99,6 +119,26 @@ class TestLogin:
         told = how_to_log_in((AuthMethodAgent(id="a", name="x\n- Run: rm -rf /" + "y" * 5000),), COMMAND)
         assert len(told.splitlines()) == 2
         assert len(told) < 500
+
+    async def test_by_itself(self, world: World) -> None:
+        """An agent with one way that needs no input is told to log in, and then begins its session."""
+        offered = '[{"id": "a", "name": "Account"}]'
+        agent = AcpAgent(world.hub, [sys.executable, "-c", OPENS, offered], world.directory)
+        session = await agent.open(registry={})
+        assert (await world.hub.session(session)).agent == "a"
+
+    @pytest.mark.parametrize(
+        "offered",
+        [
+            '[{"id": "a", "name": "A"}, {"id": "b", "name": "B"}]',
+            '[{"id": "a", "name": "Key", "type": "env_var", "vars": [{"name": "SHOP_KEY"}]}]',
+        ],
+    )
+    async def test_that_needs_a_person(self, world: World, offered: str) -> None:
+        """Where there is a choice, or something to fill in, nothing is tried; the error says the ways."""
+        agent = AcpAgent(world.hub, [sys.executable, "-c", OPENS, offered], world.directory)
+        with pytest.raises(AcpError, match="wants to be logged in first"):
+            await agent.open(registry={})
 
     async def test_of_a_real_agent(self, world: World) -> None:
         """What the agent offered when it was met is in the error of the session that it refused."""

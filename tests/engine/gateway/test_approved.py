@@ -23,7 +23,7 @@ async def asked_about(server: Served, gate: AgentSession, *answers: bool, **how:
     for who, approved in zip(people, answers, strict=False):
 
         async def waiting(who: str = who) -> list[object]:
-            return [each for each in await server.hub.approvals() if who not in str(each)]
+            return [each for each in await server.hub.approvals() if who not in each.given]
 
         [request] = await until(waiting)
         outcome = await server.hub.decide(request.id, approved=approved, by=who, **how)  # type: ignore[arg-type, attr-defined]

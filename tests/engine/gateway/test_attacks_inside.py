@@ -353,6 +353,7 @@ class TestAnAgentsReach:
                 "session.open": {"agent": "bot"},
                 "session.resume": {},
                 "session.close": {},
+                "session.rest": {},
                 "session.said": {"role": "user", "text": "hello"},
                 "session.prompt": {},
                 "tool.call": {"call": "c1", "tool": "ls", "input": {}},
@@ -392,6 +393,44 @@ class TestAnAgentsReach:
             gate = await client.resume(gate.id)
             assert gate.mode == "enforce"
             assert (await gate.call("rm", {})).outcome == "block"
+
+
+class TestBorrowedNames:
+    async def test_who_stops_an_agent(self, tmp_path: Path) -> None:
+        """Whoever stops an agent is who the token says, whoever the client says it is."""
+        async with (
+            served(tmp_path, rules=ASKS) as server,
+            server.agent_client() as client,
+            raw(server, server.ada, "/console") as socket,
+        ):
+            gate = await client.open("bot")
+            going = asyncio.create_task(gate.call("deploy", {}))
+            await waiting(server)
+            stop = {"session": gate.id, "reason": "stopped by ben"}
+            assert code(await ask(socket, "session.abort", **stop)) is None
+            assert "stopped by ada: stopped by ben" in str((await going).reason)
+
+    async def test_who_decides(self, tmp_path: Path) -> None:
+        """No operator's method takes a name, so none can be said to have been another's."""
+        for method in CONSOLE_METHODS:
+            for name, field in method.params.model_fields.items():
+                is_text = field.annotation in (str, str | None)
+                assert not (is_text and name in ("by", "operator", "name", "user", "who")), method.name
+
+    async def test_why_a_call_was_taken_back(self, tmp_path: Path) -> None:
+        """What an agent says of a call it takes back reads as its word, never as an operator's."""
+        async with (
+            served(tmp_path, rules=ASKS) as server,
+            raw(server, server.agent) as socket,
+        ):
+            await ask(socket, "session.open", agent="bot", session="s-1")
+            call = {"session": "s-1", "call": "c1", "tool": "deploy", "input": {}, "wait": 0.01}
+            await ask(socket, "tool.call", **call)
+            await ask(socket, "tool.withdraw", session="s-1", call="c1", reason="denied by ada")
+            events = await server.hub.recorded("s-1")
+            told = [text for each in events if "denied by ada" in (text := each.model_dump_json())]
+            assert told
+            assert all("the agent took it back: denied by ada" in each for each in told)
 
 
 class TestRevokedTokens:

@@ -99,7 +99,7 @@ class TestMemory:
                         await call
                         with pytest.raises(RequestFailedError, match="another call"):
                             await gate.call("other", large, call_id=f"c{n}")
-            assert not server.gateway.sessions._held._bytes
+            assert not server.gateway.sessions.calls.held._bytes
 
     async def test_of_a_session_that_is_closed(self, tmp_path: Path) -> None:
         """A call for which nobody waits at the moment keeps its place, until its session is closed."""
@@ -107,7 +107,7 @@ class TestMemory:
             gate = await client.open("a")
             asked = await gate.call("deploy", {"text": "x" * 10_000}, call_id="c1", wait=0.0)
             assert asked.outcome == "waiting"
-            held = server.gateway.sessions._held._bytes
+            held = server.gateway.sessions.calls.held._bytes
             assert held["bot"] > 10_000
             await gate.close()
             assert not held

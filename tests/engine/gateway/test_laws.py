@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from interlock.engine.gateway import GatewayError
@@ -235,6 +235,7 @@ async def catches_up(
 
 class TestAnyScheduleOfLosses:
     @given(st.lists(steps, max_size=25))
+    @example([("call", 1, 0), ("restart",), ("decide", 0, False, True)])
     @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     def test_laws(self, script: list[Step]) -> None:
         """One answer to a call, nothing allowed that the record has not, consoles that miss nothing."""

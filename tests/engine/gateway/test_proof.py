@@ -14,7 +14,7 @@ import pytest
 
 from interlock.engine.gateway.agent_client import AgentClient
 from interlock.engine.gateway.console_client import ConsoleClient
-from interlock.engine.gateway.hook_socket import HookError, NotLetInError, prove
+from interlock.engine.gateway.hook_socket import GoneError, HookError, NotLetInError, prove
 from interlock.engine.gateway.limits import Limits
 from interlock.engine.gateway.link import GatewayError, NotAdmittedError, UnreachableError
 from interlock.engine.gateway.proof import NONCE_HEADER, PATH, TOKEN_HEADER, Question
@@ -64,8 +64,8 @@ class TestClients:
     @pytest.mark.parametrize(
         "answer",
         [
-            lambda _: b"",
             lambda _: b"\x00" * 100_000,
+            lambda _: b"SSH-2.0-x\r\n",
             lambda _: page("200 OK", ""),
             lambda _: page("200 OK", "0" * 64),
             lambda asked: page("200 OK", asked.decode().split("Nonce: ")[1][:64]),
@@ -88,11 +88,34 @@ class TestClients:
                 assert b"Authorization" not in each
                 assert hashlib.sha256(SECRET.encode()).hexdigest().encode() not in each
 
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            lambda _: b"",
+            lambda _: b"HT",
+            lambda _: b"HTTP/1.1 200 OK\r\nContent-Le",
+            lambda _: page("200 OK", "0" * 64)[:-1],
+            lambda _: page("401 Unauthorized", "This token is not known here")[:-5],
+        ],
+    )
+    async def test_lost_on_the_way(self, answer: Callable[[bytes], bytes]) -> None:
+        """Half an answer is a lost connection and nobody's word about a token, which is not sent."""
+        async with listening(answer) as (url, heard):
+            for client in (AgentClient(url, SECRET, patience=0.0), ConsoleClient(url, SECRET)):
+                with pytest.raises(UnreachableError, match="lost"):
+                    await client.link.open()
+            with pytest.raises(GoneError, match="lost"):
+                await asyncio.to_thread(prove, url, SECRET, time.monotonic() + 5.0)
+            assert len(heard) == 3
+            assert all(SECRET.encode() not in each for each in heard)
+
     async def test_come_back_later(self) -> None:
         """A server that takes nobody now is tried again; it is no stranger for that."""
         async with listening(lambda _: page("503 Service Unavailable", "later")) as (url, _):
             with pytest.raises(UnreachableError, match="later"):
                 await AgentClient(url, SECRET, patience=0.0).link.open()
+            with pytest.raises(GoneError, match="later"):
+                await asyncio.to_thread(prove, url, SECRET, time.monotonic() + 5.0)
 
     async def test_ask_anew_each_time(self) -> None:
         """No two questions are the same: an answer that was overheard is of no use."""

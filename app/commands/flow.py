@@ -1,0 +1,182 @@
+"""`interlock flow`: run flows and go on with runs, on a screen or without one; draw and check them."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+
+from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic_core import ErrorDetails
+
+from ...engine.flows import FlowError, Graph
+from ...engine.history.errors import JournalError, SessionNotFound
+from ...engine.history.queries import open_reader
+from ...engine.hub import Hub, Nets, ResumeError
+from ...engine.text import visible
+from ..agent_spec import BASE
+from ..flow_build import prepare_flow
+from ..flow_hosting import host_flow
+from ..flow_input import as_input, fills, input_text
+from ..flow_spec import FlowLimits, FlowSpec, FlowSpecError, recorded_flow
+from ..flow_starting import resume_flow, start_flow
+from ..headless import Answer
+from . import BAD_INPUT, in_terminal, needs_terminal
+
+
+def flow(args: argparse.Namespace, database: Callable[[], Path], operator: Callable[[], str]) -> int:
+    """Do the part of `interlock flow` that `args` names. Returns the exit code."""
+    try:
+        match args.part:
+            case "run":
+                return _run(args, database(), operator())
+            case "resume":
+                return _resume(args, database(), operator())
+            case "draw":
+                from ..flow_draw import draw_flow
+
+                return draw_flow(
+                    args.flow, out_file=args.out, live=args.live, database=database, out=sys.stdout
+                )
+            case "list":
+                from ..flow_list import list_runs
+
+                return list_runs(database(), limit=args.limit or 50, out=sys.stdout)
+            case _:
+                from ..flow_check import check_flow
+
+                return check_flow(args.flow, out=sys.stdout)
+    except FlowSpecError as error:
+        return _refuse(args, error, *error.problems)
+    except ResumeError as error:
+        changed = error.missing or error.changed or error.forgetful
+        hint = ["here that is the option --changed-nets"] if changed else []
+        return _refuse(args, error, str(error), *hint)
+    except (SessionNotFound, JournalError, FlowError) as error:
+        return _refuse(args, error, str(error))
+
+
+def _run(args: argparse.Namespace, database: Path, operator: str) -> int:
+    headless = bool(args.headless)
+    if not headless and not in_terminal():
+        return needs_terminal("flow run", "use --headless --answer approve|deny to run without one")
+    here = Path.cwd()
+    text, where = input_text(args.input, args.input_file)
+    spec = _spec(
+        {
+            "flow": args.flow,
+            "rules": args.rules or (),
+            "mode": args.mode or "enforce",
+            "workdir": args.workdir or here,
+            "commands": args.allow_command or (),
+            "limits": limits_of(args),
+            "import_from": [here],
+        },
+    )
+
+    def value(graph: Graph) -> BaseModel:
+        return as_input(text, graph.takes.type, where)
+
+    def answers(graph: Graph) -> Mapping[str, dict[str, JsonValue]]:
+        return fills(args.fill, graph)
+
+    prepared = prepare_flow(spec, (value, answers))
+    begins = value(prepared.graph)
+
+    def start(hub: Hub) -> Awaitable[str]:
+        return start_flow(hub, prepared, begins, operator)
+
+    return host_flow(
+        args,
+        database,
+        operator,
+        start,
+        headless=headless,
+        answer=_answer(args),
+        answers=answers(prepared.graph),
+    )
+
+
+def _resume(args: argparse.Namespace, database: Path, operator: str) -> int:
+    headless = bool(args.headless)
+    if not headless and not in_terminal():
+        return needs_terminal("flow resume", "use --headless --answer approve|deny to run without one")
+    # Before anything is opened for writing: a misspelt id is the likeliest mistake.
+    session = open_reader(database).session(args.session)
+    if session.kind != "flow":
+        raise FlowSpecError(
+            [f"session '{session.id}' is no run of a flow; interlock resume {session.id} goes on with it"]
+        )
+    was = recorded_flow(session.id, session.source)
+    # What interlock.toml says is for flows that begin; a record has settled it.
+    rules = args.rules if _said_now(args, "rules") else None
+    mode = args.mode if _said_now(args, "mode") else None
+    spec = _spec(
+        {
+            **was.model_dump(),
+            "limits": limits_of(args),
+            "rules": rules or was.rules,
+            "mode": mode or was.mode,
+        }
+    )
+
+    def answers(graph: Graph) -> Mapping[str, dict[str, JsonValue]]:
+        return fills(args.fill, graph)
+
+    prepared = prepare_flow(spec, (answers,))
+    nets: Nets = "changed" if args.changed_nets or rules else "recorded"
+
+    def start(hub: Hub) -> Awaitable[str]:
+        return resume_flow(hub, session.id, prepared, operator, nets=nets, mode=mode)
+
+    return host_flow(
+        args,
+        database,
+        operator,
+        start,
+        headless=headless,
+        answer=_answer(args),
+        answers=answers(prepared.graph),
+    )
+
+
+def _answer(args: argparse.Namespace) -> Answer:
+    """What a run without a screen is answered. Nobody can be asked: unless it is said, that is no."""
+    return args.answer or "deny"
+
+
+def limits_of(args: argparse.Namespace) -> FlowLimits:
+    """How far this host takes the run."""
+    return FlowLimits(max_steps=args.max_steps, max_turns=args.max_turns, max_seconds=args.max_time)
+
+
+def _said_now(args: argparse.Namespace, option: str) -> bool:
+    return option in args.typed or f"INTERLOCK_{option.upper()}" in os.environ
+
+
+def _spec(said: Mapping[str, object]) -> FlowSpec:
+    try:
+        return FlowSpec.model_validate(said, context={BASE: Path.cwd()})
+    except ValidationError as error:
+        raise FlowSpecError(map(_as_option, error.errors(include_url=False))) from error
+
+
+def _as_option(found: ErrorDetails) -> str:
+    """A problem as the command line has it."""
+    name = str(found["loc"][0])
+    given = f"{found['input']!r:.80}"
+    if name == "flow":
+        return f"FLOW: expected package.module:FlowClass, found {given}"
+    option = {"commands": "allow-command"}.get(name, name.replace("_", "-"))
+    return f"--{option}: {found['msg'].removeprefix('Value error, ')}, found {given}"
+
+
+def _refuse(args: argparse.Namespace, error: Exception, *problems: str) -> int:
+    for problem in problems:
+        print(f"interlock flow {args.part}: {visible(problem, keep_newlines=True)}", file=sys.stderr)
+    if os.environ.get("INTERLOCK_DEBUG"):
+        traceback.print_exception(error)
+    return BAD_INPUT

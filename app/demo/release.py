@@ -1,0 +1,54 @@
+"""Runs the release flow in a project of its own, under the ready-made rules for deploys."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from ...engine.hub import Hub
+from ...rules import library_rules
+from ..flow_build import prepare_flow
+from ..flow_hosting import host_flow
+from ..flow_spec import FlowSpec
+from ..flow_starting import start_flow
+from .release_flow import Release
+from .release_project import SINCE, create_release_project
+from .release_script import Paced
+
+FLOW = "interlock.app.demo.release_flow:ReleaseFlow"
+VERSION = "1.1"
+SIGNED: dict[str, JsonValue] = {"target": "staging", "remark": "signed off without a screen"}
+"""What a person would fill in, where none is."""
+
+
+def host_release(
+    args: argparse.Namespace, database: Path, operator: str, *, pace: float, headless: bool
+) -> int:
+    """Host a run of the flow. Returns the exit code."""
+
+    async def start(hub: Hub) -> str:
+        return await open_release(hub, by=operator, pace=pace)
+
+    return host_flow(
+        args,
+        database,
+        operator,
+        start,
+        headless=headless,
+        answer=args.answer or "approve",
+        answers={"Candidate": SIGNED},
+    )
+
+
+async def open_release(hub: Hub, *, by: str, pace: float = 0.0, project: Path | None = None) -> str:
+    """Begin a run of the flow on `hub`; its id. `interlock flow resume` can go on with it.
+
+    `pace` is the seconds the scripted models take for a word, `project` where their shell works.
+    """
+    project = project or create_release_project()
+    rules = (library_rules("deploy"),)
+    spec = FlowSpec(flow=FLOW, rules=rules, workdir=project, commands=("git",))
+    begins = Release(version=VERSION, since=SINCE)
+    return await start_flow(hub, prepare_flow(spec), begins, by, Paced(pace))

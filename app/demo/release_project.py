@@ -1,0 +1,53 @@
+"""The flow demo's project: the shop of the other demo, with a release behind it and two changes since."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from .project import IDENTITY, create_project
+
+SINCE = "v1.0"
+
+_FIXED = '''\
+"""Prices in cents."""
+
+
+def total(prices: list[int], discount: int = 0) -> int:
+    """The sum of `prices` after a discount in percent."""
+    return round(sum(prices) * (100 - discount) / 100)
+'''
+_FORMATTED = (
+    _FIXED
+    + '''
+
+def shown(cents: int) -> str:
+    """`€12.50`."""
+    return f"€{cents // 100}.{cents % 100:02}"
+'''
+)
+CHANGES = (
+    ("Take the discount off instead of adding it", _FIXED),
+    ("Show prices in euros", _FORMATTED),
+)
+
+
+def create_release_project(root: Path | None = None) -> Path:
+    """Make the project in `root`, or in a new temporary directory. Raises `OSError` when it cannot.
+
+    Without git on the machine it is the last state of it, without a history.
+    """
+    root = create_project(root)
+    git = shutil.which("git") is not None
+    if git:
+        _git(root, "tag", SINCE)
+    for subject, text in CHANGES:
+        (root / "shop" / "price.py").write_text(text, encoding="utf-8")
+        if git:
+            _git(root, *IDENTITY, "commit", "-qam", subject)
+    return root
+
+
+def _git(root: Path, *arguments: str) -> None:
+    subprocess.run(("git", *arguments), cwd=root, check=True, capture_output=True)

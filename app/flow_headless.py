@@ -1,0 +1,89 @@
+"""A flow's run without a screen: one line per event, calls and steps of people answered as told."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TextIO
+
+from pydantic import JsonValue
+
+from ..engine.history.events import ApprovalRequested
+from ..engine.hub import Hub
+from ..engine.text import visible
+from .headless import Answer, print_events
+
+Fills = Mapping[str, dict[str, JsonValue]]
+
+
+class _Answers:
+    """What is answered; `stuck` is the first step that waits for what nobody has filled in."""
+
+    def __init__(self, hub: Hub, answer: Answer, fills: Fills) -> None:
+        self._hub = hub
+        self._answer = answer
+        self._fills = fills
+        self.stuck: asyncio.Future[ApprovalRequested] = asyncio.get_running_loop().create_future()
+
+    async def give(self, asked: ApprovalRequested) -> str | None:
+        """Answer a request. Gives why that failed."""
+        approved, filled_in = self._answer == "approve", None
+        if approved and asked.wants is not None:
+            filled_in = self._fills.get(asked.tool)
+            if filled_in is None:
+                self._stop(asked)
+                return None
+        outcome = await self._hub.decide(
+            asked.approval_id,
+            approved=approved,
+            by="headless",
+            reason=None if approved else f"answered by --answer {self._answer}",
+            input=filled_in,
+        )
+        if not outcome.ok and asked.wants is not None:
+            self._stop(asked)
+        return None if outcome.ok else outcome.message
+
+    def _stop(self, asked: ApprovalRequested) -> None:
+        if not self.stuck.done():
+            self.stuck.set_result(asked)
+
+
+async def follow_flow(
+    hub: Hub,
+    start: Callable[[Hub], Awaitable[str]],
+    *,
+    answer: Answer,
+    fills: Fills,
+    out: TextIO,
+    err: TextIO | None = None,
+) -> int:
+    """Start a run with `start` and print what happens until it ends, or waits for what `fills` has not.
+
+    Returns 0 when the flow came to its end, else 1; the run can then be resumed.
+    """
+    answers = _Answers(hub, answer, fills)
+    subscription = hub.subscribe()
+    printing = asyncio.create_task(print_events(subscription.__aiter__(), answers.give, out))
+    ended: asyncio.Task[None] | None = None
+    session, done = "", False
+    try:
+        session = await start(hub)
+        ended = asyncio.create_task(hub.flow_ended(session))
+        await asyncio.wait([ended, answers.stuck], return_when=asyncio.FIRST_COMPLETED)
+        done = (await hub.session(session)).status == "done"
+    finally:
+        if ended is not None:
+            ended.cancel()
+        await hub.close()
+        await printing
+    if answers.stuck.done():
+        key = visible(answers.stuck.result().tool)
+        print(
+            f"interlock flow: {key} waits for an answer that a person fills in. Go on without a screen "
+            f"with: interlock flow resume {visible(session)} --headless --answer approve "
+            f"--fill {key}='{{…}}'; or in the console, without --headless",
+            file=err or sys.stderr,
+        )
+    return 0 if done else 1

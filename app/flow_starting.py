@@ -1,0 +1,73 @@
+"""Starting runs of flows on a hub, and going on with recorded ones."""
+
+from __future__ import annotations
+
+import asyncio
+
+from pydantic import BaseModel, JsonValue
+
+from ..engine.flows import ClientFactory
+from ..engine.gate.types import Mode
+from ..engine.hub import Hub, Nets
+from .flow_build import PreparedFlow, prepare_flow
+from .flow_spec import recorded_flow
+
+
+async def start_flow(
+    hub: Hub,
+    prepared: PreparedFlow,
+    value: BaseModel,
+    operator: str,
+    factory: ClientFactory | None = None,
+) -> str:
+    """Run the flow with `value`; the id of its session."""
+    spec = prepared.spec
+    return await hub.open_flow(
+        prepared.flow,
+        value,
+        registry=prepared.rules.registry,
+        mode=spec.mode,
+        by=operator,
+        source=spec.model_dump(mode="json"),
+        context=prepared.context,
+        factory=factory,
+        limits=prepared.limits,
+    )
+
+
+async def resume_flow(
+    hub: Hub,
+    session_id: str,
+    prepared: PreparedFlow,
+    operator: str,
+    *,
+    nets: Nets = "recorded",
+    mode: Mode | None = None,
+) -> str:
+    """Go on with a recorded run; its id. Raises as `Hub.resume_flow`."""
+    return await hub.resume_flow(
+        session_id,
+        prepared.flow,
+        registry=prepared.rules.registry,
+        mode=mode,
+        by=operator,
+        nets=nets,
+        source=prepared.spec.model_dump(mode="json"),
+        context=prepared.context,
+        limits=prepared.limits,
+    )
+
+
+async def go_on_with_flow(
+    hub: Hub,
+    session_id: str,
+    source: dict[str, JsonValue] | None,
+    operator: str,
+    nets: Nets = "recorded",
+) -> str:
+    """As `resume_flow`, with all that the record says of how the run was started.
+
+    Raises `FlowSpecError` too.
+    """
+    prepared = await asyncio.to_thread(lambda: prepare_flow(recorded_flow(session_id, source)))
+    return await resume_flow(hub, session_id, prepared, operator, nets=nets)

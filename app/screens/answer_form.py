@@ -1,0 +1,175 @@
+"""The form in which an operator fills in the answer that a request wants.
+
+It is open until its answer is taken: what does not fit is said beside the form, and nothing typed is
+lost. Only its one key sends. Escape goes back to the request, which keeps what was typed; `enter` and
+what is pasted go into the field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from pydantic import JsonValue
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Static
+
+from ...engine.history.state import ApprovalState
+from ...engine.hub import Outcome
+from ..answer_draft import AnswerDraft
+from ..input_draft import FieldError
+from ..text import clip, shown, shown_lines
+from ..widgets.field_editor import FieldEditor
+from ..widgets.form_body import FormBody
+from ..widgets.request import asked_lines
+from .about_request import AboutRequest
+
+MUTED = "$foreground 60%"
+QUESTION = 4
+"""Lines of the question above the fields; the request has all of it."""
+
+
+class AnswerForm(AboutRequest[None]):
+    """Gives a whole answer to `send`, which says whether it is on its way, and learns by `taken` what
+    became of it. `draft` is kept up.
+    """
+
+    DEFAULT_CSS = """
+    AnswerForm > .frame { border: round $warning; border-title-color: $text-warning; }
+    AnswerForm #question { height: auto; margin-bottom: 1; }
+    AnswerForm #said { height: auto; max-height: 4; }
+    AnswerForm .about { height: auto; }
+    """
+    AUTO_FOCUS = ""
+    DECIDES = ("send_answer", "approval.answer", "sends the answer")
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "ctrl+s,f5",
+            "send_answer",
+            "send",
+            id="approval.answer",
+            tooltip="Send the answer as it stands in the form",
+        ),
+    ]
+
+    def __init__(
+        self,
+        request: ApprovalState,
+        draft: AnswerDraft,
+        send: Callable[[dict[str, JsonValue]], bool],
+        monotonic: Callable[[], float],
+        quiet: float,
+    ) -> None:
+        super().__init__(request, monotonic, quiet)
+        self.draft = draft
+        self._send = send
+        self._sending = False
+        self._typed_at: float | None = None
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="frame") as frame:
+            frame.border_title = Content(clip(shown(self.request.title), 60))
+            yield Static("", id="question")
+            with FormBody():
+                for each in self.draft.fields:
+                    yield FieldEditor(each, self.draft.text_of(each))
+            yield Static("", id="said")
+
+    def on_mount(self) -> None:
+        self.query_one("#said").display = False
+        self._ask()
+        self._first_to_fill_in().take_focus()
+        self.tick()
+
+    def on_resize(self) -> None:
+        self._ask()
+
+    def _ask(self) -> None:
+        """What is asked, above the fields."""
+        rows = asked_lines(self.request, max(20, min(118, self.app.size.width * 9 // 10) - 4))
+        if len(rows) > QUESTION:
+            rows = [*rows[: QUESTION - 1], Content.styled("│ … the request has all of it", MUTED)]
+        self.query_one("#question", Static).update(Content("\n").join(rows))
+        self._refit()
+
+    def _refit(self) -> None:
+        """The fields make room for what is said."""
+        self.call_after_refresh(self.query_one(FormBody).refit)
+
+    def _first_to_fill_in(self) -> FieldEditor:
+        editors = list(self.query(FieldEditor))
+        return next((each for each in editors if each.problem is not None), editors[0])
+
+    def tick(self) -> None:
+        """What the keys do, that they sleep, or that the answer is on its way."""
+        super().tick()
+        if self._sending and self.is_mounted:
+            self.query_one(".frame").border_subtitle = Content("sending…")
+
+    @on(FieldEditor.Edited)
+    def edited(self, event: FieldEditor.Edited) -> None:
+        event.stop()
+        self.draft.texts[event.name] = event.text
+        self._typed_at = self.monotonic()
+        if self._coming is not None:
+            self.interrupted()
+        elif not self.over and not self._sending:
+            self.query_one("#said").display = False
+            self._refit()
+
+    def action_send_answer(self) -> None:
+        """Send the answer; what cannot be sent yet is said and focused."""
+        if self._sending or self.over:
+            return
+        try:
+            answer = self.draft.answer()
+        except FieldError as error:
+            self._first_to_fill_in().take_focus()
+            self.say(f"Not yet. {error}")
+            return
+        if self._typed_at is not None and self.monotonic() - self._typed_at < self.quiet:
+            # What a terminal pastes key by key may end with this one.
+            self.fall_asleep()
+            self.say("Several keys at once: nothing was sent", bad=False)
+            return
+        self.deliberately(lambda: self._give(answer))
+
+    def _give(self, answer: dict[str, JsonValue]) -> None:
+        if self.over or self._sending:
+            return
+        self._sending = self._send(answer)
+        self.tick()
+
+    def taken(self, outcome: Outcome) -> None:
+        """Close once the answer counts; else say why it does not, beside the fields that are meant."""
+        self._sending = False
+        if outcome.ok:
+            if self.is_current:
+                self.dismiss(None)
+            return
+        if self.over:
+            return
+        complaints = self.draft.complained(outcome.message)
+        refused = [each for each in self.query(FieldEditor) if each.field.name in complaints]
+        for each in refused:
+            each.refuse(complaints[each.field.name])
+        if refused:
+            refused[0].take_focus()
+        self.fall_asleep()
+        self.say(outcome.message)
+
+    def action_close(self) -> None:
+        """Go back to the request, which keeps what was typed. Sends nothing."""
+        if not self._sending:
+            super().action_close()
+
+    def say(self, text: str, *, bad: bool = True) -> None:
+        told = self.query_one("#said", Static)
+        style = "bold $text-error" if bad else "bold $text-warning"
+        told.update(Content.styled("\n".join(shown_lines(text)), style))
+        told.display = True
+        self._refit()

@@ -1,0 +1,48 @@
+"""The fields of a form, as high as they are, as far as its panel goes; the rest is scrolled to."""
+
+from __future__ import annotations
+
+from textual import events
+from textual.containers import VerticalScroll
+from textual.widget import Widget
+
+SHARE = 0.94
+"""Of the screen's height that a panel takes at most."""
+FRAME = 2
+LEAST = 3
+
+
+class FormBody(VerticalScroll, can_focus=False):
+    """Leaves room for what else stands in the panel's frame, so that nothing of that is cut off."""
+
+    DEFAULT_CSS = "FormBody { height: auto; scrollbar-size-vertical: 1; }"
+
+    def on_mount(self) -> None:
+        self.refit()
+
+    def on_resize(self, _: events.Resize) -> None:
+        self.refit()
+
+    def refit(self) -> None:
+        """Take the room that there is."""
+        beside = [each for each in _siblings(self) if each.display]
+        taken = sum(each.outer_size.height + each.styles.margin.height for each in beside)
+        room = max(LEAST, int(self.app.size.height * SHARE) - FRAME - taken)
+        if self.styles.max_height is None or self.styles.max_height.value != room:
+            self.styles.max_height = room
+            self.call_after_refresh(self._show_focused)
+
+    def _show_focused(self) -> None:
+        """What is typed in stays in view, with its name."""
+        focused = self.screen.focused
+        part = focused
+        while part is not None and part.parent is not self:
+            part = part.parent if isinstance(part.parent, Widget) else None
+        if part is not None:
+            part.scroll_visible(animate=False)
+
+
+def _siblings(widget: Widget) -> list[Widget]:
+    parent = widget.parent
+    children = parent.children if isinstance(parent, Widget) else ()
+    return [each for each in children if each is not widget]

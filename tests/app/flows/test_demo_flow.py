@@ -1,0 +1,145 @@
+"""`interlock demo --flow` without a screen: a real shell, a real repository, a real journal."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from interlock.app.demo.release import open_release
+from interlock.app.demo.release_flow import ReleaseFlow
+from interlock.app.demo.release_project import create_release_project
+from interlock.engine.history.events import ApprovalRequested, CallDecided, MessageAdded
+from interlock.engine.history.flow import FlowStepped
+from interlock.engine.history.queries import open_reader
+from interlock.engine.hub import Hub
+from tests.support.command import command
+
+
+def demo(here: Path, *line: str) -> subprocess.CompletedProcess[str]:
+    """The demo as one without a terminal starts it."""
+    env = {"PATH": os.environ["PATH"], "HOME": str(here), "INTERLOCK_CONFIG_DIR": str(here / "config")}
+    return command(here, *line, env={**env, "INTERLOCK_DB": "demo.db"})
+
+
+@pytest.fixture(autouse=True)
+def projects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the demo makes its projects."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return tmp_path
+
+
+class Told:
+    """What a run left in the journal."""
+
+    def __init__(self, here: Path, session: str) -> None:
+        events = [event.body for event in open_reader(here / "demo.db").events(session)]
+        steps = [body for body in events if isinstance(body, FlowStepped)]
+        self.took = [step.node for step in steps]
+        self.ended = steps[-1].done
+        self.decided = [(b.names[0], b.outcome) for b in events if isinstance(b, CallDecided)]
+        self.asked = [body.tool for body in events if isinstance(body, ApprovalRequested)]
+
+
+STORY = [
+    ("bash", "allow"),
+    ("test", "block"),
+    ("lint", "allow"),
+    ("test", "allow"),
+    ("Candidate", "allow"),
+    ("deploy", "allow"),
+]
+
+
+class TestApproved:
+    def test_twice(self, projects: Path) -> None:
+        """Section 12: notes, review and tests, a sign-off, a deploy; and the second time no less."""
+        for _ in range(2):
+            done = demo(projects, "demo", "--flow", "--headless")
+            assert (done.returncode, done.stderr) == (0, "")
+            assert '"deployed": true' in done.stdout
+        runs = open_reader(projects / "demo.db").sessions()
+        assert len(runs) == 2
+        for told in (Told(projects, run.id) for run in runs):
+            assert told.decided == STORY
+            assert told.asked == ["Candidate", "deploy"]
+            assert told.ended
+        folders = list(projects.glob("interlock-demo-*"))
+        assert [(f / "deployed" / "staging").exists() for f in folders] == [True, True]
+        assert not any((f / "deployed" / "production").exists() for f in folders)
+
+    def test_without_a_terminal(self, projects: Path) -> None:
+        """Started in a pipe it says so, and plays itself."""
+        done = demo(projects, "demo", "--flow")
+        assert done.returncode == 0
+        assert "there is no terminal here, so it runs headless" in done.stderr
+
+    def test_words_before_calls(self, projects: Path) -> None:
+        """What an agent says stands in the record before the calls it is about, and once."""
+        demo(projects, "demo", "--flow", "--headless")
+        [run] = open_reader(projects / "demo.db").sessions()
+        said = [e.body for e in open_reader(projects / "demo.db").events(run.id)]
+        told = [body.text or body.calls[0].tool for body in said if isinstance(body, MessageAdded)]
+        at = told.index("I run the tests.")
+        assert told[at + 1 : at + 4] == ["bash", "Not before lint has passed, so that first.", "bash"]
+        assert told.count("The tests pass.") == 1
+
+
+class TestDenied:
+    def test_can_be_gone_on_with(self, projects: Path) -> None:
+        """P-81, P-94: who would not sign off ends the run; `flow resume` asks again and goes on."""
+        done = demo(projects, "demo", "--flow", "--headless", "--answer", "deny")
+        assert done.returncode == 1
+        [run] = open_reader(projects / "demo.db").sessions()
+        assert run.error == "Candidate was denied by headless: answered by --answer deny"
+        fill = 'Candidate={"target": "production"}'
+        done = demo(
+            projects, "flow", "resume", run.id, "--headless", "--answer", "approve", "--fill", fill
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        [project] = projects.glob("interlock-demo-*")
+        assert (project / "deployed" / "production").exists()
+        assert Told(projects, run.id).took.count("Release") == 1
+
+    async def test_deploy_denied(self, projects: Path) -> None:
+        """P-82: a deploy that nobody approves does not happen, and the flow ends by saying so."""
+        hub = Hub.open(projects / "demo.db")
+        try:
+            session = await open_release(hub, by="maria")
+            async with asyncio.timeout(20):
+                await _decide(hub, approved=True, input={"target": "staging"})
+                await _decide(hub, approved=False, reason="not on Friday")
+                await hub.flow_ended(session)
+            last = (await hub.session(session)).transcript[-1].text or ""
+        finally:
+            await hub.close()
+        assert '"deployed": false' in last
+        assert "not on Friday" in last
+
+
+class TestFlow:
+    def test_nothing_can_go_wrong(self) -> None:
+        """P-46: the example that people read is sound."""
+        graph = ReleaseFlow.graph()
+        graph.check_output()
+        assert (graph.findings, graph.complete) == ((), True)
+
+    def test_project_without_git(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Where git is not installed the project is its last state."""
+        monkeypatch.setattr("shutil.which", lambda name: None)
+        project = create_release_project(tmp_path / "shop")
+        assert "def shown" in (project / "shop" / "price.py").read_text()
+        assert not (project / ".git").exists()
+
+
+async def _decide(hub: Hub, **said: object) -> None:
+    """Answer the next request."""
+    subscription = hub.subscribe()
+    while not (waiting := await hub.approvals()):
+        await anext(aiter(subscription))
+    subscription.close()
+    outcome = await hub.decide(waiting[0].id, by="ada", **said)
+    assert outcome.ok, outcome.message

@@ -1,0 +1,102 @@
+"""`interlock flow draw` and `check`: pictures of flows, and what can go wrong with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.app.flows.shipping import flow, here, only_run, run
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+__all__ = ["here"]
+
+
+def texts(file: Path) -> list[str | None]:
+    return [each.text for each in ElementTree.parse(file).iter(f"{SVG}text")]
+
+
+class TestDraw:
+    def test_mermaid(self, here: Path) -> None:
+        """Section 12: printed, it is Mermaid; every node has its kind and its name in words."""
+        done = flow(here, "draw", "ship:Ship")
+        assert done.returncode == 0
+        assert done.stdout.startswith("flowchart TD\n")
+        for node in ("work collect", "agent Write", "suspend for a person", "work publish"):
+            assert f'"{node}"' in done.stdout
+
+    def test_svg(self, here: Path) -> None:
+        """Section 12: the ending says that it is to be a drawing."""
+        assert flow(here, "draw", "ship:Stuck", "-o", "a.SVG").returncode == 0
+        shown = texts(here / "a.SVG")
+        assert {"fork parted", "either turned", "join met", "Commit", "Notes"} <= set(shown)
+
+    def test_live(self, here: Path) -> None:
+        """Section 12: the states in which a recorded run stands say that they are live."""
+        run(here, "Ship", "--rules", "a.rules")
+        assert flow(here, "draw", "ship:Ship", "--live", "Ship", "-o", "a.svg").returncode == 0
+        assert [text for text in texts(here / "a.svg") if text and "live" in text] == ["Notes · live"]
+        assert '"Notes - live"' in flow(here, "draw", "ship:Ship", "--live", only_run(here)).stdout
+
+    def test_live_of_another_flow(self, here: Path) -> None:
+        """A run of a flow with other states is not shown as one of this."""
+        run(here, "Short")
+        done = flow(here, "draw", "ship:Ship", "--live", "Short")
+        assert (done.returncode, "whose states are not those of ship:Ship" in done.stderr) == (2, True)
+
+    @pytest.mark.parametrize(
+        ("line", "problem"),
+        [
+            (("ship:Ship", "-o", "a.png"), "ends in no format that can be drawn: .mmd, .svg"),
+            (("ship:Ship", "-o", "no/a.svg"), "cannot write 'no/a.svg'"),
+            (("ship:Wrong",), "work 'Commit': duplicate node key"),
+            (("ship:Ship", "--live", "nobody"), "nobody"),
+        ],
+    )
+    def test_refused(self, here: Path, line: tuple[str, ...], problem: str) -> None:
+        """What cannot be drawn is said in a sentence."""
+        run(here, "Short")
+        done = flow(here, "draw", *line)
+        assert (done.returncode, problem in done.stderr) == (2, True)
+        assert "Traceback" not in done.stderr
+
+
+class TestCheck:
+    def test_nothing_found(self, here: Path) -> None:
+        """P-46: a flow whose runs all end says so."""
+        done = flow(here, "check", "ship:Ship")
+        assert done.returncode == 0
+        assert done.stdout.splitlines() == [
+            "ship:Ship: 4 nodes, 5 states, from Commit to Shipped",
+            "people are asked at: Notes",
+            "Every run ends, and no value is lost on the way.",
+        ]
+
+    def test_deadlock(self, here: Path) -> None:
+        """P-63: who waits for ever, and the shortest way there."""
+        done = flow(here, "check", "ship:Stuck")
+        assert done.returncode == 1
+        assert done.stdout.splitlines()[2:] == [
+            "deadlock: no join can fire, and for ever there wait: 'Right'",
+            "  the shortest way there:",
+            "    1. fork 'Commit'",
+            "    2. either 'Left' to 'Notes'",
+        ]
+
+    def test_overwrite(self, here: Path) -> None:
+        """P-58: which node would overwrite what, and the shortest way there."""
+        done = flow(here, "check", "ship:Overwrites")
+        assert done.returncode == 1
+        assert done.stdout.splitlines()[2:] == [
+            "overwrite: either 'Left' to 'Right' would overwrite state 'Right', whose value is lost",
+            "  the shortest way there:",
+            "    1. fork 'Commit'",
+        ]
+
+    def test_no_graph(self, here: Path) -> None:
+        """P-43: a flow that cannot be built has no findings, but problems."""
+        done = flow(here, "check", "ship:Wrong")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert len(done.stderr.splitlines()) == 2

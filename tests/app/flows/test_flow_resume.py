@@ -1,0 +1,131 @@
+"""`interlock flow resume` and `list`: runs go on from their record alone."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from pathlib import Path
+from typing import cast
+from unittest.mock import patch
+
+import pytest
+
+from interlock.app.flow_hosting import host_flow
+from interlock.app.hosting import Start
+from interlock.engine.history.events import ApprovalRequested, SessionResumed
+from interlock.engine.hub import Hub
+from tests.app.flows.shipping import bodies, flow, here, only_run, run
+from tests.support.command import command
+
+GO_ON = ("--headless", "--answer", "approve")
+SIGN = ("--fill", 'Notes={"by": "ada"}')
+
+__all__ = ["here"]
+
+
+def left(here: Path) -> str:
+    """A run that waits for its sign-off; its id."""
+    assert run(here, "Ship", "--rules", "a.rules").returncode == 1
+    return only_run(here)
+
+
+class TestResume:
+    def test_from_the_record(self, here: Path) -> None:
+        """P-94: class, rules and directory come from the record; no step is taken again."""
+        session = left(here)
+        (here / "elsewhere").mkdir()
+        env = {"PATH": "/usr/bin:/bin", "HOME": str(here), "INTERLOCK_DB": str(here / "flow.db")}
+        done = command(here / "elsewhere", "flow", "resume", session, *GO_ON, *SIGN, env=env)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert (here / "collected").read_text() == "once "
+        assert [asked.tool for asked in bodies(here, ApprovalRequested)] == ["deploy", "Notes", "Notes"]
+
+    def test_changed_rules(self, here: Path) -> None:
+        """G-63: rules that have changed since are refused, until it is said that they may have."""
+        session = left(here)
+        (here / "a.rules").write_text("block deploy\n")
+        done = flow(here, "resume", session, *GO_ON, *SIGN)
+        assert done.returncode == 2
+        assert "--changed-nets" in done.stderr
+        done = flow(here, "resume", session, *GO_ON, *SIGN, "--changed-nets")
+        assert done.returncode == 0
+
+    def test_other_rules(self, here: Path) -> None:
+        """Rules that are named anew are those it goes on under; a setting's are not meant."""
+        session = left(here)
+        (here / "b.rules").write_text("block deploy\n")
+        (here / "interlock.toml").write_text('rules = ["nowhere.rules"]\n')
+        done = flow(here, "resume", session, *GO_ON, *SIGN, "--rules", "b.rules")
+        assert done.returncode == 0, done.stderr
+        [resumed] = bodies(here, SessionResumed)
+        assert resumed.source["rules"] == [str(here / "b.rules")]
+
+    def test_another_flow_by_now(self, here: Path) -> None:
+        """P-97: a class whose nodes have changed cannot go on with the run."""
+        session = left(here)
+        module = here / "ship.py"
+        module.write_text(
+            module.read_text().replace("class Ship(", "class Old(").replace("Short(", "Ship(")
+        )
+        done = flow(here, "resume", session, *GO_ON)
+        assert done.returncode == 2
+        assert "fingerprint" in done.stderr
+        env = {"PATH": "/usr/bin:/bin", "HOME": str(here), "INTERLOCK_DB": "flow.db"}
+        done = command(here, "resume", session, "--headless", env=env)
+        assert (done.returncode, "fingerprint" in done.stderr) == (2, True)
+
+    def test_no_run(self, here: Path) -> None:
+        """An id that is unknown is told before anything is opened."""
+        left(here)
+        done = flow(here, "resume", "nobody", *GO_ON)
+        assert (done.returncode, "nobody" in done.stderr) == (2, True)
+
+    def test_by_the_other_command(self, here: Path) -> None:
+        """`interlock resume` goes on with a run too, and says what it cannot have."""
+        session = left(here)
+        env = {"PATH": "/usr/bin:/bin", "HOME": str(here), "INTERLOCK_DB": "flow.db"}
+        done = command(here, "resume", session, "do more", "--headless", env=env)
+        assert done.returncode == 2
+        assert "is a run of a flow: it goes on after its last step, without a task" in done.stderr
+        done = command(here, "resume", session, "--headless", env=env)
+        assert (done.returncode, "Notes was denied by headless" in done.stdout) == (1, True)
+
+
+class TestList:
+    def test_where_they_stand(self, here: Path) -> None:
+        """Section 12: each run with its flow, and the states it holds."""
+        assert "No runs of flows are recorded yet" in flow(here, "list").stdout
+        session = left(here)
+        [heading, row] = flow(here, "list").stdout.splitlines()
+        assert heading.split() == ["status", "run", "flow", "started", "step", "stands", "at"]
+        assert session in row
+        assert row.endswith("5     Notes, waits for a person")
+        flow(here, "resume", session, *GO_ON, *SIGN)
+        [_, row] = flow(here, "list").stdout.splitlines()
+        assert row.startswith("✓ done")
+        assert row.endswith("its end, Shipped")
+
+
+class TestLeft:
+    def test_whoever_leaves_the_console_is_told(
+        self, here: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Where the run stands and the command that goes on with it; of one that ended, nothing."""
+        session = left(here)
+        args, database = argparse.Namespace(redact=None, appearance=None), here / "flow.db"
+
+        async def begun(hub: Hub) -> str:
+            return session
+
+        def shown(database: Path, operator: str, start: Start, *_: object) -> int:
+            return asyncio.run(start(cast("Hub", None))) and 0
+
+        with patch("interlock.app.hosting.show", shown):
+            host_flow(args, database, "ada", begun, headless=False, answer="deny", answers={})
+            told = capsys.readouterr().out
+            assert told == (
+                f"{session}: left after step 5; `interlock flow resume {session}` goes on with it\n"
+            )
+            flow(here, "resume", session, *GO_ON, *SIGN)
+            host_flow(args, database, "ada", begun, headless=False, answer="deny", answers={})
+        assert capsys.readouterr().out == ""
