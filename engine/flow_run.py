@@ -17,6 +17,7 @@ from pydantic import BaseModel, JsonValue
 from pydantic_core import to_json
 
 from .agents.decisions import Deny
+from .agents.events import Usage
 from .flow_gate import RunGate
 from .flow_questions import payload_of, question_of, wanted_of
 from .flow_record import ASKED, Answer, stepped
@@ -24,7 +25,14 @@ from .flows import Approve, Context, Done, FlowError, FlowRuntime, LimitExceeded
 from .flows.nodes import Agent, Node
 from .flows.order import next_up
 from .history.errors import JournalError
-from .history.events import CallDecided, CallResult, EventBody, MessageAdded, SessionStatus
+from .history.events import (
+    CallDecided,
+    CallResult,
+    EventBody,
+    MessageAdded,
+    SessionStatus,
+    StepEnded,
+)
 from .history.parts import CallRecord
 from .history.state import SessionState
 from .history.transcript import UNDECIDED
@@ -52,7 +60,7 @@ class Host(Protocol):
 
 class FlowRun:
     """See the module. `answers` are what people filled in, by call; `step` and `waits` are as the record
-    has them.
+    has them. `used` is what model calls used that the record does not have yet.
     """
 
     def __init__(
@@ -64,6 +72,7 @@ class FlowRun:
         gate: RunGate,
         ctx: Context,
         limits: RunLimits,
+        used: list[Usage],
         *,
         step: int = 0,
         waits: str | None = None,
@@ -75,6 +84,7 @@ class FlowRun:
         self._gate = gate
         self._ctx = ctx
         self._limits = limits
+        self._used = used
         self._step = step
         self._said = len(runtime.history.entries)
         self._snapshot = runtime.snapshot()
@@ -92,7 +102,7 @@ class FlowRun:
         try:
             ended = await self._ended()
             self.over = True
-            await self._host.record(*ended)
+            await self._host.record(*self._spent(), *ended)
         except JournalError as error:
             self._host.fail(error)
 
@@ -165,8 +175,23 @@ class FlowRun:
         waits = None if runtime.suspended is None else self._id_of(runtime.suspended, step)
         done = runtime.states == (runtime.graph.gives.key,) and runtime.suspended is None
         body = stepped(step, node, snapshot, said[self._said :], waits=waits, done=done)
-        await self._host.record(body)
+        await self._host.record(*self._spent(), body)
         self._step, self._said, self._snapshot, self.waits = step, len(said), snapshot, waits
+
+    def _spent(self) -> list[EventBody]:
+        """What model calls used since this was asked last."""
+        spent: list[EventBody] = [
+            StepEnded(
+                finish_reason="",
+                input_tokens=used.input,
+                output_tokens=used.output,
+                cached_tokens=used.cached,
+                cost=used.cost,
+            )
+            for used in self._used
+        ]
+        self._used.clear()
+        return spent
 
     # What the flow waits for
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, JsonValue
 
+from .agents.events import Usage
 from .condition import Surroundings
 from .flow_gate import RunGate
 from .flow_record import RunRecord, stepped
@@ -59,13 +60,25 @@ class Flowing:
             session_id, terms, Surroundings(str(ctx.working_dir)), FlowSession
         ) as hosted:
             gate = RunGate(hosted, "")
-            runtime: FlowRuntime[Any] = FlowRuntime(flow, value, factory=factory, gate=gate)
+            used: list[Usage] = []
+            runtime: FlowRuntime[Any] = FlowRuntime(
+                flow, value, factory=factory, gate=gate, used=used.append
+            )
             opened = hosted.opening(flow.__name__, runtime.graph, by, source)
             begins = stepped(0, None, runtime.snapshot(), (), waits=None, done=False)
             await hosted.record(opened, begins, SessionStatus(status="running"))
             self._live.add(hosted)
             hosted.start(
-                FlowRun(hosted, hosted.calls, hosted.answers, runtime, gate, ctx, limits or RunLimits())
+                FlowRun(
+                    hosted,
+                    hosted.calls,
+                    hosted.answers,
+                    runtime,
+                    gate,
+                    ctx,
+                    limits or RunLimits(),
+                    used,
+                )
             )
         return session_id
 
@@ -101,8 +114,9 @@ class Flowing:
                 raise ResumeError(f"Session '{hosted.id}' has no step of a flow in its record.")
             host = was.hosts + 1
             gate = RunGate(hosted, f"{host}:")
+            used: list[Usage] = []
             runtime = FlowRuntime[Any].from_snapshot(
-                flow, was.snapshot, history=was.history, factory=factory, gate=gate
+                flow, was.snapshot, history=was.history, factory=factory, gate=gate, used=used.append
             )
             hosted.answers.update(was.answers)
             await hosted.record(*hosted.resuming(flow.__name__, by, source, back.fit, back.events))
@@ -116,6 +130,7 @@ class Flowing:
                 gate,
                 ctx,
                 limits or RunLimits(),
+                used,
                 step=was.step,
                 waits=was.waits,
             )

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from interlock.engine.agents import C
+from interlock.engine.agents import C, Reply
+from interlock.engine.agents.events import Usage
 from interlock.engine.flows import SnapLoadError
 from interlock.engine.history.events import (
     ApprovalDecided,
@@ -71,6 +72,15 @@ class TestRun:
         assert await go_on(hub, session, Short, SUBMIT) == session
         assert (await ended(hub, session)).status == "done"
         assert ran == ["collect"]
+
+    async def test_what_models_used_adds_up(self, hubs: Callable[[], Hub]) -> None:
+        """Tokens and cost of a run are those of all its model calls, also of a step that failed."""
+        hub = hubs()
+        usage = Usage(input=100, output=7, cost=0.25)
+        bad = Reply(calls=C(nope={}).calls * 2, usage=usage)
+        session = await begin(hub, Short, Reply(calls=C(test={}).calls, usage=usage), bad)
+        state = await ended(hub, session)
+        assert (state.input_tokens, state.output_tokens, state.cost) == (200, 14, 0.5)
 
 
 class TestGate:
