@@ -165,6 +165,6 @@ def _draw(app: App[None], out: Path, name: str) -> None:
 
 
 if __name__ == "__main__":
-    folder = Path(sys.argv[1])
+    folder = Path(sys.argv[1]).resolve()
     folder.mkdir(exist_ok=True)
     asyncio.run(take(folder))
