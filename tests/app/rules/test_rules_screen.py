@@ -184,7 +184,9 @@ class TestChoosing:
         """A quote that is not closed is said, and nothing else changes."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
             await opened(on, "limit-deploy-3")
-            await on.press("o", '"', "a", "enter")
+            await on.press("o")
+            await on.settle()
+            await on.press('"', "a", "enter")
             await on.until("has a quote that is not closed")
             assert screen_of(on).view is not None
 
