@@ -29,6 +29,7 @@ from ..engine.gateway.hook_events import (
     session_name,
 )
 from ..engine.gateway.hook_socket import HookError, NoServerError
+from ..engine.gateway.hook_transcript import exit_code
 from .hook_server import connect
 from .hook_settings import MARGIN, HookSettings, OnEdit, hook_settings
 
@@ -36,6 +37,8 @@ NOT_JUDGED = (
     "Interlock records this session but judges nothing: its server has no rules. Name some in "
     'interlock.toml in your config directory ([serve], rules = ["FILE"]) and start the server again.'
 )
+
+NO_EXIT_CODE = "({agent} did not say how this command ended, so it does not count as a success.)"
 
 
 class ResultLostError(HookError):
@@ -46,19 +49,25 @@ class ResultLostError(HookError):
 
 @dataclass(frozen=True, slots=True)
 class HookAgent:
-    """How an agent's answers differ. One that cannot take `ask` or `allow` lets the tool run on it."""
+    """How an agent's answers differ. One that cannot take `ask` or `allow` lets the tool run on it.
+
+    The results of `commands`, its shell's tool, do not say how the command ended: its transcript does.
+    """
 
     name: str
     prefix: str
     takes_allow: bool
     takes_ask: bool
     on_edit: OnEdit
+    commands: str | None = None
 
 
 AGENTS = {
     "claude-code": HookAgent("claude-code", "claude", takes_allow=True, takes_ask=True, on_edit="pass"),
     # Versions of it that know no edited input run what was asked at first.
-    "codex": HookAgent("codex", "codex", takes_allow=False, takes_ask=False, on_edit="deny"),
+    "codex": HookAgent(
+        "codex", "codex", takes_allow=False, takes_ask=False, on_edit="deny", commands="Bash"
+    ),
 }
 
 
@@ -130,6 +139,8 @@ def answer(
         environ=environ,
     )
     event = read_event(data)
+    if _goes_on(event):
+        return Answered()
     try:
         return _connected(hook, event)
     except HookError as error:
@@ -139,6 +150,17 @@ def answer(
             f"The result of this call of {event.tool} is not recorded, so rules that wait for it go on "
             f"waiting: {error}"
         ) from error
+
+
+def _goes_on(event: HookEvent) -> bool:
+    """Whether an event is no end yet. What ends later without being told is closed with its turn."""
+    match event:
+        case PostToolUse(goes_on=goes_on):
+            return goes_on
+        case Stop(work=work):
+            return work
+        case _:
+            return False
 
 
 def _connected(hook: _Hook, event: HookEvent) -> Answered:
@@ -227,7 +249,11 @@ def _nobody(hook: _Hook, event: PreToolUse, client: HookClient) -> Answered:
 def _edited(hook: _Hook, event: PreToolUse, client: HookClient, judged: Judged) -> Answered:
     if (hook.settings.on_edit or hook.agent.on_edit) == "pass":
         return _decision(
-            "allow", judged.reason or "approved in Interlock with another input", judged.input
+            "allow",
+            judged.reason or "approved in Interlock with another input",
+            updatedInput=judged.input,
+            additionalContext="An operator changed the input of this call. What it was made with is: "
+            + json.dumps(judged.input, ensure_ascii=False),
         )
     with suppress(HookError):
         session = hook.opening(event).session
@@ -240,8 +266,9 @@ def _edited(hook: _Hook, event: PreToolUse, client: HookClient, judged: Judged) 
 
 
 def _settle(hook: _Hook, event: PostToolUse, client: HookClient) -> Answered:
+    output, is_error = _ended(hook, event)
     try:
-        client.settle(hook.opening(event), event.call, event.output, hook.end, is_error=event.is_error)
+        client.settle(hook.opening(event), event.call, output, hook.end, is_error=is_error)
     except RefusedError as error:
         if error.code == REFUSED and hook.settings.on_wait == "ask":
             return Answered()  # a person let it run where the agent asked
@@ -249,15 +276,23 @@ def _settle(hook: _Hook, event: PostToolUse, client: HookClient) -> Answered:
     return Answered()
 
 
-def _decision(decision: str, reason: str, given: dict[str, object] | None = None) -> Answered:
+def _ended(hook: _Hook, event: PostToolUse) -> tuple[str, bool]:
+    """What a call came to, and whether it failed. A command is a success only where that is known."""
+    if event.is_error or event.tool != hook.agent.commands:
+        return event.output, event.is_error
+    code = None if event.transcript is None else exit_code(event.transcript, event.call)
+    if code is None:
+        return f"{event.output}\n{NO_EXIT_CODE.format(agent=hook.agent.name)}".strip(), True
+    return (f"{event.output}\nExit code {code}".strip(), True) if code else (event.output, False)
+
+
+def _decision(decision: str, reason: str, **more: object) -> Answered:
     said: dict[str, object] = {
         "hookEventName": "PreToolUse",
         "permissionDecision": decision,
         "permissionDecisionReason": reason,
     }
-    if given is not None:
-        said["updatedInput"] = given
-    return Answered(json.dumps({"hookSpecificOutput": said}))
+    return Answered(json.dumps({"hookSpecificOutput": said | more}))
 
 
 def _soon() -> float:

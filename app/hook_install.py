@@ -26,7 +26,7 @@ class Place:
     """Where an agent's hooks stand, and which events it has; tools are matched where `of_tools`.
 
     `blocks` is written beside the hook that holds calls back, for agents that know how to be strict
-    about a hook that fails.
+    about a hook that fails. `ending` is for how many seconds an agent that ends waits at most.
     """
 
     folder: str
@@ -34,6 +34,7 @@ class Place:
     home: str
     events: tuple[str, ...]
     blocks: tuple[tuple[str, str], ...] = ()
+    ending: int = 86_400
 
 
 PLACES = {
@@ -45,7 +46,14 @@ PLACES = {
         # Known since 2.1.295, passed over before.
         (("onFailure", "block"),),
     ),
-    "codex": Place(".codex", "hooks.json", "CODEX_HOME", ("SessionStart", "PreToolUse", "PostToolUse")),
+    "codex": Place(
+        ".codex",
+        "hooks.json",
+        "CODEX_HOME",
+        # Versions that do not know the last ones pass over them.
+        ("SessionStart", "PreToolUse", "PostToolUse", "Stop", "SessionEnd"),
+        ending=3,
+    ),
 }
 _NEVER_HELD = ("Stop",)
 """Events whose code 2 has the agent go on working: a failure is only said."""
@@ -90,9 +98,10 @@ def install(
     text, settings = _read(path)
     if settings.get("disableAllHooks") is True:
         raise HookInstallError(f"{path}: disableAllHooks is true, so no hook would run; remove it first")
-    place, timeout = PLACES[agent], int(wait) + MARGIN
+    place, longest = PLACES[agent], int(wait) + MARGIN
     hooks = _without(agent, path, settings)
     for event in place.events:
+        timeout = min(longest, place.ending) if event == "SessionEnd" else longest
         hook: JsonObject = {
             "type": "command",
             "command": hook_command(agent, interlock, timeout, project, event),

@@ -15,7 +15,11 @@ from ..hook_stop import stop
 from ..settings import SettingsError
 from . import BAD_INPUT
 
-TRUST = "Codex runs hooks once you have trusted them: open /hooks in it."
+TRUST = (
+    "Codex passes over hooks without a word until you have trusted them: open /hooks in it now, and\n"
+    "again after every change of them."
+)
+TRUST_PROJECT = "It reads those of a project only where it trusts the project."
 
 
 def hook(args: argparse.Namespace) -> int:
@@ -63,6 +67,8 @@ def _install(args: argparse.Namespace, path: Path, project: Path | None) -> None
     print(f"A call waits for an operator for {wait:.0f} s; then it is denied.")
     if args.agent == "codex":
         print(TRUST)
+        if project is not None:
+            print(TRUST_PROJECT)
     elsewhere = settings_path(args.agent, None)
     if project is not None and installed(args.agent, elsewhere):
         print(

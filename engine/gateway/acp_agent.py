@@ -186,6 +186,8 @@ class AcpAgent:
             self._in_turn = False
             await self._take_in_all()
             await self._gate.withdraw_all("the agent's turn has ended")
+            with suppress(UnknownSessionError, JournalError):
+                await self._hub.rest(self._session)
         return _EARLY_ENDS.get(stop)
 
     def interrupt(self) -> None:

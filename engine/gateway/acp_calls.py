@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias, cast, get_args
 
@@ -19,6 +20,8 @@ from acp.schema import (
 from pydantic import JsonValue
 
 from .gated import shortened
+from .hook_events import output_text
+from .tool_responses import failed, goes_on
 
 KINDS: Final = cast("tuple[str, ...]", get_args(ToolKind))
 """What calls of an ACP agent are named for rules: it gives each a kind, and no tool's name."""
@@ -34,7 +37,7 @@ class SeenCall:
     """One tool call, everything the agent has said of it put together.
 
     `stands` is where it is with the gate, under `gate_id`; `approved` is the input as it was judged.
-    `begun` says that it was reported to run.
+    `begun` says that it was reported to run, `response` is what the tool itself gave, where that is told.
     """
 
     id: str
@@ -42,6 +45,7 @@ class SeenCall:
     title: str = ""
     raw_input: JsonValue = None
     raw_output: JsonValue = None
+    response: JsonValue = None
     paths: tuple[str, ...] = ()
     changes: tuple[FileEditToolCallContent, ...] = ()
     texts: tuple[str, ...] = ()
@@ -61,6 +65,9 @@ class SeenCall:
             self.raw_input = cast("JsonValue", update.raw_input)
         if update.raw_output is not None:
             self.raw_output = cast("JsonValue", update.raw_output)
+        response = _response(update.field_meta)
+        if response is not None:
+            self.response = response
         if update.locations is not None:
             self.paths = tuple(each.path for each in update.locations)
         if update.content is not None:
@@ -105,6 +112,17 @@ class SeenCall:
         return found
 
     @property
+    def failed(self) -> bool:
+        """Whether the tool says that it did not do its work, though the call is reported as completed."""
+        return failed(self.response)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether what is reported as completed has only been started, and ends in the background."""
+        raw = self.raw_input
+        return goes_on(self.response) or (isinstance(raw, dict) and raw.get("run_in_background") is True)
+
+    @property
     def name(self) -> str:
         """How it is called in a sentence."""
         return f"{self.kind} ‘{self.title[:200]}’" if self.title else self.kind
@@ -112,6 +130,8 @@ class SeenCall:
     @property
     def output(self) -> str:
         """What it came to, as far as the agent has told."""
+        if isinstance(self.response, dict) and "stdout" in self.response:
+            return shortened(output_text(self.response), MOST_OUTPUT)
         told = "\n".join(self.texts)
         if not told and self.raw_output is not None:
             raw = self.raw_output
@@ -126,6 +146,12 @@ class SeenCall:
         self.gate_id = self.id if number == 1 else f"{self.id}#{number}"
         self.gate_ids.append(self.gate_id)
         return self.gate_id
+
+
+def _response(meta: Mapping[str, object] | None) -> JsonValue:
+    """What Claude Code's tools gave, as its adapter passes it on beside the text for people."""
+    own = None if meta is None else meta.get("claudeCode")
+    return cast("Input", own).get("toolResponse") if isinstance(own, dict) else None
 
 
 @dataclass(frozen=True, slots=True)

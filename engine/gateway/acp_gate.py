@@ -230,12 +230,15 @@ class AcpGate:
             await self._object(seen, "ran before it was decided")
 
     async def _settle(self, seen: SeenCall, *, failed: bool) -> None:
-        if seen.stands == "allowed":
+        # The end of what goes on in the background is not told: the turn's end closes it, as unknown.
+        if seen.stands == "allowed" and (failed or not seen.goes_on):
+            failed = failed or seen.failed
             try:
                 await self._hub.result(self._session, seen.gate_id, output=seen.output, is_error=failed)
             except _REFUSALS as error:
                 await self._hub.warn(self._session, f"the result of {seen.name} is lost: {error}")
-        seen.stands, seen.texts, seen.changes, seen.raw_output = "settled", (), (), None
+        seen.stands, seen.texts, seen.changes = "settled", (), ()
+        seen.raw_output = seen.response = None
 
     async def _object(self, seen: SeenCall, what: str) -> None:
         """Say what cannot be held back, where people read it."""

@@ -100,7 +100,9 @@ class _Hands:
             if error.code != AUTH_REQUIRED or not await self._logs_in(met):
                 raise
             session = await self._begin(met)
-        name = met.agent_info.name.strip()[:90] if met.agent_info is not None else ""
+        # Some are called by their package, whose scope says nothing and makes a path of a session's id.
+        called = met.agent_info.name.rpartition("/")[2] if met.agent_info is not None else ""
+        name = called.strip()[:90]
         return Met(name or Path(self._command[0]).name, session)
 
     async def _begin(self, met: InitializeResponse) -> str:

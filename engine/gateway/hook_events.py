@@ -11,14 +11,17 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
+from pathlib import Path
 from typing import TypeAlias, cast
+
+from .tool_responses import failed, goes_on
 
 JsonObject = dict[str, object]
 
 _PLAIN = re.compile(r"[A-Za-z0-9._-]{1,150}")
 _LONGEST_CALL = 200
-_FAILED = ("is_error", "isError", "interrupted")
-"""Of a result: that the tool did not do its work."""
+_CALLING_NOTHING = ("shell", "monitor")
+"""Tasks in an agent's background that call no tool."""
 
 
 class EnvelopeError(ValueError):
@@ -48,20 +51,26 @@ class PreToolUse:
 
 @dataclass(frozen=True, slots=True)
 class PostToolUse:
-    """A tool was called; `output` is what it gave, or what went wrong."""
+    """A tool was called; `output` is what it gave, or what went wrong.
+
+    One that `goes_on` in the background has not ended. `transcript` is the agent's own record.
+    """
 
     session: str
     call: str
     tool: str
     output: str
     is_error: bool
+    goes_on: bool = False
+    transcript: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The agent has ended its turn: no call of it runs."""
+    """The agent has ended its turn: no call of it runs, unless subagents of it `work` on."""
 
     session: str
+    work: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +121,9 @@ def read_event(data: bytes) -> HookEvent:
                 _call(envelope),
                 _text(envelope, "tool_name"),
                 output_text(response),
-                _failed(response),
+                failed(response),
+                goes_on(response),
+                _path(envelope.get("transcript_path")),
             )
         case "PostToolUseFailure":
             error = envelope.get("error")
@@ -121,7 +132,7 @@ def read_event(data: bytes) -> HookEvent:
                 said = f"{said}\n(interrupted)".strip()
             return PostToolUse(session, _call(envelope), _text(envelope, "tool_name"), said, True)
         case "Stop":
-            return Stop(session)
+            return Stop(session, _subagents_work(envelope.get("background_tasks")))
         case "SessionEnd":
             return SessionEnd(session, str(envelope.get("reason", "")))
         case other:
@@ -149,12 +160,16 @@ def output_text(response: object) -> str:
             return json.dumps(response, ensure_ascii=False)
 
 
-def _failed(response: object) -> bool:
-    """Whether a tool says that it did not do its work, though its call came to an end."""
-    if not isinstance(response, dict):
-        return False
-    said = cast("JsonObject", response)
-    return any(said.get(key) is True for key in _FAILED)
+def _subagents_work(tasks: object) -> bool:
+    """Whether any task in the background may call tools; agents that tell of none have none."""
+    return isinstance(tasks, list) and any(
+        not isinstance(task, dict) or cast("JsonObject", task).get("type") not in _CALLING_NOTHING
+        for task in cast("list[object]", tasks)
+    )
+
+
+def _path(found: object) -> Path | None:
+    return Path(found) if isinstance(found, str) and found and "\0" not in found else None
 
 
 def _call(envelope: Mapping[str, object]) -> str:

@@ -11,8 +11,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.engine.gateway.served import Served
+from tests.support.forked import python_with
 
 DATA = Path(__file__).parents[2] / "data" / "hook"
+ANSWERING = (
+    "interlock.app.cli",
+    "interlock.app.hook_answers",
+    "interlock.app.hook_run",
+    "interlock.engine.gateway.hook_client",
+)
+"""What the command has imported when it answers, and nothing else: it is to be as light as it is."""
 INTERLOCK = str(Path(sys.executable).with_name("interlock"))
 
 
@@ -78,10 +86,10 @@ class Hook:
     async def start(
         self, event: bytes | Mapping[str, object], *line: str, agent: str = "claude-code"
     ) -> asyncio.subprocess.Process:
-        """The command, with its event written."""
+        """The command, with its event written: one of so many that it is a fork."""
         process = await asyncio.create_subprocess_exec(
-            INTERLOCK,
-            "hook",
+            *python_with(*ANSWERING),
+            *("-m", "interlock.app.cli", "hook"),
             agent,
             *line,
             stdin=asyncio.subprocess.PIPE,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from interlock.engine.history.events import CallDecided, CallResult
-from tests.app.hook.running import Hook, Ran, ended, every, recorded
+from tests.app.hook.running import DATA, Hook, Ran, ended, every, recorded
 from tests.engine.gateway.served import Served, served, until
 
 SESSION = "claude-6f1c6c7e-9d0c-4a57-8d62-1f6a2c2b9f10"
@@ -100,6 +100,8 @@ class TestPreToolUse:
             ran = await ended(hook)
             assert ran.decision["permissionDecision"] == "allow"
             assert ran.decision["updatedInput"] == {"env": "größe", "dry": True}
+            # The call stands in the model's conversation as the model made it.
+            assert '{"env": "größe", "dry": true}' in str(ran.decision["additionalContext"])
 
     async def test_asked_again(self, tmp_path: Path) -> None:
         """The same call asked twice has one request and one answer."""
@@ -321,10 +323,9 @@ class TestCodex:
         async with served(tmp_path, rules="require human-approval before apply_patch") as server:
             hook = Hook.at(tmp_path / "home", server)
             (hook.config / "interlock.toml").write_text('[hook]\non_allow = "allow"\n')
-            assert await hook.run(recorded("codex_start"), agent="codex") == Ran(0, "", "")
-            assert await hook.run(recorded("codex_pre_bash"), agent="codex") == Ran(0, "", "")
-            assert await hook.run(recorded("codex_post_bash"), agent="codex") == Ran(0, "", "")
-            waiting = await hook.start(recorded("codex_pre_patch"), agent="codex")
+            assert await hook.run(recorded("codex_0.169.0_start"), agent="codex") == Ran(0, "", "")
+            assert await hook.run(recorded("codex_0.169.0_pre_bash"), agent="codex") == Ran(0, "", "")
+            waiting = await hook.start(recorded("codex_0.169.0_pre_patch"), agent="codex")
             await decide(server)
             assert await ended(waiting) == Ran(0, "", "")
 
@@ -332,7 +333,7 @@ class TestCodex:
         """A Codex that knows no edited input would run what was asked at first, so it is told instead."""
         async with served(tmp_path, rules="require human-approval before apply_patch") as server:
             waiting = await Hook.at(tmp_path / "home", server).start(
-                recorded("codex_pre_patch"), agent="codex"
+                recorded("codex_0.169.0_pre_patch"), agent="codex"
             )
             await decide(server, input={"command": "other"})
             ran = await ended(waiting)
@@ -346,6 +347,42 @@ class TestCodex:
         ) as server:
             hook = Hook.at(tmp_path / "home", server)
             (hook.config / "interlock.toml").write_text('[hook]\non_wait = "ask"\nwait = "1s"\n')
-            for name in ("codex_pre_bash", "codex_pre_patch"):
+            for name in ("codex_0.169.0_pre_bash", "codex_0.169.0_pre_patch"):
                 ran = await hook.run(recorded(name), agent="codex")
                 assert ran.decision["permissionDecision"] == "deny"
+
+    async def test_exit_codes_stand_in_the_transcript(self, tmp_path: Path) -> None:
+        """Codex's hooks do not say how a command ended: one opens a gate where its transcript says 0."""
+        rules = "map Bash.command ./test as test\nrequire test before apply_patch"
+        transcript = DATA / "codex_0.169.0_transcript.jsonl"
+        async with served(tmp_path, rules=rules) as server:
+            hook = Hook.at(tmp_path / "home", server)
+            gone = str(tmp_path / "none.jsonl")
+            for name, where, opens in (
+                ("post_bash_failed", str(transcript), False),
+                ("post_bash", gone, False),
+                ("post_bash", str(transcript), True),
+            ):
+                # Another session, since a call has one result.
+                session = f"s-{name}-{where == gone}"
+                at = {"session_id": session, "transcript_path": where}
+                event = recorded(f"codex_0.169.0_{name}", **at)
+                made = recorded("codex_0.169.0_pre_bash", tool_use_id=event["tool_use_id"], **at)
+                assert await hook.run(made, agent="codex") == Ran(0, "", "")
+                assert await hook.run(event, agent="codex") == Ran(0, "", "")
+                ran = await hook.run(recorded("codex_0.169.0_pre_patch", **at), agent="codex")
+                assert ("deny" not in ran.out) is opens, name
+                found = (await server.hub.session(f"codex-{session}")).calls[str(event["tool_use_id"])]
+                assert found.status == ("done" if opens else "failed")
+                assert ("did not say how" in (found.output or "")) is (where == gone)
+
+    async def test_ends_its_session(self, tmp_path: Path) -> None:
+        """What failed without a word is unknown at the turn's end; the session's end closes it."""
+        async with served(tmp_path, rules=RULES) as server:
+            hook = Hook.at(tmp_path / "home", server)
+            await hook.run(recorded("codex_0.169.0_pre_patch"), agent="codex")
+            assert await hook.run(recorded("codex_0.169.0_stop"), agent="codex") == Ran(0, "", "")
+            state = await server.hub.session("codex-019a2b3c-codex")
+            assert state.calls["call_3"].status == "unknown"
+            assert await hook.run(recorded("codex_0.169.0_end"), agent="codex") == Ran(0, "", "")
+            assert await server.hub.sessions() == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interlock.app.commands.hook import hook
 from interlock.app.hook_install import HookInstallError, install, settings_path, uninstall
 from tests.app.hook.running import INTERLOCK, Hook
 
@@ -163,8 +165,16 @@ class TestInstall:
         install("codex", path, COMMAND, 50.0, None)
         found = written(path)
         assert list(found) == ["hooks"]
-        assert list(cast("dict[str, object]", found["hooks"])) == EVENTS[:3]
+        assert list(cast("dict[str, object]", found["hooks"])) == [
+            event for event in EVENTS if event != "PostToolUseFailure"
+        ]
         assert "onFailure" not in path.read_text()
+        # It waits no longer for this one, and says so each time where a hook asks for more.
+        (ending,) = commands(found, "SessionEnd")
+        assert ending["timeout"] == 3
+        assert "--timeout 3 " in str(ending["command"])
+        # Codex would go on working at code 2, as Claude Code does.
+        assert str(commands(found, "Stop")[0]["command"]).endswith("|| exit 1")
 
 
 class TestCommand:
@@ -200,6 +210,19 @@ class TestCommand:
         assert found["timeout"] == 550
         assert f"--project '{hook.home}/my shop'" in str(found["command"])
         assert self.run(hook, "uninstall", "claude-code", "--project", "my shop").returncode == 0
+
+    def test_codex_has_to_trust_them(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Codex passes over hooks that nobody has trusted, so what is left to do is said."""
+        monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
+        monkeypatch.setenv("CODEX_HOME", str(tmp_path / "codex"))
+        for project in (None, tmp_path):
+            asked = argparse.Namespace(part="install", agent="codex", project=project, wait="50s")
+            assert hook(asked) == 0
+            said = capsys.readouterr().out
+            assert "until you have trusted them: open /hooks" in said
+            assert ("trusts the project" in said) is (project is not None)
 
     @pytest.mark.parametrize(
         ("line", "said"),

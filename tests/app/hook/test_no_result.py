@@ -75,6 +75,29 @@ class TestStop:
         assert process.returncode == 1
 
 
+class TestBackground:
+    async def test_opens_nothing(self, tmp_path: Path) -> None:
+        """A test that runs in the background has not passed yet; at the turn's end it is unknown."""
+        async with served(tmp_path, rules=RULES) as server:
+            hook = Hook.at(tmp_path / "home", server)
+            begun = recorded("claude_2.1.330_background_bash", tool_name="test", tool_use_id="t1")
+            assert (await hook.run(call("test", "t1"))).out == ""
+            assert await hook.run(begun) == Ran(0, "", "")
+            assert (await server.hub.session(SESSION)).calls["t1"].status == "running"
+            assert "successful call to test" in (await hook.run(call("deploy", "d1"))).out
+            await hook.run(recorded("stop", background_tasks=[{"id": "b1", "type": "shell"}]))
+            assert (await server.hub.session(SESSION)).calls["t1"].status == "unknown"
+
+    async def test_subagents_go_on(self, tmp_path: Path) -> None:
+        """A turn that ends while subagents work closes nothing: their calls have results to come."""
+        async with served(tmp_path, rules=RULES) as server:
+            hook = Hook.at(tmp_path / "home", server)
+            await hook.run(call("test", "t1"))
+            assert await hook.run(recorded("claude_2.1.330_stop_at_work")) == Ran(0, "", "")
+            await hook.run(recorded("post_bash", tool_name="test", tool_use_id="t1"))
+            assert (await hook.run(call("deploy", "d1"))).out == ""
+
+
 class TestSessionEnd:
     async def test_closes_what_has_no_result(self, tmp_path: Path) -> None:
         """At the end of the session the call is closed as unknown, then the session."""

@@ -58,7 +58,8 @@ class ScriptedAgent:
                     "sessionCapabilities": {"resume": {} if "resume" in sys.argv else None},
                 }
             ),
-            agent_info=Implementation(name="scripted", version="1"),
+            # Real ones are called by the name of their package, with its scope.
+            agent_info=Implementation(name="@acme/scripted", version="1"),
         )
 
     async def new_session(self, cwd: str, **_: object) -> NewSessionResponse:

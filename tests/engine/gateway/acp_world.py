@@ -14,6 +14,7 @@ from interlock.engine.history.fold import fold
 from interlock.engine.history.state import ApprovalState, SessionState
 from interlock.engine.hub import Hub
 from interlock.rules import compile_rules
+from tests.support.forked import python_with
 
 AGENT = Path(__file__).with_name("acp_agent.py")
 RULES = """
@@ -25,6 +26,11 @@ block delete
 """
 
 
+def agents_python() -> list[str]:
+    """Python for one of many scripted agents."""
+    return python_with("asyncio", "acp", "acp.schema")
+
+
 @dataclass
 class World:
     """A hub with one session of the scripted agent, which works in `directory`."""
@@ -34,12 +40,15 @@ class World:
     session: str = ""
     log: Path | None = None
 
-    async def start(self, *arguments: str, rules: str = RULES, **terms: object) -> AcpAgent:
+    async def start(
+        self, *arguments: str, rules: str = RULES, real: bool = False, **terms: object
+    ) -> AcpAgent:
+        """A session of the agent: a fork, or where it is to be `real` a process as users start it."""
         options = {k: terms.pop(k) for k in ("unasked",) if k in terms}
         self.log = self.directory / "stderr.log"
         agent = AcpAgent(
             self.hub,
-            [sys.executable, str(AGENT), *arguments],
+            [*([sys.executable] if real else agents_python()), str(AGENT), *arguments],
             self.directory,
             log=self.log.open("wb"),
             **options,

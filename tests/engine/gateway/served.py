@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -65,6 +66,7 @@ async def served(
     rules: str | RuleSets = RULES,
     address: Address | None = None,
     limits: Limits | None = None,
+    tls: ssl.SSLContext | None = None,
     **options: object,
 ) -> AsyncGenerator[Served, None]:
     """A server whose files are in `directory`; started again there it goes on with them."""
@@ -83,7 +85,7 @@ async def served(
     hub = Hub.open(directory / "interlock.db")
     gateway = Gateway(hub, tokens, rules=sets, limits=limits, **options)  # type: ignore[arg-type]
     try:
-        where = await gateway.start(address or Address(port=0))
+        where = await gateway.start(address or Address(port=0), tls=tls)
         yield Served(hub, gateway, tokens, where, agent, other, ada, ben)
     finally:
         await gateway.close()

@@ -35,7 +35,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 
 class TestSession:
     async def test_is_of_the_agent_that_answers(self, world: World) -> None:
-        """Its record names the agent, the directory it works in and who started it."""
+        """Its record names the agent without its package's scope, where it works and who started it."""
         await world.start()
         [opened] = await world.events(SessionOpened)
         assert (opened.agent, opened.kind, opened.opened_by) == ("scripted", "outside", "mia")
@@ -149,7 +149,7 @@ class TestSteering:
 class TestEnd:
     async def test_in_the_middle_of_a_turn_fails_the_session(self, world: World) -> None:
         """The session says how the agent ended and what it complained of; its requests are withdrawn."""
-        await world.start()
+        await world.start(real=True)
         await world.tell(["complain", "out of memory"], ["ask_twice", call("c1", "fetch")])
         await world.until(lambda: len(world.asked()) == 2)
         os.kill(world.hub._live.hosted(world.session).prompts._driver._process._process.pid, 9)
@@ -165,7 +165,7 @@ class TestEnd:
 
     async def test_between_turns_fails_the_session(self, world: World) -> None:
         """An agent that goes away while it rests is not shown as resting."""
-        agent = await world.start()
+        agent = await world.start(real=True)
         await world.turn(["say", "hello"])
         os.kill(agent._process._process.pid, 15)
         hosted = world.hub._live.hosted(world.session)
@@ -174,7 +174,7 @@ class TestEnd:
 
     async def test_of_the_session_ends_all_it_started(self, world: World) -> None:
         """Closing the session ends the agent and its children."""
-        agent = await world.start()
+        agent = await world.start(real=True)
         await world.turn(["start_child"])
         [child] = world.done("child")
         pid = agent._process._process.pid
@@ -185,7 +185,7 @@ class TestEnd:
 
     async def test_of_the_hub_ends_a_turn(self, world: World) -> None:
         """Quitting while the agent works ends it, and the record says that the session was closed."""
-        agent = await world.start()
+        agent = await world.start(real=True)
         await world.tell(["until_cancelled"])
         await world.until(lambda: world.done("prompted"))
         pid = agent._process._process.pid

@@ -117,9 +117,41 @@ class TestOutput:
         assert seen({"content": [diff("/a")], "rawOutput": {"n": 1}}).output == '{"n": 1}'
         assert seen({"content": [diff("/a")]}).output == "changed /a"
 
+    def test_is_what_a_command_printed_where_that_is_told(self) -> None:
+        """The text beside it may be what the request showed: a description of the command."""
+        text = {"type": "content", "content": {"type": "text", "text": "Look for zzz"}}
+        printed = told({"stdout": "", "stderr": "none found"})
+        assert seen({"content": [text]}, printed, {"status": "completed"}).output == "none found"
+
     def test_is_shortened(self) -> None:
         """No call fills the journal."""
         assert len(seen({"rawOutput": "x" * 1_000_000}).output) < 300_000
+
+
+def told(response: object) -> dict[str, object]:
+    """As the adapter of Claude Code (claude-agent-acp 0.100.0) passes on what a tool gave."""
+    return {"_meta": {"claudeCode": {"toolName": "Bash", "toolResponse": response}}}
+
+
+class TestEnd:
+    @pytest.mark.parametrize(
+        ("said", "goes_on", "failed"),
+        [
+            ({}, False, False),
+            ({"rawInput": {"command": "./test", "run_in_background": True}}, True, False),
+            ({"rawInput": {"command": "./test", "run_in_background": "no"}}, False, False),
+            (told({"stdout": "", "backgroundTaskId": "b1"}), True, False),
+            (told({"status": "async_launched"}), True, False),
+            (told({"stdout": "", "returnCodeInterpretation": "No matches found"}), False, True),
+            (told({"stdout": "", "interrupted": True}), False, True),
+            (told({"stdout": "tested"}), False, False),
+            ({"_meta": {"claudeCode": "tested"}}, False, False),
+        ],
+    )
+    def test_is_told_apart(self, said: dict[str, object], goes_on: bool, failed: bool) -> None:
+        """What has only begun, or did not do its work, is reported as completed all the same."""
+        call = seen(said, {"status": "completed"})
+        assert (call.goes_on, call.failed) == (goes_on, failed)
 
 
 class TestId:

@@ -55,6 +55,16 @@ class TestPermission:
         await world.turn(["ask", deploy], ["ask", test], ["ask", {**deploy, "toolCallId": "d2"}])
         assert world.done("chosen") == ["no", "yes", "yes"]
 
+    async def test_opens_nothing_while_the_work_goes_on(self, world: World) -> None:
+        """A test in the background has not passed when its call is over; the turn's end closes it."""
+        await world.start()
+        test = call("t", command="./test", run_in_background=True)
+        state = await world.turn(["ask", test], ["ask", call("d", command="./deploy")])
+        assert world.done("chosen") == ["yes", "no"]
+        assert state.calls["t"].status == "unknown"
+        assert state.pending == []
+        await world.check_fold()
+
     @pytest.mark.parametrize(("approved", "chosen"), [(True, "yes"), (False, "no")])
     async def test_waits_for_the_operator(self, world: World, approved: bool, chosen: str) -> None:
         """Where the nets ask, the request is in the queue, and the operator's answer is the agent's."""

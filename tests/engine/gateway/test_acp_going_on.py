@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from interlock.engine.gateway.acp_agent import AcpAgent, AcpError
 from interlock.engine.history.events import SessionResumed
 from interlock.engine.hub import Hub, OutsideAgent
 from interlock.rules import compile_rules
-from tests.engine.gateway.acp_world import AGENT, RULES, World, call
+from tests.engine.gateway.acp_world import AGENT, RULES, World, agents_python, call
 
 
 @pytest.fixture
@@ -26,7 +25,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 async def goes_on(world: World, *able: str) -> None:
     """End the session, and go on with it in another process that is `able` to."""
     await world.hub.close_session(world.session, "mia")
-    agent = AcpAgent(world.hub, [sys.executable, str(AGENT), *able], world.directory)
+    agent = AcpAgent(world.hub, [*agents_python(), str(AGENT), *able], world.directory)
     rules = compile_rules(RULES).registry
     assert await agent.open(registry=rules, by="mia", resume=world.session[:-1]) == world.session
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 import struct
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from interlock.engine.gateway.limits import Limits
 from interlock.engine.gateway.wire import request_frame
 from tests.engine.gateway.served import Served, raw, served, until
 from tests.engine.gateway.stranger import PATIENCE, bearer, framed, let_in, stranger, upgrade
+from tests.support.certificates import certified
 
 
 async def status(server: Served, request: bytes) -> int:
@@ -170,6 +172,18 @@ class TestBrokenHandshakes:
                     await peer.send(framed(first))
                     assert await peer.closed_with() in (1002, 1007)
             await until(lambda: asyncio.sleep(0, not gate.gateway._connections))  # type: ignore[reportPrivateUsage]
+
+    async def test_who_never_agrees_on_tls(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A connection that does not even begin with TLS is let go, before it counts as a stranger's."""
+        monkeypatch.setattr(server, "GREETING", 0.05)
+        certificate, key = certified(tmp_path)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, key)
+        async with served(tmp_path, tls=context) as gate:
+            reader, writer = await asyncio.open_connection("127.0.0.1", gate.address.port)
+            async with asyncio.timeout(PATIENCE):
+                assert await reader.read() == b""
+            writer.close()
 
     async def test_no_common_version(self, tmp_path: Path) -> None:
         """A client of another version learns that, and which one is spoken."""

@@ -40,6 +40,8 @@ FIELDS = (
     "source",
     "model",
     "reason",
+    "transcript_path",
+    "background_tasks",
 )
 KINDS = {
     "SessionStart": SessionStart,
@@ -65,6 +67,11 @@ class TestRecorded:
                 assert (event.call, event.workdir) == (said["tool_use_id"], said["cwd"])
             case PostToolUse():
                 assert (event.call, event.tool) == (said["tool_use_id"], said["tool_name"])
+                assert event.goes_on is ("background" in path.stem)
+                if path.stem.startswith("claude"):
+                    assert event.is_error is path.stem.endswith("failed")
+            case Stop():
+                assert event.work is path.stem.endswith("at_work")
             case SessionStart():
                 assert (event.source, event.model) == (said.get("source", ""), said.get("model", ""))
             case SessionEnd():
@@ -115,6 +122,47 @@ class TestLaws:
         assert all(len(name) <= 200 and name.isascii() and name.isprintable() for name in names)
 
 
+class TestBackground:
+    @pytest.mark.parametrize(
+        ("response", "goes_on"),
+        [
+            ({"backgroundTaskId": "b1", "stdout": ""}, True),
+            ({"status": "async_launched", "isAsync": True}, True),
+            ({"status": "remote_launched"}, True),
+            ({"taskId": "b1", "timeoutMs": 3000, "persistent": False}, True),
+            ({"taskId": "1", "success": True}, False),
+            ({"status": "completed", "content": []}, False),
+            ({"backgroundTaskId": ""}, False),
+            ({"status": ["async_launched"]}, False),
+            ("async_launched", False),
+            (None, False),
+        ],
+    )
+    def test_has_not_ended(self, response: object, goes_on: bool) -> None:
+        """What has only been started is told from what came to its end."""
+        said = {"hook_event_name": "PostToolUse", "session_id": "s", "tool_name": "t", "tool_use_id": "c"}
+        event = read_event(json.dumps(said | {"tool_response": response}).encode())
+        assert isinstance(event, PostToolUse)
+        assert event.goes_on is goes_on
+
+    @pytest.mark.parametrize(
+        ("tasks", "work"),
+        [
+            ([], False),
+            ([{"type": "shell"}, {"type": "monitor"}], False),
+            ([{"type": "shell"}, {"type": "subagent"}], True),
+            ([{"type": "workflow"}], True),
+            ([{"type": "something new"}], True),
+            (["subagent"], True),
+            (None, False),
+        ],
+    )
+    def test_subagents_work_on(self, tasks: object, work: bool) -> None:
+        """A turn whose subagents go on has calls that run; a shell in the background makes none."""
+        said = {"hook_event_name": "Stop", "session_id": "s", "background_tasks": tasks}
+        assert read_event(json.dumps(said).encode()) == Stop("s", work)
+
+
 class TestOutput:
     @pytest.mark.parametrize(
         ("response", "text"),
@@ -141,6 +189,15 @@ class TestOutput:
         event = read_event(json.dumps(said | {"tool_response": {field: value}}).encode())
         assert isinstance(event, PostToolUse)
         assert event.is_error is (value is True)
+
+    def test_exit_codes_that_are_no_errors(self) -> None:
+        """A code that is interpreted is not 0: it opens nothing that waits for a success."""
+        said = {"hook_event_name": "PostToolUse", "session_id": "s", "tool_name": "t", "tool_use_id": "c"}
+        for found, is_error in (("Files differ", True), ("", False), (None, False)):
+            response = {"stdout": "a", "stderr": "", "returnCodeInterpretation": found}
+            event = read_event(json.dumps(said | {"tool_response": response}).encode())
+            assert isinstance(event, PostToolUse)
+            assert event.is_error is is_error
 
     def test_long_ids(self) -> None:
         """An id that no server takes becomes one, the same each time."""

@@ -17,9 +17,11 @@ from mcp.types import CallToolResult, CreateMessageResult, TextContent
 
 from interlock.app.cli import main
 from tests.engine.gateway.served import Served, served, until
+from tests.support.forked import python_with
 
 SERVER = Path(__file__).parent / "mcp_server.py"
 INTERLOCK = ["-m", "interlock.app.cli", "mcp"]
+GATE = ("interlock.app.cli", "interlock.app.settings", "interlock.app.commands.mcp")
 
 
 @dataclass
@@ -34,12 +36,21 @@ class Heard:
         self.first.set()
 
 
-def program(server: Served, directory: Path, *before: str) -> StdioServerParameters:
-    """The client's configuration: the gate, and behind it the server, or what `before` names."""
-    command = before or ("--", sys.executable, str(SERVER))
+def sdk_python() -> list[str]:
+    """Python for one of many servers."""
+    return python_with("mcp.server.mcpserver", "mcp.server.stdio")
+
+
+def program(server: Served, directory: Path, *before: str, real: bool = False) -> StdioServerParameters:
+    """The client's configuration: the gate, and behind it the server, or what `before` names.
+
+    The gate is a fork, or a process as users start it where it is to be `real`.
+    """
+    gate = [sys.executable] if real else python_with(*GATE)
+    command = before or ("--", *sdk_python(), str(SERVER))
     return StdioServerParameters(
-        command=sys.executable,
-        args=[*INTERLOCK, *command],
+        command=gate[0],
+        args=[*gate[1:], *INTERLOCK, *command],
         env={
             "INTERLOCK_URL": server.url,
             "INTERLOCK_TOKEN": server.agent,
@@ -83,7 +94,10 @@ async def waiting(server: Served) -> str:
 class TestCalls:
     async def test_blocked_and_allowed(self, tmp_path: Path) -> None:
         """What is blocked is an error with the reason, and never reaches the server; the rest runs."""
-        async with served(tmp_path) as server, session(program(server, tmp_path)) as client:
+        async with (
+            served(tmp_path) as server,
+            session(program(server, tmp_path, real=True)) as client,
+        ):
             blocked = await client.call_tool("rm", {"path": "/"})
             assert blocked.is_error
             assert "rm is blocked" in text(blocked)
@@ -191,7 +205,7 @@ class TestTheRest:
 class TestOptions:
     async def test_names_for_rules(self, tmp_path: Path) -> None:
         """With a prefix rules name the tools of this server; with a name people know the agent."""
-        before = ("--prefix", "shop_", "--name", "clerk", "--", sys.executable, str(SERVER))
+        before = ("--prefix", "shop_", "--name", "clerk", "--", *sdk_python(), str(SERVER))
         async with (
             served(tmp_path, rules="block shop_rm\nblock test") as server,
             session(program(server, tmp_path, *before)) as client,
@@ -248,7 +262,7 @@ class TestOptions:
 async def over_http(directory: Path) -> AsyncGenerator[str]:
     """The same server behind streamable HTTP: its URL."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
+        *sdk_python(),
         str(SERVER),
         "http",
         stdout=asyncio.subprocess.PIPE,
