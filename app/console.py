@@ -7,7 +7,6 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import on
@@ -15,6 +14,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.screen import ModalScreen, Screen
 
+from ..engine.clock import Clock, utc_now
 from ..engine.history.events import ApprovalRequested, JournalEvent
 from ..engine.hub import Hub, HubEvent, Outcome, Subscription
 from .appearance import Appearance
@@ -26,6 +26,7 @@ from .door import Door
 from .messages import (
     ActionDone,
     BacktestChosen,
+    CommandWanted,
     ContinueChosen,
     HubMoved,
     ReplayChosen,
@@ -41,7 +42,7 @@ from .screens.approval import ApprovalScreen
 from .screens.confirm import Confirm
 from .screens.live import LiveScreen
 from .screens.wakeful import QUIET
-from .text import shown, utc_now
+from .text import shown
 from .words import count
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class InterlockConsole(RecordedApp):
         terminal: Terminal | None = None,
         deny_reasons: Sequence[str] = (),
         quiet: float = QUIET,
-        clock: Callable[[], datetime] = utc_now,
+        clock: Clock = utc_now,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(
@@ -287,9 +288,13 @@ class InterlockConsole(RecordedApp):
     def continue_chosen(self, event: ContinueChosen) -> None:
         where = "" if event.at is None else f" from event {event.at} in a new session"
         question = f"Go on with {event.session_id}{where}?"
+        otherwise = (
+            "otherwise it takes the step after the last one that is recorded."
+            if event.is_flow
+            else "otherwise the agent waits for a message."
+        )
         details = [
-            "Its nets stand where they stood. A question that was open is asked again; "
-            "otherwise the agent waits for a message."
+            f"Its nets stand where they stood. A question that was open is asked again; {otherwise}"
         ]
 
         def answered(yes: bool | None) -> None:
@@ -297,6 +302,13 @@ class InterlockConsole(RecordedApp):
                 self.run_worker(self._continue(event), group="start", exit_on_error=False)
 
         self.push_screen(Confirm("Continue", question, details), answered)
+
+    @on(CommandWanted)
+    def command_wanted(self, event: CommandWanted) -> None:
+        from .screens.by_command import tell_command
+
+        telling = tell_command(self, self.hub, event.session_id)
+        self.run_worker(telling, group="start", exit_on_error=False)
 
     async def _continue(self, event: ContinueChosen) -> None:
         from .starts import starts_at

@@ -46,6 +46,14 @@ def add_connection(console: argparse.ArgumentParser) -> None:
     console.add_argument("--approval", metavar="REQUEST", help="with --connect: begin at this request")
 
 
+def add_certificate(command: argparse.ArgumentParser) -> None:
+    """Of every command that others may reach over a network."""
+    command.add_argument(
+        "--certificate", metavar="FILE", type=Path, help="serve TLS with this certificate"
+    )
+    command.add_argument("--key", metavar="FILE", type=Path, help="the certificate's private key")
+
+
 def add_gateway(commands: object, command: Add, journal: Options, operator: Options) -> None:
     """`serve`, `token` and `protocol`."""
     serve = command(commands, "serve", "judge agents from elsewhere, and let consoles connect")
@@ -69,8 +77,7 @@ def add_gateway(commands: object, command: Add, journal: Options, operator: Opti
         metavar="TIME",
         help="end after this long without a session and a connection, e.g. 30m (default: never)",
     )
-    serve.add_argument("--certificate", metavar="FILE", type=Path, help="serve TLS with this certificate")
-    serve.add_argument("--key", metavar="FILE", type=Path, help="the certificate's private key")
+    add_certificate(serve)
     journal(serve)
     operator(serve)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import cast
 
 from ..engine.gateway.limits import Limits
-from .settings import SettingsError, table_setting
+from .setting_paths import beside
+from .settings import CONFIG, FILE_NAME, SettingsError, table_setting, users_file
 
 USERS_OWN = ("agents_may_shadow", "hosts", "limits", "origins")
 """What would loosen a server; an agent may write in the working directory."""
@@ -32,8 +34,38 @@ class GatewaySettings:
 def gateway_settings(
     *, environ: Mapping[str, str] | None = None, directory: Path | None = None
 ) -> GatewaySettings:
-    """Those of the nearest file that has any. Raises `SettingsError`."""
-    found = table_setting("gateway", environ=environ, directory=directory, users_own=USERS_OWN)
+    """The user's, with the further sets of rules of the working directory. Raises `SettingsError`.
+
+    A set of both has the rules of both: nothing is taken out of the user's.
+    """
+    environ = os.environ if environ is None else environ
+    near = table_setting("gateway", environ=environ, directory=directory, users_own=USERS_OWN)
+    config, unnamed = users_file(environ).parent, {**environ, CONFIG: ""}
+    own = table_setting("gateway", environ=unnamed, directory=config)
+    user = _beside(config, _read(own))
+    if near == own:
+        return user
+    if environ.get(CONFIG):
+        return _read(near)
+    rules = dict(user.rules)
+    for name, files in _read(near).rules.items():
+        rules[name] = (*rules.get(name, ()), *files)
+    return replace(user, rules=rules)
+
+
+def _beside(directory: Path, settings: GatewaySettings) -> GatewaySettings:
+    """Files of the user begin there: where an agent writes, others could stand in for them."""
+    try:
+        sets = {
+            name: tuple(beside(directory, file) for file in files)
+            for name, files in settings.rules.items()
+        }
+    except ValueError as error:
+        raise SettingsError(f"{directory / FILE_NAME}: [gateway]: rules: {error}") from error
+    return replace(settings, rules=sets)
+
+
+def _read(found: tuple[Mapping[str, object], str] | None) -> GatewaySettings:
     if found is None:
         return GatewaySettings({})
     table, where = found

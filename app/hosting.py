@@ -8,7 +8,6 @@ import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeAlias
-from urllib.parse import urlsplit
 
 from ..engine.history.journal import JournalError
 from ..engine.history.redaction import Redaction
@@ -155,7 +154,7 @@ def attach(
 
     Raises `SettingsError`, `GatewayError`, `TokenError` and `ValueError` before it is shown.
     """
-    from ..engine.gateway.address import server_url
+    from ..engine.gateway.address import check_private, server_url
     from ..engine.gateway.console_client import ConsoleClient
     from ..engine.gateway.tokens import read_secret
     from .attention import attention_settings
@@ -164,7 +163,7 @@ def attach(
     from .read_only import read_only as guarded
 
     attention, approvals = attention_settings(), approval_settings()
-    _check_private(server_url(url))
+    check_private(server_url(url))
     secret = None if token_file is None else read_secret(token_file)
 
     async def session() -> int:
@@ -185,14 +184,3 @@ def attach(
             await client.close()
 
     return asyncio.run(session())
-
-
-def _check_private(url: str) -> None:
-    """An operator's token goes over no network where others can read it. Raises `ValueError`."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    if parts.scheme == "ws" and host != "localhost" and not host.startswith("127.") and host != "::1":
-        raise ValueError(
-            f"{url} would carry your token where others can read it; connect to wss://{parts.netloc}, or "
-            f"have SSH carry it: ssh -L {parts.port or 80}:127.0.0.1:{parts.port or 80} {host}"
-        )

@@ -28,8 +28,9 @@ from textual.keys import (
 from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 
+from .key_settings import KeySetting
 from .keymap import bindings_of, decides, display_key
-from .settings import KeySetting, SettingsError
+from .settings import SettingsError
 
 ACCIDENTAL = ("enter", "space", "escape", "ctrl+j")
 """Keys that are pressed without a thought, or that pasted text has: no decision may hang on them."""

@@ -57,10 +57,21 @@ class ReplayChosen(Message):
 
 @dataclass
 class ContinueChosen(Message):
-    """The operator wants a recorded session to go on; from its event number `at` in a new one."""
+    """The operator wants a recorded session to go on; from its event number `at` in a new one.
+
+    A run of a flow has no other moments: it goes on after its last step.
+    """
 
     session_id: str
     at: int | None = None
+    is_flow: bool = False
+
+
+@dataclass
+class CommandWanted(Message):
+    """The operator wants a recorded session to go on that only the command that started it can."""
+
+    session_id: str
 
 
 @dataclass

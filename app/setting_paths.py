@@ -50,6 +50,13 @@ def unusable(text: str, *, expand: bool = True) -> str | None:
     return None
 
 
+def beside(directory: Path, text: str) -> str:
+    """A path of the settings file in `directory`, which begins there. Raises `ValueError`."""
+    if (fault := unusable(text)) is not None:
+        raise ValueError(fault)
+    return str(directory / Path(text).expanduser())
+
+
 def _no_journal(text: str) -> str | None:
     if Path(text).expanduser().is_dir():
         return (

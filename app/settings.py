@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 FILE_NAME = "interlock.toml"
@@ -25,10 +24,6 @@ KEYS = "keys"
 """The table of a file that says which keys do what."""
 TABLES = (KEYS, "attention", "notify", "approvals", "gateway", "hook")
 """The tables that hold no options of a command. Whoever uses one reads it."""
-USERS_OWN = frozenset({"connect", "token_file", "fill"})
-"""Options that a file in the working directory may not set."""
-LOOSER = {("serve", "mode"): "shadow", ("web", "mode"): "shadow"}
-"""What such a file may not set for a server: every agent is judged by that, wherever it works."""
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off", ""}
 
@@ -41,16 +36,7 @@ class SettingsError(ValueError):
 class _Found:
     value: object
     where: str
-
-
-@dataclass(frozen=True, slots=True)
-class KeySetting:
-    """The keys that a file gives to an action of the console, by its binding's id, and where it does."""
-
-    binding: str
-    keys: tuple[str, ...]
-    where: str
-    project: bool = False
+    file: Path | None = None
 
 
 def apply_settings(
@@ -62,47 +48,91 @@ def apply_settings(
 ) -> None:
     """Fill the options of `args.command` that were not given. Raises `SettingsError`.
 
-    So do paths that nothing can be called, on the line as in a setting.
+    So do paths that nothing can be called, on the line as in a setting, and what a working directory may
+    not say. What it says of how agents are judged is then in `args.of_directory`; see `setting_trust`.
     """
     from .setting_paths import path_fault
 
     environ = named_file(args, os.environ if environ is None else environ)
+    directory = directory or Path.cwd()
     command = _subparser(top, args.command)
-    files = list(settings_files(directory or Path.cwd(), environ))
+    sources = _Sources(args.command, directory, environ, list(settings_files(directory, environ)))
     known = {n for p in _subparsers(top).values() for a in _all_options(p) for n in _names(a)}
-    for path, table in files:
+    for path, table in sources.files:
         _reject_unknown(path, table, known, set(_subparsers(top)))
+    args.of_directory = {}
     for action in _chosen_options(command, args):
         found, value = None, getattr(args, action.dest, None)
         if value is None:
-            each = (_find(n, args.command, environ, files) for n in _names(action))
-            found = next(filter(None, each), None)
+            found = sources.find(action)
             if found is None:
                 continue
-            if action.dest in USERS_OWN:
-                _check_whose(found, directory or Path.cwd(), environ)
-            value = _convert(action, found)
-            if LOOSER.get((args.command, action.dest)) == value:
-                _check_whose(found, directory or Path.cwd(), environ)
-            setattr(args, action.dest, value)
+            value = sources.value(action, found)
         fault = path_fault(action, value)
         if fault is not None:
             where = action.option_strings[-1] if found is None else found.where
             raise SettingsError(f"{where}: {fault}")
+        if found is not None and found.file and agents_write(found.file, directory, environ):
+            if action.dest in ("rules", "mode"):
+                args.of_directory |= {action.dest: value, "where": found.file}
+            value = sources.trusted(action, found, value)
+        setattr(args, action.dest, value)
 
 
-def _check_whose(found: _Found, directory: Path, environ: Mapping[str, str]) -> None:
-    """What no agent may say must not stand in the working directory, where one may write.
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    """Where the settings of a command come from, what is typed aside; the nearest file is the first."""
 
-    Raises `SettingsError`.
-    """
-    project = directory / FILE_NAME
-    here = found.where.startswith(f"{project}: ") and project != users_file(environ)
-    if here:
-        raise SettingsError(
-            f"{found.where}: may stand in {users_file(environ)} only, since agents may write in the "
-            "working directory; move it there"
-        )
+    command: str
+    directory: Path
+    environ: Mapping[str, str]
+    files: list[tuple[Path, Mapping[str, object]]]
+
+    @property
+    def own(self) -> Path:
+        """The user's own file."""
+        return users_file(self.environ)
+
+    def find(self, action: argparse.Action) -> _Found | None:
+        """What counts for an option."""
+        each = (_find(n, self.command, self.environ, self.files) for n in _names(action))
+        return next(filter(None, each), None)
+
+    def value(self, action: argparse.Action, found: _Found) -> object:
+        """What was found, as the option takes it. Raises `SettingsError`.
+
+        The user's own rules begin beside the file that names them: where an agent writes, a file of the
+        same name would stand in for them.
+        """
+        value = _convert(action, found)
+        if action.dest != "rules" or found.file != self.own:
+            return value
+        from .setting_paths import beside
+
+        try:
+            return [beside(self.own.parent, each) for each in _texts(value)]
+        except ValueError as error:
+            raise SettingsError(f"{found.where}: {error}") from error
+
+    def trusted(self, action: argparse.Action, found: _Found, value: object) -> object:
+        """What counts where the working directory says `value`: no less than what the user says.
+
+        Raises `SettingsError`.
+        """
+        from .setting_trust import loosens
+
+        users_files = [each for each in self.files if each[0] == self.own]
+        usual = replace(self, environ={}, files=users_files).find(action)
+        users = None if usual is None else self.value(action, usual)
+        if loosens(self.command, action.dest, value, self.directory, users):
+            option = next(each for each in action.option_strings if each.startswith("--"))
+            raise SettingsError(
+                f"{found.where}: may stand in {self.own} only, since agents may write in the working "
+                f"directory; move it there, or say it on the line: {option}"
+            )
+        if action.dest != "rules":
+            return value
+        return list(dict.fromkeys([*_texts(value), *_texts(users)]))
 
 
 def named_file(args: argparse.Namespace, environ: Mapping[str, str]) -> Mapping[str, str]:
@@ -112,31 +142,6 @@ def named_file(args: argparse.Namespace, environ: Mapping[str, str]) -> Mapping[
     """
     on_line = getattr(args, "config", None) if "config" in getattr(args, "typed", ()) else None
     return environ if on_line is None else {**environ, CONFIG: str(on_line)}
-
-
-def key_settings(
-    *, environ: Mapping[str, str] | None = None, directory: Path | None = None
-) -> list[KeySetting]:
-    """The `[keys]` of the files; the working directory's line counts where both have one.
-
-    Raises `SettingsError` for a table that is none, or keys that are not text. Whether there are such
-    actions and keys is `keymap_check`'s to say.
-    """
-    found: dict[str, KeySetting] = {}
-    for path, table in settings_files(
-        directory or Path.cwd(), os.environ if environ is None else environ
-    ):
-        chosen = table.get(KEYS, {})
-        if not isinstance(chosen, dict):
-            raise SettingsError(
-                f'{path}: [keys] is a table, with lines like "approval.approve" = "y"; found {chosen!r}'
-            )
-        for binding, value in _flat(chosen):
-            where = f"{path}{_line_of(path, binding)}"
-            if binding not in found:
-                project = path == (directory or Path.cwd()) / FILE_NAME
-                found[binding] = KeySetting(binding, _key_list(binding, value, where), where, project)
-    return list(found.values())
 
 
 def table_setting(
@@ -153,13 +158,13 @@ def table_setting(
     would loosen with it what holds it.
     """
     environ = os.environ if environ is None else environ
-    project = (directory or Path.cwd()) / FILE_NAME
-    for path, found in settings_files(directory or Path.cwd(), environ):
+    directory = directory or Path.cwd()
+    for path, found in settings_files(directory, environ):
         if name in found:
             table, where = found[name], f"{path}: [{name}]"
             if not isinstance(table, dict):
                 raise SettingsError(f"{where}: expected a table of settings, found {table!r}")
-            for key in users_own if path == project and path != users_file(environ) else ():
+            for key in users_own if agents_write(path, directory, environ) else ():
                 if key in table:
                     raise SettingsError(
                         f"{where}: {key}: may stand in {users_file(environ)} only, since agents may "
@@ -167,6 +172,19 @@ def table_setting(
                     )
             return table, where
     return None
+
+
+def agents_write(path: Path, directory: Path, environ: Mapping[str, str]) -> bool:
+    """Whether a file of settings is that of a working directory, where agents may write.
+
+    One that is named is not: who names it answers for what is in it.
+    """
+    project = directory / FILE_NAME
+    return path == project and not environ.get(CONFIG) and not _same(project, users_file(environ))
+
+
+def _same(one: Path, other: Path) -> bool:
+    return one == other or one.resolve() == other.resolve()
 
 
 def users_file(environ: Mapping[str, str]) -> Path:
@@ -177,37 +195,8 @@ def users_file(environ: Mapping[str, str]) -> Path:
     return (Path(config) if config else user_config_path("interlock")) / FILE_NAME
 
 
-def _flat(table: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:
-    """`approval.approve`, whether its dot was written in quotes or made a table."""
-    for key, value in table.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{above}{key}.")
-        else:
-            yield f"{above}{key}", value
-
-
-def _key_list(binding: str, value: object, where: str) -> tuple[str, ...]:
-    given = value if isinstance(value, list) else [value]
-    values = [each for each in given if isinstance(each, str)]
-    if len(values) < len(given):
-        raise SettingsError(
-            f"{where}: [keys] '{binding}': expected a key like \"y\" or a list of keys, found {value!r}"
-        )
-    parts = [part for each in values for part in ([each] if each == "," else each.split(","))]
-    return tuple("comma" if part == "," else part.strip() for part in parts if part.strip())
-
-
-def _line_of(path: Path, binding: str) -> str:
-    """`:12`, where `binding` is set in a file; empty when it cannot be told."""
-    table = ""
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        if header := re.match(r"\s*\[([^\[\]]+)\]", line):
-            table = re.sub(r"[\s\"']", "", header[1])
-        elif setting := re.match(r"\s*([\w.\-\"' ]+?)\s*=", line):
-            name = re.sub(r"[\s\"']", "", setting[1])
-            if f"{table}.{name}".lstrip(".") == f"{KEYS}.{binding}":
-                return f":{number}"
-    return ""
+def _texts(value: object) -> list[str]:
+    return [str(each) for each in value] if isinstance(value, list) else []
 
 
 def _subparsers(top: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
@@ -306,7 +295,7 @@ def _find(
         own = table.get(command)
         for place in (own, table):
             if isinstance(place, dict) and name in place:
-                return _Found(place[name], f"{path}: {name}")
+                return _Found(place[name], f"{path}: {name}", path)
     return None
 
 
@@ -316,11 +305,11 @@ def _convert(action: argparse.Action, found: _Found) -> object:
         return _boolean(found)
     if action.nargs == "+":
         items = value if isinstance(value, list) else [v.strip() for v in str(value).split(",")]
-        return [_scalar(action, _Found(item, found.where)) for item in items if item != ""]
+        return [_scalar(action, replace(found, value=item)) for item in items if item != ""]
     if isinstance(action, argparse._AppendAction):
         # One value each time it is given, commas and all: only a file's own list has several.
         return [
-            _scalar(action, _Found(v, found.where))
+            _scalar(action, replace(found, value=v))
             for v in (value if isinstance(value, list) else [value])
         ]
     if isinstance(value, list) and action.dest in ("tools", "redact"):

@@ -17,6 +17,7 @@ from ..engine.flows import FlowError
 from ..engine.history.events import JournalEvent, LimitRaised, SessionResumed
 from ..engine.history.masked import MaskedEvents
 from ..engine.hub import Hub, Nets
+from .acp_going_on import going_on, is_acp
 from .agent_build import Prepared, prepare
 from .agent_options import from_command_line
 from .agent_spec import AgentSpec, AgentSpecError
@@ -144,6 +145,11 @@ async def go_on(
             return await go_on_with_flow(hub, found, started_from, operator, nets)
         except (FlowSpecError, FlowError) as error:
             raise AgentSpecError(str(error).splitlines()) from error
+    if is_acp(started_from):
+        command = going_on(found, await hub.recorded(found), hub.database)
+        raise AgentSpecError(
+            [f"session '{found}' goes on with the command that its agent was started with: {command}"]
+        )
     spec = _recorded_spec(found, started_from)
     if max_cost is None and spec.limits.max_cost is not None:
         max_cost = await asyncio.to_thread(_raised, await hub.recorded(found), at)

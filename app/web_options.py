@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .gateway_options import Add, Options, server_named
+from .gateway_options import Add, Options, add_certificate, server_named
 
 
 def add_web(
@@ -13,8 +13,11 @@ def add_web(
     """`web`."""
     web = command(commands, "web", "show the console in a browser on this machine")
     web.add_argument(
-        "--listen", metavar="ADDRESS", help="where the browser goes (default: 127.0.0.1:8738)"
+        "--listen",
+        metavar="ADDRESS",
+        help="where the browser goes (default: 127.0.0.1:8738); with --certificate also from elsewhere",
     )
+    add_certificate(web)
     web.add_argument(
         "--open", action="store_true", default=None, help="open the login link in the browser at once"
     )

@@ -253,7 +253,10 @@ class OutsideCalls:
         call_id = call.call_id
         if how == "closed":
             raise UnknownSessionError(f"Call '{call_id}' was not decided and must not run: {why}")
-        if any(asked.call_id == call_id for asked in self._host.state.approvals.values()):
+        if self._is_open(call_id):
+            # An answer that is just being recorded ends the request by itself.
+            await self._host.record()
+        if self._is_open(call_id):
             raise JournalError(f"The request about call '{call_id}' could not be withdrawn; try again")
         stands = self._host.state.calls.get(call_id)
         if how == "denied":
@@ -274,6 +277,10 @@ class OutsideCalls:
         )
         await self._host.record(gone)
         raise CallWithdrawn(self._host.id, call_id, why)
+
+    def _is_open(self, call_id: str) -> bool:
+        """Whether the record has a request about this call that nothing has ended."""
+        return any(asked.call_id == call_id for asked in self._host.state.approvals.values())
 
     # Ends
 
@@ -342,15 +349,18 @@ class OutsideCalls:
         """The calls that are on their way through the gate."""
         return self._asked.keys()
 
-    async def rest(self) -> None:
-        """The agent's turn is over: what was allowed and has no result may have run, or not."""
+    async def rest(self, *, but: str | None = None) -> None:
+        """The agent's turn is over: what was allowed and has no result may have run, or not.
+
+        The call `but` gets its result later.
+        """
         self._check_open()
         state = self._host.state
         running = [each.call_id for each in state.calls.values() if each.status == "running"]
         # What an earlier host allowed is unknown already, and is waited for all the same.
         for call_id in dict.fromkeys([*running, *(each.call_id for each in state.pending)]):
             decided = self.book.decided.get(call_id)
-            if decided is not None and call_id not in self._settling:
+            if decided is not None and call_id != but and call_id not in self._settling:
                 gone = ToolResult(call_id, decided.tool, copied(decided.input), True)
                 await self._host.settle(gone, NO_RESULT, 0.0, unknown=True)
                 self._since.pop(call_id, None)

@@ -14,6 +14,7 @@ from ...engine.text import visible
 from ...rules import RuleError, load_rules
 from ..agent_build import NO_RULES
 from ..hosting import host
+from ..setting_trust import added
 from . import BAD_INPUT, in_terminal, needs_terminal
 
 NOT_INSTALLED = (
@@ -40,6 +41,8 @@ def acp(args: argparse.Namespace, database: Path, operator: str) -> int:
     typed = {name: getattr(args, name) if name in args.typed else None for name in ("log", "unasked")}
     try:
         rules = load_rules(*args.rules)
+        if told := added(args):
+            print(f"interlock acp: {told}", file=sys.stderr)
         with ExitStack() as files:
             path = typed["log"]
             log = None if path is None else files.enter_context(path.expanduser().open("ab"))

@@ -14,6 +14,7 @@ from ..agent_options import from_command_line
 from ..agent_spec import AgentSpecError
 from ..hosting import host
 from ..run_words import IMPORTED, NO_TASK
+from ..setting_trust import added
 from ..starting import start
 from . import BAD_INPUT, in_terminal, needs_terminal
 
@@ -31,6 +32,8 @@ def run(args: argparse.Namespace, database: Path, operator: str) -> int:
         if spec.task is None:
             raise AgentSpecError([f'{NO_TASK}, or as task = "…" in the agent file'])
         prepared = prepare(spec)
+        if told := added(args, spec.rules):
+            print(f"interlock run: {told}", file=sys.stderr)
 
         return host(
             args, database, operator, lambda hub: start(hub, prepared, operator), headless=headless

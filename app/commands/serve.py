@@ -18,10 +18,12 @@ from ...engine.net import NetError
 from ...engine.text import visible
 from ...rules import RuleError
 from ..approval_settings import approval_settings
+from ..certificate import server_tls
 from ..gateway_settings import gateway_settings
 from ..idling import idle_time
 from ..serving import Serving, loop_factory, own_token, take_files
 from ..serving import serve as run_server
+from ..setting_trust import added
 from ..settings import SettingsError, named_file
 from . import BAD_INPUT
 
@@ -48,11 +50,13 @@ def serve(args: argparse.Namespace, database: Path, operator: str, redaction: Re
             tokens=tokens,
             redaction=redaction,
             policy=approval_settings(environ=environ).policy,
-            tls=_tls(address, args.certificate, args.key),
+            tls=server_tls(address, args.certificate, args.key),
             idle_exit=_idle_exit(args.idle_exit),
         )
         if not serving.rules:
             print(f"interlock serve: {NOTHING_JUDGED}", file=sys.stderr)
+        if told := added(args):
+            print(f"interlock serve: {told}", file=sys.stderr)
         if serving.tls is None and not address.is_local:
             print(f"interlock serve: {IN_CLEAR.format(address)}", file=sys.stderr)
 
@@ -97,21 +101,3 @@ def _is_listening(error: Exception) -> bool:
 
 def _url(serving: Serving, where: Address) -> str:
     return where.url if serving.tls is None else where.url.replace("ws://", "wss://")
-
-
-def _tls(address: Address, certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
-    """TLS with the files given. Raises `ValueError`."""
-    if certificate is not None and address.path is not None:
-        raise ValueError("--certificate is for addresses; a unix: socket does not leave this machine")
-    if certificate is None:
-        if key is not None:
-            raise ValueError("--key without --certificate")
-        return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        # Asks nobody for a password: nobody may be there.
-        context.load_cert_chain(certificate.expanduser(), key and key.expanduser(), lambda: b"")
-    except (OSError, ssl.SSLError, ValueError) as error:
-        raise ValueError(f"--certificate {certificate}: cannot be used: {error}") from error
-    return context

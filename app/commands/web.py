@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import ipaddress
 import os
+import ssl
 import sys
 import tempfile
 import webbrowser
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from ...engine.gateway.address import TOKEN, Address, server_url
+from ...engine.gateway.address import TOKEN, Address, check_private, server_url
 from ...engine.gateway.places import operator_token_file, token_file
 from ...engine.gateway.tokens import TokenError, TokenFile, check_secret, read_secret
 from ...engine.history.errors import JournalError
@@ -23,9 +24,11 @@ from ...engine.net import NetError
 from ...engine.text import visible
 from ...rules import RuleError
 from ..approval_settings import approval_settings
+from ..certificate import names_in, server_tls
 from ..gateway_settings import gateway_settings
 from ..place import Place
 from ..serving import Serving, own_token, running, until_told
+from ..setting_trust import added
 from ..settings import SettingsError
 from ..web.environment import tab_environment
 from ..web.front import Front
@@ -41,24 +44,36 @@ def web(args: argparse.Namespace, database: Path, operator: str, redaction: Reda
     """Serve the console until it is told to end. Returns the exit code."""
     try:
         listen = Address.parse(args.listen) if args.listen else Address(port=PORT)
-        _check_loopback(listen)
+        tls = server_tls(listen, args.certificate, args.key)
+        _check_reach(listen, private=tls is not None)
+        certified = () if args.certificate is None else names_in(args.certificate)
         if args.connect is not None:
             server, token = _attached(args), _token(args)
         else:
             server, token = _started(args, database, operator, redaction)
-        asyncio.run(_serve(args, listen, server, token))
+        asyncio.run(_serve(args, _Page(listen, tls, certified), server, token))
     except (JournalError, NetError, RuleError, SettingsError, TokenError, ValueError, OSError) as error:
         print(f"interlock web: {visible(str(error), keep_newlines=True)}", file=sys.stderr)
         return BAD_INPUT
     return 0
 
 
-async def _serve(args: argparse.Namespace, listen: Address, server: Running, token: str) -> None:
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """Where browsers go, and with which certificate."""
+
+    listen: Address
+    tls: ssl.SSLContext | None
+    certified: tuple[str, ...]
+
+
+async def _serve(args: argparse.Namespace, page: _Page, server: Running, token: str) -> None:
+    listen = page.listen
     async with asynccontextmanager(server)() as url:
         environment = tab_environment(token)
         front = Front(lambda place: Console(_line(args, url, place), environment))
         try:
-            await front.start(listen.host, listen.port)
+            await front.start(listen.host, listen.port, page.tls, page.certified)
         except OSError as error:
             raise OSError(
                 f"cannot listen on {listen}: {error.strerror}; choose another address with --listen"
@@ -70,9 +85,9 @@ async def _serve(args: argparse.Namespace, listen: Address, server: Running, tok
             print(
                 f"It logs one browser in, once, within 10 minutes. {another}Ctrl+C ends it.", flush=True
             )
-            with _on_enter(lambda: print(f"Open {front.link()}", flush=True)), _page_to(link) as page:
+            with _on_enter(lambda: print(f"Open {front.link()}", flush=True)), _page_to(link) as leading:
                 if args.open:
-                    await asyncio.to_thread(webbrowser.open, page)
+                    await asyncio.to_thread(webbrowser.open, leading)
                 await until_told()
         finally:
             await front.close()
@@ -93,6 +108,7 @@ def _attached(args: argparse.Namespace) -> Running:
             option = "--as" if name == "operator" else f"--{name}"
             raise ValueError(f"{option} is for a server that is started here; leave out one of the two")
     url = server_url(args.connect or None)
+    check_private(url)
 
     async def server() -> AsyncGenerator[str, None]:
         yield url
@@ -122,9 +138,11 @@ def _started(
             f"{console}: the token in it is {identity.name}'s, who would be recorded with every decision "
             f"instead of {operator}; leave out --as, or delete the file to have a new one made"
         )
+    agents = Address.parse(args.agents) if args.agents else Address()
+    _check_agents(agents)
     serving = Serving(
         database=database,
-        address=Address.parse(args.agents) if args.agents else Address(),
+        address=agents,
         rules=tuple(args.rules or ()),
         mode=args.mode or "enforce",
         settings=gateway_settings(),
@@ -136,6 +154,8 @@ def _started(
         raise ValueError("--token-file is for a server that runs already; name that with --connect")
     if not serving.rules:
         print(f"interlock web: {NOTHING_JUDGED}", file=sys.stderr)
+    if told := added(args):
+        print(f"interlock web: {told}", file=sys.stderr)
 
     async def server() -> AsyncGenerator[str, None]:
         async with _reachable(serving) as where:
@@ -162,18 +182,23 @@ async def _reachable(serving: Serving) -> AsyncGenerator[Address, None]:
         await started.__aexit__(None, None, None)
 
 
-def _check_loopback(listen: Address) -> None:
-    """What is said to a browser is not encrypted. Raises `ValueError` where others could listen in."""
-    try:
-        inside = listen.path is None and (
-            listen.host == "localhost" or ipaddress.ip_address(listen.host).is_loopback
-        )
-    except ValueError:
-        inside = False
-    if not inside:
+def _check_reach(listen: Address, *, private: bool) -> None:
+    """Nobody may listen in on what a browser says and is told. Raises `ValueError` where others could."""
+    if listen.path is not None or not (private or listen.is_local):
         raise ValueError(
             f"--listen {listen}: expected an address of this machine only, like 127.0.0.1:{PORT}; from "
-            f"elsewhere, go through SSH: ssh -L {PORT}:127.0.0.1:{PORT} HOST"
+            f"elsewhere, serve TLS with --certificate and --key, or go through SSH: "
+            f"ssh -L {PORT}:127.0.0.1:{PORT} HOST"
+        )
+
+
+def _check_agents(agents: Address) -> None:
+    """Tabs and agents send their tokens to the server that is started here. Raises `ValueError`."""
+    if not agents.is_local:
+        raise ValueError(
+            f"--agents {agents}: expected an address of this machine only, or unix:PATH; for agents "
+            "elsewhere run `interlock serve` with --certificate and --key, and show it with "
+            "interlock web --connect wss://HOST:PORT"
         )
 
 

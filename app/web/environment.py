@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from ...engine.gateway.address import TOKEN
+from ...engine.gateway.address import CA, TOKEN
 from ...engine.gateway.places import config_directory
 
 DRIVER = "interlock.app.web.driver:TabDriver"
-_KEPT = frozenset({"HOME", "INTERLOCK_CONFIG", "LANG", "LANGUAGE", "PATH", "TZ"})
+_KEPT = frozenset(
+    {"HOME", "INTERLOCK_CONFIG", "LANG", "LANGUAGE", "PATH", "SSL_CERT_DIR", "SSL_CERT_FILE", "TZ", CA}
+)
+"""Among them who vouches for a server that the console connects to."""
 
 
 def tab_environment(token: str, environ: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable
+import ssl
+from collections.abc import Awaitable, Callable, Collection
 from http import HTTPStatus
 from pathlib import Path
 
@@ -18,10 +19,11 @@ import textual_serve
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
+from ...engine.gateway.address import Address
 from ...engine.gateway.limits import Bucket, Failures
 from ..place import Place
 from .logins import LOGIN_LASTS, Login, Logins
-from .policy import answer_headers, hosts_of, refused
+from .policy import Reached, answer_headers, refused
 from .tabs import Console, Tab, say, size_of
 
 MOST_TABS = 16
@@ -38,6 +40,8 @@ STRANGERS = 64
 """Connections that have not shown a login; for one more the oldest has to go."""
 WRONG_LINKS = 20
 """Wrong links a minute, before one is only told to wait."""
+GREETING = 10.0
+"""Seconds in which a browser has to agree on TLS."""
 
 _HERE = Path(__file__).parent
 _TERMINAL = Path(textual_serve.__file__).parent / "static"
@@ -67,34 +71,52 @@ class Front:
         self._empty = asyncio.Event()
         self._empty.set()
         self._strangers: dict[RequestHandler[web.Request], None] = {}
-        self._hosts: frozenset[str] = frozenset()
+        self._reached = Reached(())
         self._cookie = ""
         self._runner: web.AppRunner | None = None
+        self._listening: asyncio.Server | None = None
         self._looking: asyncio.Task[None] | None = None
-        self.url = ""
 
-    async def start(self, host: str, port: int) -> str:
-        """Listen on loopback, with a port of the system's choice for 0. The URL. Raises `OSError`."""
+    @property
+    def url(self) -> str:
+        """Where it is reached."""
+        return self._reached.url
+
+    async def start(
+        self, host: str, port: int, tls: ssl.SSLContext | None = None, certified: Collection[str] = ()
+    ) -> str:
+        """Listen, with a port of the system's choice for 0. The URL. Raises `OSError`.
+
+        `certified` are the names that the certificate of `tls` is for. Raises `ValueError` without that
+        elsewhere than on loopback: cookies, and what is typed, could be read on the way.
+        """
+        if tls is None and not Address(host).is_local:
+            raise ValueError(f"expected TLS, or an address of this machine only; found {host}")
         self._runner = web.AppRunner(
             self._application(), handle_signals=False, access_log=None, shutdown_timeout=1.0
         )
         await self._runner.setup()
-        self._count_strangers(self._runner)
+        server = self._count_strangers(self._runner)
         try:
-            site = web.TCPSite(self._runner, host, port)
-            await site.start()
+            self._listening = await asyncio.get_running_loop().create_server(
+                server,
+                host,
+                port,
+                ssl=tls,
+                ssl_handshake_timeout=None if tls is None else GREETING,
+            )
         except OSError:
             await self._runner.cleanup()
             raise
-        port = self._runner.addresses[0][1]
-        self._hosts = hosts_of(port)
-        # Browsers send cookies to every port of a host: each server has one of its own.
-        self._cookie = f"interlock-{port}"
-        self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        port = self._listening.sockets[0].getsockname()[1]
+        self._reached = Reached.at(host, port, secure=tls is not None, certified=certified)
+        # Browsers send cookies to every port of a host: each server has one of its own. With this prefix
+        # no page without TLS can set it.
+        self._cookie = f"__Host-interlock-{port}" if tls is not None else f"interlock-{port}"
         self._looking = asyncio.get_running_loop().create_task(self._look_after())
         return self.url
 
-    def _count_strangers(self, runner: web.AppRunner) -> None:
+    def _count_strangers(self, runner: web.AppRunner) -> web.Server[web.Request]:
         """Whoever connects and never logs in takes a place that somebody else then gets."""
         server = runner.server
         assert server is not None
@@ -115,11 +137,14 @@ class Front:
 
         server.connection_made = came
         server.connection_lost = left
+        return server
 
     async def close(self) -> None:
         """End every tab and its process, and listen no more."""
         if self._looking is not None:
             self._looking.cancel()
+        if self._listening is not None:
+            self._listening.close()
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -161,7 +186,7 @@ class Front:
         """Look at every request before anything is done for it."""
         name = request.match_info.route.name or ""
         acts = request.method not in ("GET", "HEAD") or name in ("ws", "deep-ws")
-        status = refused(request.headers, self._hosts, same_origin=acts)
+        status = refused(request.headers, self._reached, same_origin=acts)
         if status is not None:
             return web.Response(status=status, text=f"{status.phrase}\n")
         login = self.logins.find(request.cookies.get(self._cookie, ""))
@@ -179,8 +204,8 @@ class Front:
 
     async def _seal(self, request: web.Request, response: web.StreamResponse) -> None:
         host = request.headers.get("Host", "")
-        host = host if host in self._hosts else "localhost"
-        response.headers.update(answer_headers(host, request.get(_NONCE)))
+        sockets = self._reached.socket(host if self._reached.includes(host) else "localhost")
+        response.headers.update(answer_headers(sockets, request.get(_NONCE)))
 
     # Logging in and out
 
@@ -207,7 +232,13 @@ class Front:
             )
         response = web.Response(status=HTTPStatus.NO_CONTENT)
         response.set_cookie(
-            self._cookie, cookie, path="/", max_age=int(LOGIN_LASTS), httponly=True, samesite="Strict"
+            self._cookie,
+            cookie,
+            path="/",
+            max_age=int(LOGIN_LASTS),
+            secure=self._reached.secure,
+            httponly=True,
+            samesite="Strict",
         )
         return response
 
@@ -221,7 +252,9 @@ class Front:
     async def _logout(self, request: web.Request) -> web.StreamResponse:
         self.logins.end(request.cookies.get(self._cookie, ""))
         response = web.Response(status=HTTPStatus.NO_CONTENT)
-        response.del_cookie(self._cookie, path="/", httponly=True, samesite="Strict")
+        response.del_cookie(
+            self._cookie, path="/", secure=self._reached.secure, httponly=True, samesite="Strict"
+        )
         await self._end_strangers()
         return response
 
@@ -233,7 +266,7 @@ class Front:
             raise web.HTTPSeeOther(request.path)
         _place(request)
         nonce = request[_NONCE] = secrets.token_urlsafe(16)
-        socket = f"ws://{request.headers['Host']}/ws{request.path}"
+        socket = f"{self._reached.socket(request.headers['Host'])}/ws{request.path}"
         return aiohttp_jinja2.render_template("console.html", request, {"socket": socket, "nonce": nonce})
 
     async def _terminal(self, request: web.Request) -> web.StreamResponse:

@@ -7,10 +7,14 @@ something or opens a WebSocket names exactly the same one as Origin.
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 
 from multidict import CIMultiDictProxy
+
+from ...engine.gateway.address import Address, is_bare
 
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -23,30 +27,71 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+_EVERYWHERE = ("0.0.0.0", "::")
+_HERE = ("localhost", "127.0.0.1", "::1")
 
 
-def refused(
-    headers: CIMultiDictProxy[str], hosts: Collection[str], *, same_origin: bool
-) -> HTTPStatus | None:
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """Under which names, with port, browsers reach a server, the first of them in links; `secure` by TLS.
+
+    With `any_address` under each address of the machine: nobody's DNS makes one of those point here.
+    """
+
+    hosts: tuple[str, ...]
+    secure: bool = False
+    any_address: bool = False
+
+    @classmethod
+    def at(
+        cls, host: str, port: int, *, secure: bool = False, certified: Collection[str] = ()
+    ) -> Reached:
+        """A server that listens on `host`, whose certificate is for the names `certified`."""
+        everywhere = host in _EVERYWHERE
+        own = socket.gethostname() if everywhere else host
+        # A browser warns of every other name. One of this machine only leads to this machine.
+        is_here = Address(host).is_local
+        names = (own, *certified) if is_here or own in certified else (*certified, own)
+        default = 443 if secure else 80
+        written = [f"[{name}]" if ":" in name else name.lower() for name in (*names, *_HERE)]
+        return cls(
+            tuple(dict.fromkeys(each if port == default else f"{each}:{port}" for each in written)),
+            secure,
+            any_address=everywhere,
+        )
+
+    @property
+    def url(self) -> str:
+        """Where links lead."""
+        return self.page(self.hosts[0])
+
+    def page(self, host: str) -> str:
+        """The origin of a page that was asked for under this name."""
+        return f"{'https' if self.secure else 'http'}://{host}"
+
+    def socket(self, host: str) -> str:
+        """The same for WebSockets."""
+        return f"{'wss' if self.secure else 'ws'}://{host}"
+
+    def includes(self, host: str) -> bool:
+        """Whether this server is called so."""
+        return host in self.hosts or (self.any_address and is_bare(host))
+
+
+def refused(headers: CIMultiDictProxy[str], reached: Reached, *, same_origin: bool) -> HTTPStatus | None:
     """Why a request is not looked at, if it is not; `same_origin` where it has to come from our page."""
     given = headers.getall("Host", [])
-    if len(given) != 1 or given[0] not in hosts:
+    if len(given) != 1 or not reached.includes(given[0]):
         return HTTPStatus.MISDIRECTED_REQUEST
     if not same_origin:
         return None
-    if headers.getall("Origin", []) != [f"http://{given[0]}"]:
+    if headers.getall("Origin", []) != [reached.page(given[0])]:
         return HTTPStatus.FORBIDDEN
     return None if headers.get("Sec-Fetch-Site", "same-origin") == "same-origin" else HTTPStatus.FORBIDDEN
 
 
-def hosts_of(port: int) -> frozenset[str]:
-    """The names under which a server on loopback is reached from its own machine."""
-    names = ("localhost", "127.0.0.1", "[::1]")
-    return frozenset(name if port == 80 else f"{name}:{port}" for name in names)
-
-
-def answer_headers(host: str, nonce: str | None = None) -> Mapping[str, str]:
-    """What an answer carries. `host` is the name it was asked under; `nonce` admits style sheets."""
+def answer_headers(sockets: str, nonce: str | None = None) -> Mapping[str, str]:
+    """What an answer carries: pages may connect to `sockets`, and `nonce` admits style sheets."""
     styles = "'self'" if nonce is None else f"'self' 'nonce-{nonce}'"
     policy = (
         "default-src 'none'",
@@ -55,7 +100,7 @@ def answer_headers(host: str, nonce: str | None = None) -> Mapping[str, str]:
         "font-src 'self'",
         "img-src 'self'",
         # Not every browser takes 'self' for WebSockets too.
-        f"connect-src 'self' ws://{host}",
+        f"connect-src 'self' {sockets}",
         "base-uri 'none'",
         "form-action 'none'",
         "frame-ancestors 'none'",

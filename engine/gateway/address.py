@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,6 +65,15 @@ def _joined(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def is_bare(host: str) -> bool:
+    """Whether a Host is an address and no name, with or without a port."""
+    found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([0-9.]+))(?::[0-9]{1,5})?", host)
+    try:
+        return found is not None and bool(ipaddress.ip_address(found[1] or found[2]))
+    except ValueError:
+        return False
+
+
 def server_url(given: str | None, environ: Mapping[str, str] = os.environ) -> str:
     """The server that is meant: the one given, `INTERLOCK_URL`, or where one listens by itself.
 
@@ -82,6 +92,17 @@ def server_url(given: str | None, environ: Mapping[str, str] = os.environ) -> st
     if not fits:
         raise ValueError(f"expected ws://HOST:PORT, wss://HOST:PORT or unix:PATH, found '{url}'")
     return url.rstrip("/")
+
+
+def check_private(url: str) -> None:
+    """An operator's token goes over no network where others can read it. Raises `ValueError`."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if parts.scheme == "ws" and host != "localhost" and not host.startswith("127.") and host != "::1":
+        raise ValueError(
+            f"{url} would carry your token where others can read it; connect to wss://{parts.netloc}, or "
+            f"have SSH carry it: ssh -L {parts.port or 80}:127.0.0.1:{parts.port or 80} {host}"
+        )
 
 
 def trusting(ca: Path | None, environ: Mapping[str, str] = os.environ) -> ssl.SSLContext | None:

@@ -9,8 +9,6 @@ one that is chosen, so no answer repeats it.
 
 from __future__ import annotations
 
-import ipaddress
-import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -18,6 +16,7 @@ from http import HTTPStatus
 from websockets.datastructures import Headers, MultipleValuesError
 from websockets.typing import Subprotocol
 
+from .address import is_bare
 from .limits import Failures
 from .proof import NONCE_HEADER, TOKEN_HEADER, is_nonce
 from .tokens import Identity, Kind, TokenError, TokenFile
@@ -101,7 +100,7 @@ class Guard:
             return False
         if host.lower() in self.hosts:
             return True
-        return self.any_address and _is_address(host)
+        return self.any_address and is_bare(host)
 
 
 def _secret(headers: Headers) -> str | None:
@@ -117,12 +116,3 @@ def _secret(headers: Headers) -> str | None:
     if len(found) > 1:
         raise ValueError("two tokens")
     return found[0] if found else None
-
-
-def _is_address(host: str) -> bool:
-    """Whether a Host is an address and no name: nobody's DNS made it point here."""
-    found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([0-9.]+))(?::[0-9]{1,5})?", host)
-    try:
-        return found is not None and bool(ipaddress.ip_address(found[1] or found[2]))
-    except ValueError:
-        return False

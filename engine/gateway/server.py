@@ -142,6 +142,7 @@ class Gateway:
             "server_header": None,
             "logger": _socket_log,
             "ssl": tls,
+            "ssl_handshake_timeout": None if tls is None else GREETING,
             "start_serving": False,
         }
 

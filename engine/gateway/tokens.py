@@ -14,15 +14,16 @@ import re
 import secrets
 import stat
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Literal, TextIO, TypeAlias
 from uuid import uuid4
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
+from ..clock import Clock, utc_now
 from .proof import digest_of, name_of, proof_of
 
 Kind: TypeAlias = Literal["agent", "operator"]
@@ -66,17 +67,13 @@ class _Content(BaseModel):
     tokens: tuple[TokenEntry, ...] = ()
 
 
-def utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 class TokenFile:
     """The tokens in the file at `path`, which only its owner may read or write.
 
     Every use looks whether the file has changed, so that a token that was revoked is of no use at once.
     """
 
-    def __init__(self, path: Path, clock: Callable[[], datetime] = utc_now) -> None:
+    def __init__(self, path: Path, clock: Clock = utc_now) -> None:
         self.path = path
         self._clock = clock
         self._seen: tuple[int, ...] | None = None

@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
+from ..clock import Clock, utc_now
 from ..text import visible
 from .encoded import Encoded, encoded
 from .errors import JournalError
@@ -29,16 +29,7 @@ from .schema import CURRENT, Schema, inspect, name_of, prepare, reading
 from .times import from_ms, to_ms
 from .writer import Writer, Written
 
-__all__ = ["Clock", "Journal", "JournalError", "utc_now"]
-
-
-Clock: TypeAlias = Callable[[], datetime]
-"""The time, as an aware datetime."""
-
-
-def utc_now() -> datetime:
-    """The machine's clock."""
-    return datetime.now(UTC)
+__all__ = ["Journal", "JournalError"]
 
 
 class _Waiter(NamedTuple):

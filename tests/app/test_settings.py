@@ -20,7 +20,7 @@ def settled(
     user: str = "",
 ) -> Namespace:
     """The parsed `line` after settings: `here` and `user` are the texts of the two files."""
-    work, config = tmp_path / "work", tmp_path / "config"
+    work, config = tmp_path / "project", tmp_path / "config"
     for folder, text in ((work, here), (config, user)):
         folder.mkdir(exist_ok=True)
         if text:

@@ -91,6 +91,34 @@ class TestUnrecordedCall:
         await check_fold(hub)
 
 
+class TestStop:
+    @pytest.mark.parametrize("turns", range(10))
+    @pytest.mark.parametrize("approved", [True, False])
+    async def test_while_an_answer_is_recorded(
+        self, hub: Hub, journal: StepwiseJournal, turns: int, approved: bool
+    ) -> None:
+        """G-15: stopping in the midst of an answer blocks the call or comes too late; nobody has to
+        try again."""
+        await opened(hub)
+        await ran(hub, "robin-1", "t", "test")
+        call = asyncio.ensure_future(hub.call("robin-1", "d", "deploy", {"env": "prod"}))
+        async with asyncio.timeout(20):
+            while not (asked := await hub.approvals()):  # noqa: ASYNC110 - another's state
+                await asyncio.sleep(0)
+        journal.quick([3], [3])
+        deciding = asyncio.ensure_future(hub.decide(asked[0].id, approved=approved, by="mia"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await hub.abort("robin-1", "stopped by mia")
+        await deciding
+        decided = await call
+        assert decided.outcome == "block" or (approved and decided.approved_by == ("mia",))
+        assert await hub.approvals() == []
+        [only] = [each for each in recorded(hub.database, CallDecided) if each.call_id == "d"]
+        assert only.outcome == decided.outcome
+        await check_fold(hub)
+
+
 class TestTogether:
     """One commit for a call that is decided at once."""
 

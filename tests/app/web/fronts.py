@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import ssl
 import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -13,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pyte
 import pytest
-from aiohttp import ClientResponse, ClientSession, ClientWebSocketResponse, CookieJar
+from aiohttp import ClientResponse, ClientSession, ClientWebSocketResponse, CookieJar, TCPConnector
 from playwright.async_api import Browser, Page, WebSocket, async_playwright
 
 from interlock.app.place import Place
@@ -68,9 +69,10 @@ async def fronted(
     *,
     logins: Logins | None = None,
     most_tabs: int = 16,
+    tls: ssl.SSLContext | None = None,
 ) -> AsyncGenerator[Front, None]:
     front = Front(console, logins=logins, most_tabs=most_tabs)
-    await front.start("127.0.0.1", 0)
+    await front.start("127.0.0.1", 0, tls)
     try:
         yield front
     finally:
@@ -78,9 +80,12 @@ async def fronted(
 
 
 @asynccontextmanager
-async def client(front: Front, *, logged_in: bool = True) -> AsyncGenerator[ClientSession, None]:
-    """A program with a cookie jar."""
-    async with ClientSession(cookie_jar=CookieJar(unsafe=True)) as session:
+async def client(
+    front: Front, *, logged_in: bool = True, trusts: Path | None = None
+) -> AsyncGenerator[ClientSession, None]:
+    """A program with a cookie jar; it trusts the certificate in that file."""
+    connector = None if trusts is None else TCPConnector(ssl=ssl.create_default_context(cafile=trusts))
+    async with ClientSession(cookie_jar=CookieJar(unsafe=True), connector=connector) as session:
         if logged_in:
             answer = await offer(session, front, secret_of(front.link()))
             assert answer.status == 204

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import ssl
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from aiohttp import ClientSession, CookieJar
+from aiohttp import ClientSession, CookieJar, TCPConnector
 from playwright.async_api import Browser, Page
 
 from interlock.engine.gateway.agent_client import AgentClient
@@ -34,8 +35,10 @@ from tests.app.web.fronts import (
 )
 from tests.bench.terminal import Terminal
 from tests.support.command import command
+from tests.support.forked import HUB, python_with
 
-CLI = [sys.executable, "-P", "-m", "interlock.app.cli"]
+CLI = (sys.executable, "-P", "-m", "interlock.app.cli")
+WEB = ("interlock.app.cli", "interlock.app.settings", "interlock.app.commands.web", *HUB)
 RULES = "require human-approval before deploy\n"
 QUIET = 700
 """Milliseconds after which a dialog that was just shown takes keys."""
@@ -85,14 +88,17 @@ class Started:
 
 @asynccontextmanager
 async def started(
-    directory: Path, *options: str, rules: str | None = None
+    directory: Path, *options: str, rules: str | None = None, real: bool = False
 ) -> AsyncGenerator[Started, None]:
-    """`interlock web` with rules, on ports of the system's choice."""
+    """`interlock web` with rules, on ports of the system's choice.
+
+    It is a fork, or a process as users start it where it is to be `real`.
+    """
     if rules is None:
         rules = "one.rules"
         (directory / rules).write_text(RULES)
     process = await asyncio.create_subprocess_exec(
-        *CLI,
+        *(CLI if real else (*python_with(*WEB), "-m", "interlock.app.cli")),
         *("web", "--listen", "127.0.0.1:0", "--agents", "127.0.0.1:0", "--as", "ada"),
         *("--rules", rules, "--db", "interlock.db", *options),
         cwd=directory,
@@ -121,10 +127,14 @@ async def tabs(count: int, size: tuple[int, int] = (1080, 700)) -> AsyncGenerato
 
 
 @asynccontextmanager
-async def painted_tab(link: str) -> AsyncGenerator[None, None]:
-    """A tab on the console, up to its first screen, for programs: what is behind it is the same."""
+async def painted_tab(link: str, trusts: Path | None = None) -> AsyncGenerator[None, None]:
+    """A tab on the console, up to its first screen, for programs: what is behind it is the same.
+
+    They trust the certificate in that file.
+    """
     page, _, secret = link.partition("/login#")
-    async with ClientSession(cookie_jar=CookieJar(unsafe=True)) as session:
+    connector = None if trusts is None else TCPConnector(ssl=ssl.create_default_context(cafile=trusts))
+    async with ClientSession(cookie_jar=CookieJar(unsafe=True), connector=connector) as session:
         async with session.post(f"{page}/login", data=secret, headers={"Origin": page}) as answer:
             assert answer.status == 204
         async with session.ws_connect(f"{page}/ws/", headers={"Origin": page}) as socket:
@@ -218,7 +228,7 @@ class TestProcesses:
     @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
     async def test_none_outlives_the_server(self, tmp_path: Path, how: signal.Signals) -> None:
         """However the server ends, the processes of its tabs end too."""
-        async with started(tmp_path) as web, painted_tab(web.link):
+        async with started(tmp_path, real=True) as web, painted_tab(web.link):
             [console] = web.consoles()
             web.process.send_signal(how)
             code = await web.process.wait()

@@ -1,0 +1,209 @@
+"""The console in a browser over TLS, which is what machines elsewhere reach it by."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from aiohttp import WSServerHandshakeError
+from playwright.async_api import Browser
+
+from interlock.app.certificate import names_in, server_tls
+from interlock.app.cli import main
+from interlock.app.web.front import Front
+from interlock.app.web.policy import Reached
+from interlock.engine.gateway.address import Address
+from tests.app.test_serve import serving, surroundings
+from tests.app.web.fronts import (
+    NEEDS_CHROMIUM,
+    OBEYS,
+    Seen,
+    client,
+    fronted,
+    log_in,
+    offer,
+    program,
+    secret_of,
+    tab,
+)
+from tests.app.web.test_web_command import CLI, painted_tab
+from tests.support.certificates import certified
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    return certified(tmp_path)[0]
+
+
+def tls_of(certificate: Path) -> ssl.SSLContext:
+    found = server_tls(Address(), certificate, certificate.with_name("key.pem"))
+    assert found is not None
+    return found
+
+
+@pytest_asyncio.fixture
+async def front(certificate: Path) -> AsyncGenerator[Front, None]:
+    async with fronted(program(OBEYS), tls=tls_of(certificate)) as running:
+        yield running
+
+
+class TestPage:
+    async def test_all_of_it_is_private(self, front: Front, certificate: Path) -> None:
+        """Link, page, its WebSocket and what it may connect to are TLS's, and a tab opens."""
+        assert front.link().startswith("https://127.0.0.1:")
+        async with client(front, trusts=certificate) as session:
+            async with session.get(front.url) as answer:
+                page, policy = await answer.text(), answer.headers["Content-Security-Policy"]
+            where = front.url.replace("https:", "wss:")
+            assert f'data-session-websocket-url="{where}/ws/"' in page
+            assert f"connect-src 'self' {where};" in policy
+            async with tab(session, front) as opened:
+                assert (await opened.receive_bytes()).isdigit()
+
+    async def test_the_cookie_goes_over_tls_only(self, front: Front, certificate: Path) -> None:
+        """Browsers send it nowhere else, and take none of its name from a page without TLS."""
+        async with client(front, logged_in=False, trusts=certificate) as session:
+            said = (await offer(session, front, secret_of(front.link()))).headers["Set-Cookie"]
+            assert "Secure" in said
+            assert said.startswith("__Host-")
+            assert "Path=/;" in said
+            origin = {"Origin": front.url}
+            async with session.post(f"{front.url}/logout", headers=origin) as answer:
+                assert "Secure" in answer.headers["Set-Cookie"]
+
+    async def test_a_page_without_tls_is_another(self, front: Front, certificate: Path) -> None:
+        """The same name without TLS could be anybody's: it logs nobody in and gets no terminal."""
+        clear = front.url.replace("https:", "http:")
+        async with client(front, trusts=certificate) as session:
+            with pytest.raises(WSServerHandshakeError) as refusal:
+                async with tab(session, front, Origin=clear):
+                    pass
+            assert refusal.value.status == 403
+            async with session.post(
+                f"{front.url}/login", data=secret_of(front.link()), headers={"Origin": clear}
+            ) as answer:
+                assert answer.status == 403
+
+    async def test_nothing_listens_in_clear_elsewhere(self) -> None:
+        """Whoever starts it: others do not reach it without TLS."""
+        front = Front(program(OBEYS))
+        with pytest.raises(ValueError, match="expected TLS"):
+            await front.start("0.0.0.0", 0)
+
+    async def test_who_says_nothing_is_let_go(
+        self, certificate: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A connection that never agrees on TLS does not stay."""
+        monkeypatch.setattr("interlock.app.web.front.GREETING", 0.05)
+        async with fronted(program(OBEYS), tls=tls_of(certificate)) as front:
+            port = int(front.url.rpartition(":")[2])
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            async with asyncio.timeout(20):
+                assert await reader.read() == b""
+            writer.close()
+
+
+@NEEDS_CHROMIUM
+@pytest.mark.asyncio(loop_scope="session")
+async def test_in_a_browser(tmp_path: Path, browser: Browser) -> None:
+    """A browser takes the cookie by that name, and opens the terminal in the page."""
+    certificate, _ = certified(tmp_path)
+    context = await browser.new_context(ignore_https_errors=True)
+    try:
+        async with fronted(tls=tls_of(certificate)) as front:
+            page = await context.new_page()
+            seen = Seen(page)
+            await log_in(page, front.link())
+            await seen.until("options:")
+            [cookie] = await context.cookies()
+            assert cookie["secure"]
+            assert cookie["name"].startswith("__Host-")
+    finally:
+        await context.close()
+
+
+class TestNames:
+    def test_those_of_the_certificate(self, tmp_path: Path) -> None:
+        """A browser warns of any other: links have the first, and it is answered under all."""
+        names = names_in(certified(tmp_path, "hub.example", "*.example", "Board.example")[0])
+        assert names == ("hub.example", "board.example", "127.0.0.1")
+        reached = Reached.at("0.0.0.0", 8738, secure=True, certified=names)
+        assert reached.url == "https://hub.example:8738"
+        for host in ("hub.example:8738", "board.example:8738", "localhost:8738", "192.0.2.7:8738"):
+            assert reached.includes(host)
+        for host in (
+            "evil.example:8738",
+            "hub.example",
+            "hub.example:8738.evil.example",
+            "x.example:8738",
+        ):
+            assert not reached.includes(host)
+
+    @pytest.mark.parametrize(
+        ("listen", "names", "url"),
+        [
+            ("192.0.2.7", ("hub.example",), "https://hub.example:8738"),
+            ("192.0.2.7", ("hub.example", "192.0.2.7"), "https://192.0.2.7:8738"),
+            ("2001:db8::7", (), "https://[2001:db8::7]:8738"),
+            ("127.0.0.1", ("hub.example",), "https://127.0.0.1:8738"),
+            ("0.0.0.0", (), f"https://{socket.gethostname().lower()}:8738"),
+        ],
+    )
+    def test_where_links_lead(self, listen: str, names: tuple[str, ...], url: str) -> None:
+        """To where one listens if the certificate is for that or it is this machine's only."""
+        assert Reached.at(listen, 8738, secure=True, certified=names).url == url
+
+    def test_an_address_counts_where_all_are_listened_on(self) -> None:
+        """Elsewhere an address that is not listened on is somebody's mistake, or worse."""
+        assert not Reached.at("127.0.0.1", 8738).includes("192.0.2.7:8738")
+
+
+class TestCommand:
+    @pytest.mark.parametrize(
+        ("line", "said"),
+        [
+            (["--listen", "0.0.0.0:0"], "elsewhere, serve TLS with --certificate and --key, or go"),
+            (["--certificate", "none.pem"], "--certificate none.pem: cannot be used"),
+            (["--key", "key.pem"], "--key without --certificate"),
+            (["--connect", "ws://192.0.2.7:1"], "others can read it; connect to wss://192.0.2.7:1"),
+            (["--agents", "0.0.0.0:0"], "--agents 0.0.0.0:0: expected an address of this machine only"),
+        ],
+    )
+    def test_what_others_could_read_is_refused(
+        self,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+        line: list[str],
+        said: str,
+    ) -> None:
+        """Without TLS neither page nor token leaves this machine; it is said what to do."""
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
+        assert main(["web", *line]) == 2
+        assert said in capsys.readouterr().err
+
+    async def test_of_a_server_with_tls(self, tmp_path: Path) -> None:
+        """From elsewhere over TLS, on a server that is reached over TLS: a tab shows who decides."""
+        certificate, key = certified(tmp_path)
+        files = ("--certificate", str(certificate), "--key", str(key))
+        async with serving(tmp_path, "--listen", "127.0.0.1:0", "--as", "ada", *files) as server:
+            line = ("--listen", "0.0.0.0:0", "--connect", f"wss://{server.where}", *files)
+            env = surroundings(tmp_path) | {"INTERLOCK_CA": str(certificate)}
+            process = await asyncio.create_subprocess_exec(
+                *CLI, "web", *line, cwd=tmp_path, env=env, stdout=asyncio.subprocess.PIPE
+            )
+            try:
+                assert process.stdout is not None
+                link = (await process.stdout.readline()).decode().split()[1]
+                assert link.startswith("https://127.0.0.1:")
+                async with painted_tab(link, trusts=certificate):
+                    pass
+            finally:
+                process.terminate()
+                await process.wait()
