@@ -7,6 +7,7 @@ import os
 
 import pytest
 from hypothesis import settings
+from textual import strip
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
 from textual.css.types import CSSLocation
@@ -37,10 +38,30 @@ def keep_parsed_styles() -> None:
     Stylesheet._parse_rules = parsed
 
 
+class _Nothing:
+    """A cache that keeps nothing."""
+
+    def get(self, key: object, default: object = None) -> object:
+        return default
+
+    def __setitem__(self, key: object, value: object) -> None:
+        pass
+
+
+def keep_no_parts_of_strips() -> None:
+    """Each painted line has seven caches of its parts, seldom asked in a console that lives for a second.
+
+    Making them, and looking through them for garbage, took a tenth of the time of a console's test.
+    """
+    nothing = _Nothing()
+    vars(strip)["FIFOCache"] = lambda _maxsize: nothing
+
+
 def pytest_configure() -> None:
     keep_parsed_styles()
+    keep_no_parts_of_strips()
     # By default garbage collections take a quarter of all the time of the tests.
-    gc.set_threshold(100_000, 20, 50)
+    gc.set_threshold(1_000_000, 20, 50)
     # Laws that say no number of their own. More is one variable away: HYPOTHESIS_PROFILE=thorough.
     settings.register_profile("usual", max_examples=50)
     settings.register_profile("thorough", max_examples=500)
