@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .charset import needs_ascii
-from .settings import KeySetting, SettingsError, key_settings
+from .key_settings import KeySetting, key_settings
+from .settings import SettingsError
 
 
 @dataclass(frozen=True, slots=True)

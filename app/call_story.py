@@ -23,13 +23,16 @@ from ..engine.history.events import (
     SessionOpened,
     SessionResumed,
 )
+from ..engine.history.flow import FlowStepped
 from ..engine.history.masked import MaskedEvents
 from ..engine.history.parts import RuleRecord
 from ..engine.history.times import from_ms
-from .text import ago, seconds_between
+from .text import ago, as_json, seconds_between
 
 FARTHEST = 5_000
 """Events that are looked through for what was said of a call before."""
+LONGEST = 400
+"""Characters of an answer."""
 
 About: TypeAlias = (
     CallDecided
@@ -61,6 +64,7 @@ def told(recorded: Sequence[JournalEvent], position: int) -> list[tuple[str, str
     if call_id is None:
         return []
     rows: list[tuple[str, str]] = []
+    answers: list[tuple[int, ApprovalDecided]] = []
     for number in range(position, max(0, position - FARTHEST), -1):
         event = recorded[number - 1]
         if type(event.body) is MessageAdded and any(c.call_id == call_id for c in event.body.calls):
@@ -74,8 +78,9 @@ def told(recorded: Sequence[JournalEvent], position: int) -> list[tuple[str, str
                 rows.extend(_decided(body))
             case ApprovalDecided() as body:
                 reason = f": {body.reason}" if body.reason else ""
-                edited = ", with another input" if body.input is not None else ""
                 word = "approved" if body.approved else "denied"
+                answers.append((len(rows), body))
+                edited = ", with another input" if body.input is not None else ""
                 rows.append(("person", f"{word} by {body.by}{edited}{reason}"))
             case ApprovalGiven() as body:
                 when = ago(seconds_between(event.at, recorded[position - 1].at))
@@ -89,11 +94,28 @@ def told(recorded: Sequence[JournalEvent], position: int) -> list[tuple[str, str
                 rows.append(("granted", f"{body.grant.key} by {body.by}: {grant_words(body.grant)}"))
             case ApprovalWithdrawn() as body:
                 rows.append(("person", f"not asked any more: {body.reason}"))
+            case ApprovalRequested(wants=dict()):
+                for index, given in answers:
+                    if given.input is not None:
+                        said = as_json(given.input)[:LONGEST]
+                        rows[index] = "person", f"answered by {given.by}: {said}"
+                rows.append(("asked because", _step_before(recorded, number)))
             case ApprovalRequested() as body:
                 rows.append(("asked because", _because(body.net, body.rule)))
             case _:
                 pass
     return rows[::-1]
+
+
+def _step_before(recorded: Sequence[JournalEvent], number: int) -> str:
+    """Which step of a flow an answer is wanted for, by event number `number`."""
+    opened = recorded[0].body
+    flow = opened.flow if isinstance(opened, SessionOpened) else None
+    for before in range(number - 1, max(0, number - FARTHEST), -1):
+        if isinstance(body := recorded[before - 1].body, FlowStepped):
+            of = "" if flow is None else f" of flow {flow.name}"
+            return f"step {body.step}{of} waits for an answer"
+    return "a step of a flow waits for an answer"
 
 
 def _decided(body: CallDecided) -> list[tuple[str, str]]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 
+from ..engine.clock import Clock, utc_now
 from ..engine.questions import ApprovalPolicy
 from .door import Door
 from .screens.wakeful import QUIET
-from .text import utc_now
 from .widgets.so_far import Viewer
 
 
@@ -24,7 +23,7 @@ class Desk:
 
     hub: Door
     operator: str
-    clock: Callable[[], datetime] = utc_now
+    clock: Clock = utc_now
     monotonic: Callable[[], float] = time.monotonic
     quiet: float = QUIET
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from ..engine.agents import AgentError, LitellmModel
 from ..engine.agents.errors import describe
@@ -22,6 +22,8 @@ NO_RULES = (
     "(an empty file lets everything through, and says so)"
 )
 
+DEPS = "a mapping from types to what they are, as {Clock: SystemClock()}"
+
 Check: TypeAlias = Callable[[FlowGraph[Any, Any]], object]
 """Raises `FlowSpecError`."""
 
@@ -34,11 +36,12 @@ class PreparedFlow:
     flow: type[Flow[Any, Any]]
     graph: FlowGraph[Any, Any]
     rules: RuleSet
+    deps: Mapping[type, object]
 
     @property
     def context(self) -> Context:
         """What its functions and tools work with."""
-        return Context(working_dir=self.spec.workdir, commands=self.spec.commands)
+        return Context(working_dir=self.spec.workdir, commands=self.spec.commands, deps=self.deps)
 
     @property
     def limits(self) -> RunLimits:
@@ -78,6 +81,23 @@ def flow_graph(
     return graph
 
 
+def flow_deps(
+    name: str, flow: type[Flow[Any, Any]], directories: tuple[Path, ...]
+) -> Mapping[type, object]:
+    """What its functions and tools may require, by type. Raises `FlowSpecError`."""
+    try:
+        given = cast("object", flow.deps())
+    except (Exception, SystemExit) as error:
+        raise FlowSpecError([f"{name}: deps broke: {where_it_broke(error, directories)}"]) from error
+    if not isinstance(given, Mapping):
+        raise FlowSpecError([f"{name}: deps gave {type(given).__name__}, expected {DEPS}"])
+    found = cast("Mapping[object, object]", given)
+    wrong = [key for key in found if not isinstance(key, type)]
+    if wrong:
+        raise FlowSpecError([f"{name}: deps has the key {wrong[0]!r:.80}, expected {DEPS}"])
+    return cast("Mapping[type, object]", found)
+
+
 def prepare_flow(spec: FlowSpec, checks: Iterable[Check] = ()) -> PreparedFlow:
     """Check and make everything that running `spec` needs. Raises `FlowSpecError` with every problem.
 
@@ -108,7 +128,9 @@ def prepare_flow(spec: FlowSpec, checks: Iterable[Check] = ()) -> PreparedFlow:
         problems.append(f"--workdir: there is no directory '{spec.workdir}'")
     if problems or graph is None:
         raise FlowSpecError(problems)
-    return PreparedFlow(spec, flow, graph, rules)
+    # Last of all: nothing is connected to for a run that cannot be.
+    deps = flow_deps(spec.flow, flow, spec.import_from)
+    return PreparedFlow(spec, flow, graph, rules, deps)
 
 
 def _calls_tools(graph: FlowGraph[Any, Any]) -> bool:

@@ -58,10 +58,12 @@ async def follow_flow(
     fills: Fills,
     out: TextIO,
     err: TextIO | None = None,
+    journal: str = "",
 ) -> int:
     """Start a run with `start` and print what happens until it ends, or waits for what `fills` has not.
 
-    Returns 0 when the flow came to its end, else 1; the run can then be resumed.
+    `journal` is the option that a command needs to find the run again. Returns 0 when the flow came to its
+    end, else 1; the run can then be resumed.
     """
     answers = _Answers(hub, answer, fills)
     subscription = hub.subscribe()
@@ -82,8 +84,8 @@ async def follow_flow(
         key = visible(answers.stuck.result().tool)
         print(
             f"interlock flow: {key} waits for an answer that a person fills in. Go on without a screen "
-            f"with: interlock flow resume {visible(session)} --headless --answer approve "
-            f"--fill {key}='{{…}}'; or in the console, without --headless",
+            f"with: interlock flow resume {visible(session)}{journal} --headless --answer "
+            f"approve --fill {key}='{{…}}'; or in the console, without --headless",
             file=err or sys.stderr,
         )
     return 0 if done else 1

@@ -16,6 +16,7 @@ from ..engine.text import visible
 from .flow_headless import follow_flow
 from .headless import Answer
 from .hosting import Start, host
+from .next_command import same_journal
 
 
 def host_flow(
@@ -33,21 +34,24 @@ def host_flow(
     Returns the exit code. Whoever leaves a console before the flow's end is told how to go on.
     """
     begun: list[str] = []
+    journal = same_journal(args)
 
     async def noted(hub: Hub) -> str:
         begun.append(await start(hub))
         return begun[0]
 
     async def follow(hub: Hub, start: Start) -> int:
-        return await follow_flow(hub, start, answer=answer, fills=answers, out=sys.stdout)
+        return await follow_flow(
+            hub, start, answer=answer, fills=answers, out=sys.stdout, journal=journal
+        )
 
     code = host(args, database, operator, noted, headless=headless, follow=follow)
     for session in () if headless else begun:
-        _tell_how_it_stands(database, session)
+        _tell_how_it_stands(database, session, journal)
     return code
 
 
-def _tell_how_it_stands(database: Path, session: str) -> None:
+def _tell_how_it_stands(database: Path, session: str, journal: str) -> None:
     try:
         run = open_reader(database).session(session)
     except JournalError:
@@ -55,4 +59,6 @@ def _tell_how_it_stands(database: Path, session: str) -> None:
     if run.status == "failed":
         remedy = f"interlock flow resume {visible(run.id)}"
         said = visible(run.error or "failed")
-        print(f"{visible(run.id)}: {said}{'' if remedy in said else f'; go on with: {remedy}'}")
+        if remedy not in said:
+            said += f"; go on with: {remedy}"
+        print(f"{visible(run.id)}: {said.replace(remedy, remedy + journal)}")

@@ -11,7 +11,7 @@ from ..engine.history.flow import FlowStepped
 from ..engine.history.queries import HistoryReader, open_reader
 from ..engine.history.state import SessionSummary
 from ..engine.text import visible
-from .session_table import look
+from .symbols import STOPPED, session_look
 
 NAMES = "status", "run", "flow", "started", "step", "stands at"
 EMPTY = "No runs of flows are recorded yet. Start one with: interlock demo --flow"
@@ -37,14 +37,14 @@ def list_runs(database: Path, *, limit: int, out: TextIO) -> int:
 
 def _row(reader: HistoryReader, session: SessionSummary) -> Sequence[str]:
     step, waits = _last(reader.events(session.id))
-    seen = look(session)
+    seen = session_look(session)
     stands = "" if step is None else ", ".join(step.live)
     if step is not None and step.done:
         stands = f"its end, {stands}"
     elif waits:
         stands += ", waits for a person"
     return (
-        f"{seen.symbol} {seen.word}",
+        f"{seen.symbol} {seen.word}{', can be resumed' if seen is STOPPED else ''}",
         visible(session.id),
         visible(session.agent),
         f"{session.opened.astimezone():%m-%d %H:%M}",

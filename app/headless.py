@@ -54,15 +54,19 @@ async def print_events(
     out: TextIO,
 ) -> None:
     """Print every event; `decide` answers each request, or says why it could not."""
+    wanting: set[str] = set()
     async for event in events:
         match event:
             case JournalEvent():
+                line = headline(event, wanting)
                 print(
-                    f"{event.at.astimezone():%H:%M:%S}  {visible(event.session)}  {headline(event)}",
+                    f"{event.at.astimezone():%H:%M:%S}  {visible(event.session)}  {line}",
                     file=out,
                     flush=True,
                 )
                 if isinstance(event.body, ApprovalRequested):
+                    if event.body.wants is not None:
+                        wanting.add(event.body.approval_id)
                     problem = await decide(event.body)
                     if problem is not None:
                         print(f"          {visible(problem)}", file=out, flush=True)

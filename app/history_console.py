@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from datetime import datetime, tzinfo
+from collections.abc import Sequence
+from datetime import tzinfo
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
+from ..engine.clock import Clock, utc_now
 from ..engine.history.events import JournalEvent
 from ..engine.judging import JudgedSource
 from .appearance import Appearance
@@ -17,7 +18,6 @@ from .history_source import HistorySource
 from .playable import Playable
 from .recorded_app import RecordedApp
 from .screens.replay import ReplayScreen
-from .text import utc_now
 
 
 class HistoryConsole(RecordedApp):
@@ -37,7 +37,7 @@ class HistoryConsole(RecordedApp):
         *,
         recorded: Playable | Sequence[JournalEvent] | None = None,
         zone: tzinfo | None = None,
-        clock: Callable[[], datetime] = utc_now,
+        clock: Clock = utc_now,
         appearance: Appearance | None = None,
     ) -> None:
         journal = source if isinstance(source, JudgedSource) else None

@@ -13,7 +13,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 
+from ..engine.clock import Clock, utc_now
 from ..engine.history.events import ApprovalRequested, JournalEvent
 from ..engine.history.parts import RuleRecord
 from ..engine.history.state import ApprovalState
@@ -185,7 +186,7 @@ def linkless(text: str) -> str:
 class Clocks:
     """The time of day, and waiting; tests have their own."""
 
-    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    now: Clock = utc_now
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
 

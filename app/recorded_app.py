@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 from typing import TYPE_CHECKING
 
 from textual import on
 
+from ..engine.clock import Clock, utc_now
 from .appearance import Appearance
 from .door import Door, Journal
 from .history_source import HistorySource
 from .messages import BacktestChosen, ReplayChosen
 from .terminal import TerminalApp
-from .text import shown, utc_now
+from .text import shown
 from .visiting import visit
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class RecordedApp(TerminalApp):
         *,
         host: Door | None = None,
         operator: str = "",
-        clock: Callable[[], datetime] = utc_now,
+        clock: Clock = utc_now,
         zone: tzinfo | None = None,
         read_only: bool = False,
     ) -> None:

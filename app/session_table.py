@@ -17,7 +17,7 @@ from rich.cells import cell_len, set_cell_size
 from ..engine.history.state import SessionSummary
 from .charset import visible
 from .moments import day_and_time, short_day_and_time
-from .symbols import SESSION, SHADOW, Look
+from .symbols import session_look
 from .text import age, seconds_between
 
 GAP = 2
@@ -46,14 +46,6 @@ class Column:
             return set_cell_size(text, self.width - 1) + "…"
         space = " " * (self.width - size)
         return space + text if self.right else text + space
-
-
-def look(session: SessionSummary) -> Look:
-    """Symbol, word and colour of where a session stands; `S` while it works in shadow mode."""
-    found = SESSION[session.status]
-    if session.mode == "shadow" and session.status in ("running", "idle"):
-        return Look(SHADOW.symbol, found.word, SHADOW.style)
-    return found
 
 
 def origin(session: SessionSummary, *, short: bool = False) -> str:
@@ -120,7 +112,7 @@ def row(chosen: Sequence[Column], session: SessionSummary) -> list[str]:
 
 def _all_columns(zone: tzinfo | None) -> list[Column]:
     return [
-        Column("status", "status", lambda s: f"{look(s).symbol} {look(s).word}"),
+        Column("status", "status", lambda s: f"{session_look(s).symbol} {session_look(s).word}"),
         Column("session", "session", lambda s: visible(s.id)),
         Column("from", "from", origin),
         Column("agent", "agent", lambda s: visible(s.agent)),

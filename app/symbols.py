@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..engine.history.state import CallState, SessionState
+from ..engine.history.state import CallState, SessionState, SessionSummary
+from ..engine.history.stopped import is_stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,7 @@ SESSION = {
     "done": Look("✓", "done", "$foreground 60%"),
     "failed": Look("✗", "failed", "$text-error"),
 }
+STOPPED = Look("·", "stopped", "$foreground 60%")
 CALL = {
     "proposed": Look("·", "proposed", "$foreground 60%"),
     "waiting": Look("◐", "waiting", "$text-warning"),
@@ -44,10 +46,13 @@ RISK = {
 """What a rule calls the risk; without such a word nothing is shown."""
 
 
-def session_look(state: SessionState) -> Look:
-    """A session's symbol: its status, or `S` while it works without being held back."""
-    look = SESSION[state.status]
-    if state.mode == "shadow" and state.status in ("running", "idle"):
+def session_look(session: SessionState | SessionSummary) -> Look:
+    """A session's symbol: its status, or `S` while it works without being held back.
+
+    A run of a flow that only stands has not failed.
+    """
+    look = STOPPED if is_stopped(session) else SESSION[session.status]
+    if session.mode == "shadow" and session.status in ("running", "idle"):
         return Look(SHADOW.symbol, look.word, SHADOW.style)
     return look
 

@@ -13,6 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.filter import LineFilter
+from textual.keys import key_to_character
 from textual.screen import Screen
 
 from .appearance import Appearance
@@ -109,6 +110,13 @@ class TerminalApp(App[None]):
         """
         state = super()._check_action_state(action, default_namespace)
         return None if state and self.read_only and changes(default_namespace, action) else state
+
+    async def _check_bindings(self, key: str, priority: bool = False) -> bool:
+        """A key that an operator gave to what works everywhere is still typed where one types."""
+        typed_in = self.focused if priority else None
+        if typed_in is not None and typed_in.check_consume_key(key, key_to_character(key)):
+            return False
+        return await super()._check_bindings(key, priority)
 
     async def run_action(
         self,

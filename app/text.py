@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import PurePath
 
 from pydantic import JsonValue
@@ -26,11 +26,6 @@ GLANCE = 4_000
 
 _AMPLE = 64
 """Characters of a cell, more than any sign has."""
-
-
-def utc_now() -> datetime:
-    """The clock screens use unless they are given another."""
-    return datetime.now(UTC)
 
 
 def shown(text: str) -> str:

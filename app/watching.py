@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
+from ..engine.clock import utc_now
 from ..engine.explained import ExplanationView
 from ..engine.explained_then import explained_then
 from ..engine.history.errors import JournalError
@@ -25,7 +26,6 @@ from ..engine.hub import Subscription, UnknownSessionError
 from ..engine.told import Told
 from ..rules import condition_of
 from .history_source import RecordedFile
-from .text import utc_now
 
 EVERY = 0.5
 """Seconds between two looks at the journal."""

@@ -9,7 +9,8 @@ from .history.events import EventBody, SessionStatus
 from .history.fold import fold
 from .history.journal import Journal
 from .history.state import SessionState
-from .resuming import DIED, ResumeError, withdrawals
+from .history.stopped import DIED, LEFT
+from .resuming import ResumeError, withdrawals
 
 ENDED = ("done", "failed")
 CLOSED = "the session was closed"
@@ -25,6 +26,19 @@ def end_left_open(journal: Journal) -> None:
             except FoldError:
                 questions = []  # a record that makes no sense is ended all the same
         journal.write(left.id, *questions, SessionStatus(status="failed", error=DIED))
+
+
+def ending(state: SessionState, by: str | None = None) -> SessionStatus:
+    """How a session ends that somebody closes; a run of a flow is done only where its flow is.
+
+    Any other run says why it stands, or where, and can be resumed.
+    """
+    if state.flow is None or state.phase == "done":
+        return SessionStatus(status="done", by=by)
+    why = f"{LEFT} {state.flow.step}; `interlock flow resume {state.id}` goes on with it"
+    if state.phase == "failed":  # as recorded; what the journal refused is not
+        why = state.error or why
+    return SessionStatus(status="failed", error=why, by=by)
 
 
 def check_loop(state: SessionState, loop: Literal["here", "elsewhere", "flow"]) -> None:

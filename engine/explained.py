@@ -1,18 +1,18 @@
-"""An explanation as consoles and other programs get it: plain fields, ready for a wire."""
+"""An explanation as consoles and other programs get it: plain fields, ready for a wire.
+
+Every client imports this, so it imports neither the gate nor verification; see `explaining`.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from .condition import written
-from .gate.explain import Explanation, NetExplanation
 from .history.parts import RuleRecord
-from .history.redaction import Redaction
-from .records import json_input, rule_record
-from .verify import Answer, Never, PlannedCall, Way
+
+if TYPE_CHECKING:
+    from .history.redaction import Redaction
 
 
 class _View(BaseModel):
@@ -53,18 +53,9 @@ class PlannedCallView(_View):
     outside: tuple[str, ...] = ()
     seconds: float | None = None
 
-    @classmethod
-    def of(cls, call: PlannedCall) -> PlannedCallView:
-        return cls(
-            names=call.names,
-            approval=call.approval,
-            succeeds=call.succeeds,
-            people=call.people,
-            outside=call.outside,
-            seconds=call.seconds,
-        )
-
     def __str__(self) -> str:
+        from .verify import PlannedCall
+
         return str(
             PlannedCall(self.names, self.approval, self.succeeds, self.people, self.outside, self.seconds)
         )
@@ -107,48 +98,3 @@ class ExplanationView(_View):
         return self.model_copy(
             update={"input": redaction.fields(self.input), "names": names, "nets": nets}
         )
-
-    @classmethod
-    def of(cls, explained: Explanation) -> ExplanationView:
-        """The explanation without the nets and steps that stay in this process."""
-        return cls(
-            tool=explained.call.tool_name,
-            input=json_input(explained.call.input),
-            names=explained.names,
-            outcome=explained.outcome,
-            nets=tuple(map(_net, explained.nets)),
-            way=None if explained.way is None else _way(explained.way),
-            granted=explained.granted,
-        )
-
-
-def _net(net: NetExplanation) -> NetView:
-    return NetView(
-        net=net.net,
-        verdict=net.verdict.kind,
-        tool=net.verdict.tool,
-        asks=net.asks,
-        reason=net.verdict.reason,
-        marking=dict(net.marking),
-        rule=rule_record(net.rule),
-        people=_people(net),
-        when=None if net.condition is None else written(net.condition),
-        note=net.verdict.note,
-    )
-
-
-def _people(net: NetExplanation) -> int:
-    """The most people that one question about the call wants; each name of it is a question."""
-    asked = Counter(step.tool for step in net.verdict.steps if step.transition.type == "manual")
-    return max(asked.values(), default=0)
-
-
-def _way(answer: Answer) -> WayView:
-    match answer:
-        case Way(calls, shortest):
-            planned = tuple(map(PlannedCallView.of, calls))
-            return WayView(reachable="yes", calls=planned, shortest=shortest)
-        case Never(nets):
-            return WayView(reachable="never", against=nets)
-        case _:
-            return WayView(reachable="unknown")

@@ -8,6 +8,7 @@ from .backtest import Trial
 from .backtest.trial import ReadCondition
 from .condition import Surroundings
 from .explained import ExplanationView, NetView
+from .explaining import view_of
 from .gate import GateManager
 from .history.events import CallDecided
 from .history.state import SessionState
@@ -33,7 +34,7 @@ def explained_then(
         markings={key: net.marking for key, net in before.nets.items()},
         since={key: net.since for key, net in before.nets.items()},
     )
-    view = ExplanationView.of(manager.explain(ToolCall(decided.call_id, decided.tool, decided.input)))
+    view = view_of(manager.explain(ToolCall(decided.call_id, decided.tool, decided.input)))
     return view.model_copy(update={"nets": tuple(_with_rule(net, trial, decided) for net in view.nets)})
 
 

@@ -7,8 +7,10 @@ asked: another host asks again, or finds the answer.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
+from .agents import Tool
+from .flow_wishes import Wishes
 from .flows import Question
 from .gate.types import ApprovalRequest, GateDecision, ResultRecord, ToolResult
 from .net import ToolCall
@@ -23,9 +25,10 @@ UNKNOWN = "whether it did its work is unknown. Look before you do it again"
 class RunGate:
     """See the module. Models give ids again, so each host of the run puts its `prefix` before them."""
 
-    def __init__(self, session: OutsideSession, prefix: str) -> None:
+    def __init__(self, session: OutsideSession, prefix: str, wishes: Wishes) -> None:
         self._session = session
         self._prefix = prefix
+        self._wishes = wishes
         self._turn = 0
         self._known: dict[tuple[int, str], str] = {}
 
@@ -41,6 +44,10 @@ class RunGate:
     def take_up(self, call_id: str, known: str) -> None:
         """A call that the record has under the id `known`."""
         self._known[self._turn, call_id] = known
+
+    def offered(self, tools: Sequence[Tool]) -> None:
+        """These are the tools of the agent that has the word."""
+        self._wishes.offered(tools)
 
     async def said(self, text: str) -> None:
         """Record what an agent said beside its calls; in the record it stands before them."""

@@ -10,6 +10,7 @@ from typing import cast
 from pydantic import JsonValue
 
 from .flows import FlowSnapshot, Graph, History, HistoryEntry
+from .flows.nodes import Suspend, full_name, outcome_label
 from .history.events import (
     ApprovalDecided,
     EventBody,
@@ -56,6 +57,12 @@ class RunRecord:
     hosts: int
     answers: Mapping[str, Answer]
 
+    @property
+    def asks(self) -> str | None:
+        """The call whose tool asks: what a person answers is its result."""
+        waits = self.waits or ""
+        return waits.removeprefix(ASKED) if waits.startswith(ASKED) else None
+
     @classmethod
     def of(cls, events: Iterable[JournalEvent]) -> RunRecord | None:
         """From a session's record; `None` where it has no run of a flow.
@@ -91,7 +98,17 @@ def json_text(value: JsonValue) -> str:
 
 def flow_record(name: str, graph: Graph) -> FlowRecord:
     """The shape of a flow, for whoever does not have its code."""
-    return FlowRecord(name=name, net=net_record(name, graph.to_petri_net()), output=graph.gives.key)
+    return FlowRecord(
+        name=name,
+        net=net_record(name, graph.to_petri_net()),
+        output=graph.gives.key,
+        names={
+            outcome_label(node, number): full_name(node).removeprefix(f"{node.kind} ")
+            for node in graph.distinct
+            if not isinstance(node, Suspend)
+            for number in range(len(node.outcomes))
+        },
+    )
 
 
 def stepped(

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import count
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import BaseModel, JsonValue
 from pydantic_core import to_json
@@ -20,10 +21,25 @@ from .agents.decisions import Deny
 from .agents.events import Usage
 from .flow_gate import RunGate
 from .flow_questions import payload_of, question_of, wanted_of
-from .flow_record import ASKED, Answer, stepped
-from .flows import Approve, Context, Done, FlowError, FlowRuntime, LimitExceeded, RunLimits, Suspended
+from .flow_record import ASKED, Answer, RunRecord, stepped
+from .flow_session import FlowSession
+from .flow_wishes import Wishes
+from .flows import (
+    Approve,
+    ClientFactory,
+    Context,
+    Done,
+    Flow,
+    FlowError,
+    FlowRuntime,
+    Graph,
+    LimitExceeded,
+    RunLimits,
+    Suspended,
+)
 from .flows.nodes import Agent, Node
 from .flows.order import next_up
+from .flows.trace import ModelCalled, Trace, Traced
 from .history.errors import JournalError
 from .history.events import (
     CallDecided,
@@ -33,65 +49,80 @@ from .history.events import (
     SessionStatus,
     StepEnded,
 )
+from .history.flow import FlowStepped
 from .history.parts import CallRecord
-from .history.state import SessionState
 from .history.transcript import UNDECIDED
-from .outside_calls import OutsideCalls
-from .questions import Questions
 
 
 class StepDeniedError(FlowError):
     """A person would not give the answer that a step waits for."""
 
 
-class Host(Protocol):
-    """The session of the run; see `FlowSession`."""
+@dataclass(frozen=True, slots=True)
+class Hosting:
+    """What a host takes a run on with."""
 
-    id: str
-    questions: Questions
-
-    @property
-    def state(self) -> SessionState: ...
-
-    async def record(self, *bodies: EventBody, then: Callable[[bool], None] | None = None) -> None: ...
-
-    def fail(self, error: JournalError) -> None: ...
+    ctx: Context
+    wishes: Wishes
+    limits: RunLimits
+    factory: ClientFactory | None = None
+    trace: Trace | None = None
 
 
 class FlowRun:
-    """See the module. `answers` are what people filled in, by call; `step` and `waits` are as the record
-    has them. `used` is what model calls used that the record does not have yet.
+    """See the module. `begins` is the flow's input, or where its record has it.
+
+    Raises as `FlowRuntime`, and `SnapLoadError` where the record is not of this flow.
     """
 
     def __init__(
         self,
-        host: Host,
-        calls: OutsideCalls,
-        answers: Mapping[str, Answer],
-        runtime: FlowRuntime[Any],
-        gate: RunGate,
-        ctx: Context,
-        limits: RunLimits,
-        used: list[Usage],
-        *,
-        step: int = 0,
-        waits: str | None = None,
+        host: FlowSession,
+        flow: type[Flow[Any, Any]],
+        begins: BaseModel | RunRecord,
+        hosting: Hosting,
     ) -> None:
         self._host = host
-        self._calls = calls
-        self._answers = answers
-        self._runtime = runtime
-        self._gate = gate
-        self._ctx = ctx
-        self._limits = limits
-        self._used = used
-        self._step = step
-        self._said = len(runtime.history.entries)
-        self._snapshot = runtime.snapshot()
+        self._ctx, self._limits, self._trace = hosting.ctx, hosting.limits, hosting.trace
+        # What model calls used that the record does not have yet.
+        self._used: list[Usage] = []
+        self._step = 0
+        self.waits: str | None = None
+        if isinstance(begins, RunRecord):
+            self._gate = RunGate(host, f"{begins.hosts + 1}:", hosting.wishes)
+            self._runtime = FlowRuntime[Any].from_snapshot(
+                flow,
+                begins.snapshot,
+                history=begins.history,
+                factory=hosting.factory,
+                gate=self._gate,
+                trace=self._traced,
+            )
+            self._step, self.waits = begins.step, begins.waits
+        else:
+            self._gate = RunGate(host, "", hosting.wishes)
+            self._runtime = FlowRuntime(
+                flow, begins, factory=hosting.factory, gate=self._gate, trace=self._traced
+            )
+        self._snapshot = self._runtime.snapshot()
+        self._said = len(self._runtime.history.entries)
         self._taken, self._turns, self._began = 0, 0, time.monotonic()
         self._stopped = False
-        self.waits = waits
         self.over = False
+
+    @property
+    def graph(self) -> Graph:
+        return self._runtime.graph
+
+    def beginning(self) -> FlowStepped:
+        """The event of where it begins."""
+        return self._stepped(0, None)
+
+    def _traced(self, what: Traced) -> None:
+        if isinstance(what, ModelCalled) and what.usage is not None:
+            self._used.append(what.usage)
+        if self._trace is not None:
+            self._trace(what)
 
     def stop(self) -> None:
         """Take no further step, even where the one under way does not heed being cancelled."""
@@ -118,9 +149,7 @@ class FlowRun:
             # Nobody stopped the run: something in the step was cancelled, and with it the step.
             return [SessionStatus(status="failed", error="the step was cancelled from within")]
         except (Exception, SystemExit) as error:
-            known = isinstance(error, FlowError)
-            text = str(error) if known else f"{type(error).__name__}: {error}"
-            return [SessionStatus(status="failed", error=text)]
+            return [SessionStatus(status="failed", error=_told(error))]
         return [
             MessageAdded(role="assistant", text=output.model_dump_json(indent=2)),
             SessionStatus(status="done"),
@@ -168,15 +197,18 @@ class FlowRun:
 
     async def _record(self, node: str) -> None:
         """Make the step that `node` took durable."""
+        body, snapshot = self._stepped(self._step + 1, node), self._runtime.snapshot()
+        await self._host.record(*self._spent(), body)
+        self._step, self._snapshot, self.waits = body.step, snapshot, body.waits
+        self._said = len(self._runtime.history.entries)
+
+    def _stepped(self, step: int, node: str | None) -> FlowStepped:
+        """Where the run stands after its step number `step`, which `node` took."""
         runtime = self._runtime
-        snapshot = runtime.snapshot()
-        said = runtime.history.entries
-        step = self._step + 1
+        said = runtime.history.entries[self._said :]
         waits = None if runtime.suspended is None else self._id_of(runtime.suspended, step)
         done = runtime.states == (runtime.graph.gives.key,) and runtime.suspended is None
-        body = stepped(step, node, snapshot, said[self._said :], waits=waits, done=done)
-        await self._host.record(*self._spent(), body)
-        self._step, self._said, self._snapshot, self.waits = step, len(said), snapshot, waits
+        return stepped(step, node, runtime.snapshot(), said, waits=waits, done=done)
 
     def _spent(self) -> list[EventBody]:
         """What model calls used since this was asked last."""
@@ -210,13 +242,15 @@ class FlowRun:
             self._gate.take_up(asks.call_id, waits.removeprefix(ASKED))
         if asks.kind != "approval":
             return await self._filled_in(asks, waits)
+        # An earlier host had been told of them.
+        self._gate.offered(self._runtime.tools(self._ctx))
         tool = asks.tool_id.rpartition("::")[2]
-        decided = await self._calls.ask(waits, tool, asks.args or {})
+        decided = await self._host.calls.ask(waits, tool, asks.args or {})
         return Approve() if decided.outcome == "allow" else Deny(reason=decided.reason or "")
 
     async def _filled_in(self, asks: Suspended, waits: str) -> JsonValue:
         """A person's answer. One that the record has is not asked for again."""
-        answers, decided, numbers = self._answers, self._calls.book.decided, count(2)
+        answers, decided, numbers = self._host.answers, self._host.calls.book.decided, count(2)
         known = waits
         while known in decided and known not in answers:
             known = f"{waits}@{next(numbers)}"  # that one was denied, and the run stood
@@ -245,9 +279,16 @@ class FlowRun:
         while True:
             answer = await self._host.questions.ask(question, preview=None, via=None, wanted=wanted)
             if answer.approved:
-                return self._answers[call_id]
+                return self._host.answers[call_id]
             if not answer.again:
                 return Answer({}, answer.by or "", denied=answer.reason or "")
+
+
+def _told(error: BaseException) -> str:
+    """What went wrong in a step, and where in the flow."""
+    known = isinstance(error, FlowError)
+    text = str(error) if known else f"{type(error).__name__}: {error}"
+    return " ".join((text, *(f"({note})" for note in getattr(error, "__notes__", ()))))
 
 
 def _denial(asks: Suspended, answer: Answer) -> str:

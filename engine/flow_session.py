@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from pydantic import JsonValue
 
-from .flow_record import ASKED, Answer, answer_in, flow_record
-from .flow_run import FlowRun
+from .flow_record import Answer, answer_in, flow_record
 from .flows import Graph
-from .gate.types import ToolResult
 from .history.errors import JournalError
 from .history.events import (
     ApprovalDecided,
@@ -24,17 +22,28 @@ from .history.events import (
 )
 from .hosted import HostedSession, Loop
 from .outside import OutsideSession
-from .outside_calls import NO_RESULT
 from .records import net_record
 from .resuming import Standing, closings
-from .sending import stopped
+
+STOPPED = "the run was stopped"
+
+
+class Run(Protocol):
+    """What takes the steps of a session's run; see `FlowRun`. Once `over`, it ends by itself."""
+
+    over: bool
+
+    async def go(self) -> None: ...
+
+    def stop(self) -> None: ...
 
 
 class FlowSession(OutsideSession):
     """See the module; nobody can speak to it. `answers` are what people filled in, by call."""
 
     loop: ClassVar[Loop] = "flow"
-    run: FlowRun | None = None
+    interrupted: ClassVar[str] = STOPPED
+    run: Run | None = None
     _task: asyncio.Task[None] | None = None
 
     @cached_property
@@ -111,18 +120,9 @@ class FlowSession(OutsideSession):
         ended = closings(state, (), bodies, going_on={p.call_id for p in state.pending})
         return [resumed, *ended, SessionStatus(status="running")]
 
-    async def forget_results(self, waits: str | None) -> None:
-        """Calls that a host left without a result never get one, but for one whose tool `waits`."""
-        but = waits.removeprefix(ASKED) if waits is not None and waits.startswith(ASKED) else None
-        for call_id in dict.fromkeys(pending.call_id for pending in self.state.pending):
-            decided = self.calls.book.decided.get(call_id)
-            if decided is not None and call_id != but:
-                gone = ToolResult(call_id, decided.tool, dict(decided.input), is_error=True)
-                await self.settle(gone, NO_RESULT, 0.0, unknown=True)
-
     # The run
 
-    def start(self, run: FlowRun) -> None:
+    def start(self, run: Run) -> None:
         """Take the run's steps from here on."""
         self.run = run
         self._task = asyncio.get_running_loop().create_task(run.go(), name=f"flow {self.id}")
@@ -136,18 +136,16 @@ class FlowSession(OutsideSession):
         """End the run between two steps; what waits for a person leaves the queue."""
         try:
             if await self._cancel():
-                await self.record(SessionStatus(status="failed", error=stopped(reason)))
+                why = f"{STOPPED}: {reason}" if reason else STOPPED
+                await self.record(SessionStatus(status="failed", error=why))
         except JournalError as error:
             self.fail(error)
             raise
 
     async def leave(self, why: str) -> None:
-        """As every session's whose loop is not its own; a run that has not ended says where it stands."""
+        """As every session's whose loop is not its own; no further step is taken."""
         try:
-            if await self._cancel():
-                step = 0 if self.state.flow is None else self.state.flow.step
-                left = f"left after step {step}; `interlock flow resume {self.id}` goes on with it"
-                await self.record(SessionStatus(status="failed", error=left))
+            await self._cancel()
         except JournalError as error:
             self.fail(error)
         finally:
@@ -169,7 +167,7 @@ class FlowSession(OutsideSession):
     async def _withdraw(self, call_id: str) -> None:
         """Take a call out of the queue, unless its answer comes in this very moment."""
         try:
-            await self.calls.withdraw(call_id, "the run was stopped")
+            await self.calls.withdraw(call_id, STOPPED)
         except JournalError:
             await self.record()
             if any(asked.call_id == call_id for asked in self.state.approvals.values()):

@@ -7,16 +7,13 @@ from typing import Any
 
 from pydantic import BaseModel, JsonValue
 
-from .agents.events import Usage
 from .condition import Surroundings
-from .flow_gate import RunGate
-from .flow_record import RunRecord, stepped
-from .flow_run import FlowRun
+from .flow_record import RunRecord
+from .flow_run import FlowRun, Hosting
 from .flow_session import FlowSession
-from .flows import ClientFactory, Context, Flow, FlowRuntime, RunLimits
-from .flows.nodes import Agent
+from .flow_wishes import Wishes
+from .flows import ClientFactory, Context, Flow, RunLimits, Trace
 from .gate.types import Mode
-from .hints import hinted, with_wishes
 from .history.events import SessionStatus
 from .live import LiveSessions, new_id
 from .net import SkillNet
@@ -44,42 +41,26 @@ class Flowing:
         context: Context | None = None,
         factory: ClientFactory | None = None,
         limits: RunLimits | None = None,
+        trace: Trace | None = None,
     ) -> str:
         """Run `flow` with `value`; the id of its session. Its agents' calls pass the nets of `registry`.
 
         Each step is in the record before the next begins. What it waits for comes up in the queue: calls
-        that the nets want approved, tools that ask, steps that people take. Tools of its agents' `config`
-        that want to be approved add a net each, as in `open_session`. Raises `Invalid` for a flow
-        that cannot be, `NetError` and `JournalError` as `open_session`.
+        that the nets want approved, tools that ask, steps that people take. Tools of its agents that
+        want to be approved are, as in `open_session`; see `Wishes`. `trace` hears of steps, model calls
+        and tools while they happen. Raises `Invalid` for a flow that
+        cannot be, `NetError` and `JournalError` as `open_session`.
         """
-        ctx = context or Context()
-        every, chosen = _with_wishes(flow, registry, active)
-        terms = Terms(every, chosen, mode, by, source=source)
+        hosting = _hosting(flow, registry, context, factory, limits, trace)
+        terms = Terms(hosting.wishes.nets, hosting.wishes.active(active), mode, by, source=source)
+        around = Surroundings(str(hosting.ctx.working_dir))
         session_id = session_id or new_id(flow.__name__)
-        with self._live.beginning(
-            session_id, terms, Surroundings(str(ctx.working_dir)), FlowSession
-        ) as hosted:
-            gate = RunGate(hosted, "")
-            used: list[Usage] = []
-            runtime: FlowRuntime[Any] = FlowRuntime(
-                flow, value, factory=factory, gate=gate, used=used.append
-            )
-            opened = hosted.opening(flow.__name__, runtime.graph, by, source)
-            begins = stepped(0, None, runtime.snapshot(), (), waits=None, done=False)
-            await hosted.record(opened, begins, SessionStatus(status="running"))
+        with self._live.beginning(session_id, terms, around, FlowSession) as hosted:
+            run = FlowRun(hosted, flow, value, hosting)
+            opened = hosted.opening(flow.__name__, run.graph, by, source)
+            await hosted.record(opened, run.beginning(), SessionStatus(status="running"))
             self._live.add(hosted)
-            hosted.start(
-                FlowRun(
-                    hosted,
-                    hosted.calls,
-                    hosted.answers,
-                    runtime,
-                    gate,
-                    ctx,
-                    limits or RunLimits(),
-                    used,
-                )
-            )
+            hosted.start(run)
         return session_id
 
     async def resume_flow(
@@ -96,6 +77,7 @@ class Flowing:
         context: Context | None = None,
         factory: ClientFactory | None = None,
         limits: RunLimits | None = None,
+        trace: Trace | None = None,
     ) -> str:
         """Go on with a run after its last recorded step, under its own id, which is returned.
 
@@ -103,37 +85,21 @@ class Flowing:
         is never run a second time. Raises as `resume_session`, and `SnapLoadError` where `flow` is not
         what the run was begun with.
         """
-        ctx = context or Context()
-        every, chosen = _with_wishes(flow, registry, active)
-        terms = Terms(every, chosen, mode, by, False, source, nets)
-        around = Surroundings(str(ctx.working_dir))
+        hosting = _hosting(flow, registry, context, factory, limits, trace)
+        wishes = hosting.wishes
+        terms = Terms(wishes.nets, wishes.active(active), mode, by, source=source, nets=nets)
+        around = Surroundings(str(hosting.ctx.working_dir))
         async with self._live.reviving(session_id, terms, around, FlowSession) as back:
             hosted = back.hosted
             was = RunRecord.of(back.events)
             if was is None:
                 raise ResumeError(f"Session '{hosted.id}' has no step of a flow in its record.")
-            host = was.hosts + 1
-            gate = RunGate(hosted, f"{host}:")
-            used: list[Usage] = []
-            runtime = FlowRuntime[Any].from_snapshot(
-                flow, was.snapshot, history=was.history, factory=factory, gate=gate, used=used.append
-            )
+            run = FlowRun(hosted, flow, was, hosting)
             hosted.answers.update(was.answers)
             await hosted.record(*hosted.resuming(flow.__name__, by, source, back.fit, back.events))
-            await hosted.forget_results(was.waits)
+            # What an earlier host left without a result never gets one.
+            await hosted.calls.rest(but=was.asks)
             self._live.add(hosted)
-            run = FlowRun(
-                hosted,
-                hosted.calls,
-                hosted.answers,
-                runtime,
-                gate,
-                ctx,
-                limits or RunLimits(),
-                used,
-                step=was.step,
-                waits=was.waits,
-            )
             hosted.start(run)
         return hosted.id
 
@@ -145,10 +111,14 @@ class Flowing:
         await hosted.ended()
 
 
-def _with_wishes(
-    flow: type[Flow[Any, Any]], registry: Mapping[str, SkillNet], active: Sequence[str] | None
-) -> tuple[Mapping[str, SkillNet], Sequence[str] | None]:
-    """The nets of a run and those that are active: what its agents' tools wish for always is at first."""
-    agents = [node.node.config for node in flow.graph().distinct if isinstance(node, Agent)]
-    every = with_wishes(registry, (tool for config in agents if config for tool in config.tools))
-    return every, None if active is None else (*active, *hinted(registry, every))
+def _hosting(
+    flow: type[Flow[Any, Any]],
+    registry: Mapping[str, SkillNet],
+    context: Context | None,
+    factory: ClientFactory | None,
+    limits: RunLimits | None,
+    trace: Trace | None,
+) -> Hosting:
+    wishes = Wishes(flow.graph(), registry)
+    ctx = context or Context(deps=flow.deps())
+    return Hosting(ctx, wishes, limits or RunLimits(), factory, trace)

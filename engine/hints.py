@@ -1,16 +1,23 @@
-"""What tools say of themselves, as nets: one that wants to be approved is, whatever the rules say."""
+"""What tools say of themselves, as nets: one that wants to be approved is, whatever the rules say.
+
+A rule stands in for a tool's own wish where it asks about each call of that tool, by the name that the
+tool has itself. One with a condition does so for the calls that it asks about; about any other the wish
+asks. A rule on a name that a map gives some calls, or on `tool.action`, asks for that name alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pydantic import JsonValue
 
 from .agents import Agent, Tool
 from .agents.subagents import TaskTool
 from .agents.tool import wants_approval
+from .condition import Condition, Not, Or, comparisons, holds
 from .net import CallNames, SkillNet, ToolCall, Transition, define_skill_net
 from .records import json_input
+from .rule import ApprovalRule
 
 
 def with_hints(registry: Mapping[str, SkillNet], agent: Agent) -> dict[str, SkillNet]:
@@ -19,23 +26,67 @@ def with_hints(registry: Mapping[str, SkillNet], agent: Agent) -> dict[str, Skil
 
 
 def with_wishes(registry: Mapping[str, SkillNet], tools: Iterable[Tool]) -> dict[str, SkillNet]:
-    """`registry`, and a net for each of `tools` that has `needs_approval`.
+    """`registry`, and a net for each of `tools` that has `needs_approval` and no rule in its place.
 
-    Its name is that of the rule `require human-approval before TOOL`; where the registry has that, it
-    suffices. A hint that depends on the input gates only calls for which it holds, or which it cannot
-    judge.
+    Its name is that of the rule `require human-approval before TOOL`, and its key that of another such
+    rule (G-43). A hint that depends on the input gates only calls for which it holds, or which it cannot
+    judge; of tools of one name the wish of any counts.
     """
     nets = dict(registry)
+    wishing: dict[str, list[Tool]] = {}
     for tool in tools:
-        key = f"approve-before-{tool.name}"
-        if key not in nets and getattr(tool, "needs_approval", False):
-            nets[key] = _net(key, tool)
+        if getattr(tool, "needs_approval", False):
+            wishing.setdefault(tool.name, []).append(tool)
+    for name, each in wishing.items():
+        if not stands_in(registry, name):
+            nets[_free(f"approve-before-{name}", nets)] = _net(name, each, asked_when(registry, name))
     return nets
 
 
 def hinted(registry: Mapping[str, SkillNet], nets: Mapping[str, SkillNet]) -> tuple[str, ...]:
     """The keys that `with_hints` has added."""
     return tuple(key for key in nets if key not in registry)
+
+
+def stands_in(registry: Mapping[str, SkillNet], name: str) -> bool:
+    """Whether a rule asks a person about each call of the tool `name`, or a net made by hand does."""
+    return any(_asks_always(net, name) for net in registry.values())
+
+
+def asked_when(registry: Mapping[str, SkillNet], name: str) -> tuple[Condition, ...]:
+    """The conditions of the rules that ask about some calls of the tool `name`."""
+    rules = [net.rule for net in registry.values()]
+    found = [rule.when for rule in rules if isinstance(rule, ApprovalRule) and rule.tool == name]
+    return tuple(when for when in found if when is not None)
+
+
+def asked_anyway(conditions: Iterable[Condition], call: ToolCall) -> bool:
+    """Whether a rule with one of `conditions` is sure to ask about `call`.
+
+    It asks unless its condition does not hold. What it makes of a path only the session can tell.
+    """
+    return any(holds(each, call.input) is not False for each in conditions if not _has_paths(each))
+
+
+def _asks_always(net: SkillNet, name: str) -> bool:
+    if net.rule is not None:
+        return isinstance(net.rule, ApprovalRule) and net.rule.tool == name and net.rule.when is None
+    if net.tool_mapper is not None or net.call_names is not None or net.condition is not None:
+        return False
+    covering = [each for each in net.transitions if name in each.tools]
+    return bool(covering) and name not in net.free_tools and all(t.type == "manual" for t in covering)
+
+
+def _has_paths(condition: Condition) -> bool:
+    return any(each.operator == "under" for each in comparisons(condition))
+
+
+def _free(key: str, nets: Mapping[str, SkillNet]) -> str:
+    number, found = 1, key
+    while found in nets:
+        number += 1
+        found = f"{key}#{number}"
+    return found
 
 
 def _tools(agent: Agent, seen: set[int]) -> Iterator[Tool]:
@@ -48,23 +99,29 @@ def _tools(agent: Agent, seen: set[int]) -> Iterator[Tool]:
             yield from _tools(tool.agent, seen)
 
 
-def _net(key: str, tool: Tool) -> SkillNet:
-    conditional = callable(getattr(tool, "needs_approval", False))
-    asking = f"{tool.name} (wants approval)" if conditional else tool.name
+def _net(name: str, tools: Sequence[Tool], conditions: Sequence[Condition]) -> SkillNet:
+    """The net for the wishes of `tools`, all called `name`, beside rules with `conditions`."""
+    always = any(not callable(getattr(tool, "needs_approval", False)) for tool in tools)
+    asking = name if always and not conditions else f"{name} (wants approval)"
+    on_paths = tuple(each for each in conditions if _has_paths(each))
     return define_skill_net(
-        key,
+        f"approve-before-{name}",
         places=("ready",),
         transitions=(Transition("approve", ("ready",), ("ready",), (asking,), type="manual"),),
         initial_marking={"ready": 1},
-        call_names=_namer(tool, asking) if conditional else None,
+        call_names=None if asking == name else _namer(name, asking, tools, conditions),
+        # The gate knows where paths lead: it leaves those calls to the rules.
+        condition=Not(on_paths[0] if len(on_paths) == 1 else Or(on_paths)) if on_paths else None,
+        governs=(asking,) if on_paths else (),
     )
 
 
-def _namer(tool: Tool, asking: str) -> CallNames:
+def _namer(name: str, asking: str, tools: Sequence[Tool], conditions: Sequence[Condition]) -> CallNames:
     def names(call: ToolCall) -> tuple[str, ...]:
-        if call.tool_name != tool.name:
+        if call.tool_name != name:
             return (call.tool_name,)
         args: dict[str, JsonValue] = json_input(call.input)
-        return (asking, tool.name) if wants_approval(tool, args) else (tool.name,)
+        wished = any(wants_approval(tool, args) for tool in tools)
+        return (asking, name) if wished and not asked_anyway(conditions, call) else (name,)
 
     return names

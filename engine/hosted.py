@@ -36,6 +36,7 @@ from .agents.tool import labels_of
 from .condition import Surroundings
 from .conversation import conversation, message_record
 from .explained import ExplanationView
+from .explaining import view_of
 from .gate import GateContext, GateManager, create_gate_manager
 from .gate.types import (
     ApprovalAnswer,
@@ -73,6 +74,7 @@ from .records import decision_record, json_input, net_record, result_record
 from .resuming import Standing
 from .sending import Sending, stopped
 from .told import Told
+from .withdrawing import INTERRUPTED
 
 Preview = Callable[[ToolCall], Awaitable[str | None]]
 """What a call's tool says it would change; a bounded wait, and never an error."""
@@ -87,6 +89,8 @@ class HostedSession:
     keeps_record = True
     """See `KeepsRecord`."""
     loop: ClassVar[Loop] = "here"
+    interrupted: ClassVar[str] = INTERRUPTED
+    """Why a question leaves the queue that nobody waits for any more."""
 
     def __init__(
         self,
@@ -295,7 +299,7 @@ class HostedSession:
 
     def explain_call(self, call: ToolCall) -> ExplanationView:
         """What the nets say of any call as things stand now."""
-        return ExplanationView.of(self.manager.explain(call))
+        return view_of(self.manager.explain(call))
 
     async def set_mode(self, mode: Mode, by: str) -> None:
         """Enforce or shadow from the next call on."""

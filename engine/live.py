@@ -22,7 +22,7 @@ from .agents import Agent, Session, preview_of
 from .branching import check_branch_point, copied
 from .children import HostedChild, HostedChildren
 from .condition import Surroundings
-from .ending import CLOSED, ENDED, check_loop
+from .ending import CLOSED, ENDED, check_loop, ending
 from .granting import Grants, same_rules
 from .history.events import EventBody, JournalEvent, SessionResumed, SessionStatus
 from .history.journal import Journal, JournalError
@@ -165,10 +165,11 @@ class LiveSessions:
         """Begin a session where another was after its event number `at`; its id."""
         parent = await asyncio.to_thread(lambda: self._journal.reader().session(session_id).id)
         events = await self._events(parent)
+        # Whose it is stands in its first event; only then is any moment of it offered.
+        check_loop(folded(events[:1]), "here")
         check_branch_point(events, at)
         events = events[:at]
         state = await asyncio.to_thread(folded, events)
-        check_loop(state, "here")
         fit = terms.fit(state)
         branch_id = branch_id or new_id(agent.name)
         with self._change(branch_id, _taken(branch_id)):
@@ -194,12 +195,14 @@ class LiveSessions:
             # What was being sent or withdrawn meanwhile has then been so, or was refused.
             await hosted.questions.withdrawals.pause()
             questions = withdrawals(hosted.state, CLOSED)
-            await hosted.sending.withdraw(CLOSED, *questions, SessionStatus(status="done", by=by))
+            await hosted.sending.withdraw(CLOSED, *questions, ending(hosted.state, by))
             self._hosted.pop(session_id, None)
             self._forget_children(hosted, keep=0)
             await self._leave(hosted)
-        except JournalError:
+        except JournalError as error:
             hosted.questions.withdrawals.resume()
+            if isinstance(hosted, OutsideSession) and hosted.loop == "flow":
+                hosted.fail(error)  # it stays, but no step of it is taken any more
             raise
         finally:
             self._changing.discard(session_id)
@@ -213,7 +216,7 @@ class LiveSessions:
                 try:
                     await hosted.questions.withdrawals.pause()
                     questions = withdrawals(hosted.state, CLOSED)
-                    await hosted.sending.withdraw(CLOSED, *questions, SessionStatus(status="done"))
+                    await hosted.sending.withdraw(CLOSED, *questions, ending(hosted.state))
                 except JournalError as error:
                     problems.append(error)
         left = list(self)

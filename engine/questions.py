@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Protocol, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias
 from uuid import uuid4
 
 from pydantic import JsonValue
@@ -71,6 +71,7 @@ class Host(Protocol):
 
     id: str
     manager: GateManager
+    interrupted: ClassVar[str]
 
     @property
     def state(self) -> SessionState: ...

@@ -29,6 +29,7 @@ from .history.events import (
 from .history.fold import FoldError, fold
 from .history.parts import CallEnd, NetRecord, StepRecord
 from .history.state import CallState, SessionState
+from .history.stopped import DIED
 from .net import SkillNet
 from .records import net_record
 from .text import visible
@@ -36,7 +37,6 @@ from .text import visible
 NOT_DECIDED = "Tool call not executed: the session was interrupted before it was decided"
 REFUSED = "Tool call not executed: it was refused, and the session ended before the reason was recorded"
 HOST_GONE = "the process that asked has ended"
-DIED = "the process that hosted this session ended without closing it"
 
 Nets: TypeAlias = Literal["recorded", "changed"]
 """Whether a session goes on only under the nets it was recorded under, or under others too."""

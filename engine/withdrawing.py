@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Container, Coroutine
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from .history.errors import JournalError
 from .history.events import ApprovalWithdrawn, EventBody
@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 
 class Recording(Protocol):
     """The session whose questions these are."""
+
+    interrupted: ClassVar[str]
 
     @property
     def state(self) -> SessionState: ...
@@ -55,7 +57,7 @@ class Withdrawals:
             if not written:
                 self.later(approval_id, call_id)
 
-        gone = ApprovalWithdrawn(approval_id=approval_id, call_id=call_id, reason=INTERRUPTED)
+        gone = ApprovalWithdrawn(approval_id=approval_id, call_id=call_id, reason=self._host.interrupted)
         try:
             await self._host.record(gone, then=then)
         except JournalError:

@@ -12,7 +12,7 @@ from textwrap import wrap
 from typing import TextIO
 
 from ...engine.condition import Surroundings
-from ...engine.explained import ExplanationView
+from ...engine.explaining import view_of
 from ...engine.gate import (
     ApprovalAnswer,
     ApprovalRequest,
@@ -66,7 +66,7 @@ def run(
         print(f"interlock explain: --after: {visible(refused)}", file=err)
         return BAD_INPUT
     found = manager.explain(ToolCall("explained", explained_call.tool, explained_call.input))
-    view = ExplanationView.of(found)
+    view = view_of(found)
     if json:
         print(json_text.dumps(view.model_dump(mode="json"), indent=2), file=out)
         return 0

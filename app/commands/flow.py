@@ -24,6 +24,8 @@ from ..flow_input import as_input, fills, input_text
 from ..flow_spec import FlowLimits, FlowSpec, FlowSpecError, recorded_flow
 from ..flow_starting import resume_flow, start_flow
 from ..headless import Answer
+from ..next_command import same_journal
+from ..setting_trust import added
 from . import BAD_INPUT, in_terminal, needs_terminal
 
 
@@ -85,6 +87,8 @@ def _run(args: argparse.Namespace, database: Path, operator: str) -> int:
 
     prepared = prepare_flow(spec, (value, answers))
     begins = value(prepared.graph)
+    if told := added(args):
+        print(f"interlock flow run: {told}", file=sys.stderr)
 
     def start(hub: Hub) -> Awaitable[str]:
         return start_flow(hub, prepared, begins, operator)
@@ -107,9 +111,8 @@ def _resume(args: argparse.Namespace, database: Path, operator: str) -> int:
     # Before anything is opened for writing: a misspelt id is the likeliest mistake.
     session = open_reader(database).session(args.session)
     if session.kind != "flow":
-        raise FlowSpecError(
-            [f"session '{session.id}' is no run of a flow; interlock resume {session.id} goes on with it"]
-        )
+        command = f"interlock resume {session.id}{same_journal(args)}"
+        raise FlowSpecError([f"session '{session.id}' is no run of a flow; {command} goes on with it"])
     was = recorded_flow(session.id, session.source)
     # What interlock.toml says is for flows that begin; a record has settled it.
     rules = args.rules if _said_now(args, "rules") else None

@@ -86,7 +86,8 @@ def print_replay(recorded: Sequence[JournalEvent], out: TextIO, zone: tzinfo | N
     for event in recorded:
         before = snapshot(state)
         apply(state, event)
-        print(f"{event.seq:>{width}}  {clock(event.at, zone)}  {visible(headline(event))}", file=out)
+        line = visible(headline(event, before.wanting))
+        print(f"{event.seq:>{width}}  {clock(event.at, zone)}  {line}", file=out)
         for change in changes(before, event, state):
             print(f"{indent}{visible(change)}", file=out)
         if event.seq == 1:

@@ -44,7 +44,7 @@ def review(messages: Sequence[Message]) -> Reply:
 def tests(messages: Sequence[Message]) -> Reply:
     """Runs the tests, and first whatever the gate says is missing."""
     _given(messages)
-    done = exchanges(messages)
+    done = _done(messages)
     if not done:
         return _say("I run the tests.") + C(bash={"command": "./test"})
     last = done[-1]
@@ -65,7 +65,7 @@ def tests(messages: Sequence[Message]) -> Reply:
 def deploy(messages: Sequence[Message]) -> Reply:
     """Deploys where the sign-off says; whatever keeps it from that is its report."""
     target = str(_given(messages)["target"])
-    done = exchanges(messages)
+    done = _done(messages)
     if not done:
         return _say(f"Signed off. Asking to deploy to {target}.") + C(
             bash={"command": f"./deploy {target}"}
@@ -100,6 +100,19 @@ def _given(messages: Sequence[Message]) -> dict[str, JsonValue]:
     first = messages[0]
     assert isinstance(first, UserMessage)
     return cast("dict[str, JsonValue]", json.loads(first.text))
+
+
+def _done(messages: Sequence[Message]) -> list[Exchange]:
+    """Every finished command; in flows what it printed is quoted, as JSON."""
+    return [Exchange(each.command, _text(each.result)) for each in exchanges(messages)]
+
+
+def _text(result: str) -> str:
+    try:
+        value = cast("JsonValue", json.loads(result))
+    except ValueError:
+        return result
+    return value if isinstance(value, str) else result
 
 
 def _failed(exchange: Exchange) -> bool:

@@ -1,14 +1,15 @@
 """The form in which an operator fills in the answer that a request wants.
 
-It is open until its answer is taken: what does not fit is said beside the form, and nothing typed is
-lost. Only its one key sends. Escape goes back to the request, which keeps what was typed; `enter` and
-what is pasted go into the field.
+It stands at the foot of the screen, so that what the answer is about can be read above it. It is open
+until its answer is taken: what does not fit is said beside the form, and nothing typed is lost. Only its
+one key sends. Escape goes back to the request, which keeps what was typed; `enter` and what is pasted go
+into the field.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from pydantic import JsonValue
 from textual import on
@@ -21,11 +22,15 @@ from textual.widgets import Static
 from ...engine.history.state import ApprovalState
 from ...engine.hub import Outcome
 from ..answer_draft import AnswerDraft
+from ..answer_schema import AnswerField
 from ..input_draft import FieldError
+from ..keymap import key_of
 from ..text import clip, shown, shown_lines
 from ..widgets.field_editor import FieldEditor
 from ..widgets.form_body import FormBody
+from ..widgets.numbered import MOST, Numbered
 from ..widgets.request import asked_lines
+from ..widgets.typed import TypedText
 from .about_request import AboutRequest
 
 MUTED = "$foreground 60%"
@@ -39,10 +44,18 @@ class AnswerForm(AboutRequest[None]):
     """
 
     DEFAULT_CSS = """
-    AnswerForm > .frame { border: round $warning; border-title-color: $text-warning; }
+    AnswerForm { align: center bottom; background: $background 35%; }
+    AnswerForm > .frame {
+        margin-bottom: 1;
+        max-height: 100%;
+        border: round $warning;
+        border-title-color: $text-warning;
+    }
     AnswerForm #question { height: auto; margin-bottom: 1; }
     AnswerForm #said { height: auto; max-height: 4; }
     AnswerForm .about { height: auto; }
+    AnswerForm FieldEditor { border-left: blank; padding-left: 1; }
+    AnswerForm FieldEditor:focus-within { border-left: outer $primary; }
     """
     AUTO_FOCUS = ""
     DECIDES = ("send_answer", "approval.answer", "sends the answer")
@@ -72,15 +85,22 @@ class AnswerForm(AboutRequest[None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="frame") as frame:
-            frame.border_title = Content(clip(shown(self.request.title), 60))
+            frame.border_title = Content(self._title())
             yield Static("", id="question")
             with FormBody():
                 for each in self.draft.fields:
                     yield FieldEditor(each, self.draft.text_of(each))
             yield Static("", id="said")
 
+    def _title(self) -> str:
+        """What is answered, and whose request it is."""
+        who = clip(shown(self.request.agent or self.request.session), 30)
+        return f"{clip(shown(self.request.title), 40)} — {who}"
+
     def on_mount(self) -> None:
         self.query_one("#said").display = False
+        for area in self.query(TypedText):
+            area.move_cursor(area.document.end)  # What stands there is gone on with.
         self._ask()
         self._first_to_fill_in().take_focus()
         self.tick()
@@ -100,6 +120,12 @@ class AnswerForm(AboutRequest[None]):
         """The fields make room for what is said."""
         self.call_after_refresh(self.query_one(FormBody).refit)
 
+    def _show_focused(self) -> None:
+        """What is wrong with what was just typed comes into view too."""
+        editor = self.focused and self.focused.parent
+        if isinstance(editor, FieldEditor):
+            editor.scroll_visible(animate=False)
+
     def _first_to_fill_in(self) -> FieldEditor:
         editors = list(self.query(FieldEditor))
         return next((each for each in editors if each.problem is not None), editors[0])
@@ -110,11 +136,29 @@ class AnswerForm(AboutRequest[None]):
         if self._sending and self.is_mounted:
             self.query_one(".frame").border_subtitle = Content("sending…")
 
+    def how(self) -> Content:
+        """How the field is filled in that is typed in, and how one comes to the next."""
+        if self.app.size.width < 80:
+            return Content("")
+        ways = [f"1-{number} choose"] if (number := self._numbers()) > 1 else []
+        if len(self.draft.fields) > 1:
+            ways.append(f"{key_of(AnswerForm, 'focus.next')} goes on")
+        return Content("".join(f"{each} · " for each in ways))
+
+    def _numbers(self) -> int:
+        """How many numbers choose something where the focus is."""
+        editor = self.focused and self.focused.parent
+        if not isinstance(self.focused, Numbered) or not isinstance(editor, FieldEditor):
+            return 0
+        asked = cast("AnswerField", editor.field)
+        return min(MOST, len(asked.options if self.focused.id == "value" else asked.suggestions))
+
     @on(FieldEditor.Edited)
     def edited(self, event: FieldEditor.Edited) -> None:
         event.stop()
         self.draft.texts[event.name] = event.text
         self._typed_at = self.monotonic()
+        self.call_after_refresh(self._show_focused)
         if self._coming is not None:
             self.interrupted()
         elif not self.over and not self._sending:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 from typing import ClassVar
 
 from textual import on
@@ -20,12 +20,13 @@ from textual.worker import Worker
 
 from ...engine.backtest import SessionReport, Totals
 from ...engine.backtest.source import Backtested
+from ...engine.clock import Clock, utc_now
 from ..backtest_job import Scope, backtest, rules_files
 from ..door import Journal
 from ..judged_text import report_lines, totals_lines
 from ..keymap import key_of
 from ..messages import ReplayChosen
-from ..text import shown, shown_lines, utc_now, wrap_all
+from ..text import shown, shown_lines, wrap_all
 from ..widgets.bars import KeyBar
 from ..widgets.blocks import Block, BlockList
 from ..widgets.choice import Choice
@@ -84,7 +85,7 @@ class BacktestScreen(Screen[None], inherit_bindings=False):
         session: str | None = None,
         rules: Sequence[str] = (),
         *,
-        clock: Callable[[], datetime] = utc_now,
+        clock: Clock = utc_now,
         zone: tzinfo | None = None,
     ) -> None:
         super().__init__()

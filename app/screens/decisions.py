@@ -6,8 +6,7 @@ asks the questions, and messages bring the answers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 from typing import ClassVar
 
 from textual import on
@@ -19,6 +18,7 @@ from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Input, Static
 
+from ...engine.clock import Clock, utc_now
 from ...engine.history.decision_counts import Counts, GroupBy, ShadowSummary
 from ...engine.history.decision_filter import (
     EVERYTHING,
@@ -36,7 +36,7 @@ from ..decision_text import course_line, facts, heading, line, session_words, sh
 from ..door import Door, Journal
 from ..keymap import key_of
 from ..messages import HubMoved, ReplayChosen
-from ..text import shown, utc_now
+from ..text import shown
 from ..widgets.bars import KeyBar
 from ..widgets.blocks import BlockList
 from ..widgets.cursor_list import GUTTER
@@ -74,7 +74,7 @@ class DecisionsScreen(Screen[None], inherit_bindings=False):
         *,
         hub: Door | None = None,
         operator: str = "",
-        clock: Callable[[], datetime] = utc_now,
+        clock: Clock = utc_now,
         zone: tzinfo | None = None,
     ) -> None:
         super().__init__()

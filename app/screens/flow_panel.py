@@ -14,11 +14,12 @@ from ...engine.history.flow import FlowStepped
 from ...engine.history.state import SessionState
 from ..widgets.blocks import BlockList
 from ..widgets.event_details import fields
-from ..widgets.flow_lines import flow_picture, flow_title
-from .detail import Detail, fact, section, text_blocks
+from ..widgets.flow_graph import flow_picture
+from ..widgets.flow_lines import flow_title
+from .detail import Detail, section, text_blocks
 
 ReadEvents: TypeAlias = Callable[[], Awaitable[Sequence[JournalEvent]]]
-WHERE = ("step", "node", "live", "waits", "done")
+WHERE = ("step", "node", "live", "waits", "done", "waits for")
 """What the picture says already."""
 
 
@@ -55,7 +56,7 @@ class FlowPanel(Detail):
         blocks = [*self._blocks]
         if message.step is None:
             text = f"cannot be read: {message.problem}" if message.problem else "nothing is recorded"
-            blocks += [section("it holds"), fact("", text, "$foreground 60%")]
+            blocks += [section("it holds"), *text_blocks("nothing", text, style="$foreground 60%")]
         else:
             for name, lines in fields(message.step):
                 if name not in WHERE:

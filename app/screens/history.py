@@ -17,14 +17,16 @@ from textual.timer import Timer
 from textual.widgets import Input, Static
 
 from ...engine.history.state import SessionSummary
+from ..acp_going_on import is_acp
 from ..charset import visible
 from ..door import Journal
 from ..history_source import HistorySource
 from ..keymap import key_of
-from ..messages import ContinueChosen, HubMoved
+from ..messages import CommandWanted, ContinueChosen, HubMoved
 from ..moments import day_and_time
 from ..playable import Playable, open_recorded
-from ..session_table import Column, columns, heading, look, origin, row
+from ..session_table import Column, columns, heading, origin, row
+from ..symbols import session_look
 from ..text import age, seconds_between
 from ..widgets.bars import KeyBar
 from ..widgets.blocks import Block, BlockList
@@ -39,7 +41,7 @@ EMPTY = "No sessions are recorded yet.\n\nStart one with `interlock demo` or `in
 
 def matches(session: SessionSummary, words: str) -> bool:
     """Whether every word of a filter occurs in what the table knows of the session, in any case."""
-    said = (session.agent, session.model, session.mode, session.status, look(session).word)
+    said = (session.agent, session.model, session.mode, session.status, session_look(session).word)
     text = " ".join((session.id, *said, origin(session))).casefold()
     return all(word in text for word in words.casefold().split())
 
@@ -263,8 +265,10 @@ class HistoryScreen(RecordedScreen, inherit_bindings=False):
     def action_continue(self) -> None:
         """Go on with the selected session."""
         chosen = self._session()
-        if chosen is not None:
-            self.post_message(ContinueChosen(chosen.id))
+        if chosen is not None and is_acp(chosen.source):
+            self.post_message(CommandWanted(chosen.id))
+        elif chosen is not None:
+            self.post_message(ContinueChosen(chosen.id, is_flow=chosen.kind == "flow"))
 
     def action_filter(self) -> None:
         """Show the filter and type into it."""
@@ -309,7 +313,7 @@ def _line(chosen: Sequence[Column], session: SessionSummary) -> Content:
 def _cell_style(name: str, session: SessionSummary) -> str:
     match name:
         case "status":
-            return look(session).style
+            return session_look(session).style
         case "session":
             return "bold"
         case "blocked" if session.blocked:

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from textual.binding import Binding
 
+# Before the part with the focus sees them: a key that follows at once then goes where the focus is going,
+# not into the field before it.
 FOCUS_KEYS = (
     Binding(
-        "tab", "app.focus_next", "next part", show=False, id="focus.next", tooltip="Go to the next part"
+        "tab",
+        "app.focus_next",
+        "next part",
+        show=False,
+        priority=True,
+        id="focus.next",
+        tooltip="Go to the next part",
     ),
     Binding(
         "shift+tab",
         "app.focus_previous",
         "previous part",
         show=False,
+        priority=True,
         id="focus.previous",
         tooltip="Go to the part before",
     ),

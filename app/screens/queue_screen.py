@@ -19,6 +19,7 @@ from ..desk import Desk
 from ..messages import ActionDone, RequestChosen
 from ..more_time import with_more
 from ..text import shown
+from ..widgets.flow_lines import askers
 from ..widgets.grant_lines import bounds, passes
 from ..widgets.markings import NetList
 from ..widgets.queue_lines import in_order
@@ -69,7 +70,7 @@ class QueueScreen(Screen[None], inherit_bindings=False):
         waiting = self.query_one("#waiting", WaitingList)
         before = waiting.current
         self._marked &= {a.id for a in self._approvals}
-        waiting.show_waiting(self._approvals, names, now, self._marked)
+        waiting.show_waiting(self._approvals, askers(self._sessions, names), now, self._marked)
         if waiting.current != before:
             self._arrived = self._desk.monotonic()
         offered = [self.offered(action) for action in COMING]

@@ -23,10 +23,11 @@ from ...engine.history.errors import FoldError, JournalError
 from ...engine.history.events import JournalEvent
 from ...engine.history.replay import Replay
 from ...engine.history.state import SessionState
+from ..acp_going_on import is_acp
 from ..call_story import told
 from ..collector import bulk_load
 from ..door import Journal
-from ..messages import ContinueChosen
+from ..messages import CommandWanted, ContinueChosen
 from ..moments import clock, day
 from ..playable import Playable, playable, shortened
 from ..text import shown
@@ -34,7 +35,7 @@ from ..what_if import WhatIf
 from ..widgets.bars import KeyBar, PaneTabs
 from ..widgets.blocks import BlockList
 from ..widgets.event_details import EventDetails
-from ..widgets.flow_lines import FLOW, flow_title
+from ..widgets.flow_lines import FLOW, askers, flow_title
 from ..widgets.moment_nets import MomentNets, changed_nets
 from ..widgets.moment_picture import MomentPicture
 from ..widgets.moment_transcript import MomentTranscript
@@ -207,7 +208,8 @@ class ReplayScreen(RecordedScreen, inherit_bindings=False):
         self._show_picture()
         waiting = list(after.approvals.values())
         self.query_one(PendingList).show_pending(after, event.at)
-        self.query_one(WaitingList).show_waiting(waiting, {}, event.at)
+        names = askers({after.id: after}, {after.id: shown(after.agent)})
+        self.query_one(WaitingList).show_waiting(waiting, names, event.at)
         self.query_one(PaneTabs).counts = {"queues": len(after.pending) + len(waiting)}
 
     def _show_heading(self, replay: Replay) -> None:
@@ -230,7 +232,7 @@ class ReplayScreen(RecordedScreen, inherit_bindings=False):
         )
         self.query_one("#where", Static).update(where, layout=False)
         mark = self._marks.get(self.position)
-        kind, *words = headline(event).split("  ", 1)
+        kind, *words = headline(event, replay.before.wanting).split("  ", 1)
         what = Content.assemble(
             (f"{SYMBOLS[mark]} " if mark else "", STYLES[mark] if mark else ""),
             (kind, "$text-muted"),
@@ -374,9 +376,15 @@ class ReplayScreen(RecordedScreen, inherit_bindings=False):
         self.app.push_screen(judged, self._go)
 
     def action_continue(self) -> None:
-        """Begin a new session where this one was at the event that is shown."""
-        if self._recorded:
-            self.post_message(ContinueChosen(self._recorded[0].session, at=self.position))
+        """Go on in a new session from the event that is shown; a flow's run after its last step."""
+        if not self._recorded:
+            return
+        if self.state is not None and is_acp(self.state.source):
+            self.post_message(CommandWanted(self._recorded[0].session))
+            return
+        is_flow = self.state is not None and self.state.flow is not None
+        at = None if is_flow else self.position
+        self.post_message(ContinueChosen(self._recorded[0].session, at=at, is_flow=is_flow))
 
     def action_leave(self) -> None:
         """Back to where the replay was opened from."""

@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 from textual import events
 from textual.content import Content
 from textual.timer import Timer
+from textual.widget import Widget
 
 from .panel import Panel
 
@@ -20,6 +21,7 @@ ASLEEP = 0.4
 QUIET = 0.1
 """Seconds in which no other key may follow one that decides; a held key repeats sooner."""
 FLASH = 0.6
+AT_ONCE = "Several keys at once: nothing was decided"
 
 Answer = TypeVar("Answer")
 
@@ -49,6 +51,7 @@ class Wakeful(Panel[Answer]):
         self.quiet = quiet
         self._shown_at: float | None = None
         self._flash_until = 0.0
+        self._moved_at: float | None = None
         self._coming: Timer | None = None
 
     def say(self, text: str, *, bad: bool = True) -> None:
@@ -108,6 +111,10 @@ class Wakeful(Panel[Answer]):
         """Do it if keys are awake and no other key follows at once."""
         if not self.awake() or self._coming is not None:
             return
+        if self._moved_at is not None and self.monotonic() - self._moved_at < self.quiet:
+            self.fall_asleep()
+            self.say(AT_ONCE, bad=False)
+            return
         if self.quiet <= 0:
             decide()
             return
@@ -123,7 +130,7 @@ class Wakeful(Panel[Answer]):
         """Another key: what the one before would have decided is not decided."""
         if self._coming is not None:
             self.fall_asleep()
-            self.say("Several keys at once: nothing was decided", bad=False)
+            self.say(AT_ONCE, bad=False)
 
     def _stop_coming(self) -> None:
         if self._coming is not None:
@@ -132,6 +139,19 @@ class Wakeful(Panel[Answer]):
 
     def on_key(self) -> None:
         """Seen before what is bound to the key is done."""
+        self.interrupted()
+
+    def focus_next(self, selector: str | type[Widget] = "*") -> Widget | None:
+        self._moves()
+        return super().focus_next(selector)
+
+    def focus_previous(self, selector: str | type[Widget] = "*") -> Widget | None:
+        self._moves()
+        return super().focus_previous(selector)
+
+    def _moves(self) -> None:
+        """A key that moves the focus is seen here only, and before those that came right before it."""
+        self._moved_at = self.monotonic()
         self.interrupted()
 
     def on_paste(self, event: events.Paste) -> None:

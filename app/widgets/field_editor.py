@@ -164,7 +164,7 @@ def _title(field: Field | AnswerField, text: str) -> Content:
     begun = Content.assemble((name, "bold $text-accent"), (f"  {shown(field.type_name)}", MUTED))
     if isinstance(field, AnswerField):
         if field.lacking:
-            return Content.assemble(begun, ("  required", "bold $text-warning"))
+            return Content.assemble(begun, ("  required", MUTED if text else "bold $text-warning"))
         return begun if field.required else Content.assemble(begun, ("  optional", MUTED))
     hidden = (isinstance(field.value, str) and MASK in field.value) or MASK in field.text
     return Content.assemble(

@@ -1,19 +1,20 @@
-"""A run of a flow among the nets of its session: its graph as a net, where it stands, what it waits for.
+"""A run of a flow among the nets of its session: where it stands, what it waits for, its states.
 
-A state is a place, a node a transition; a state that the flow holds has a token.
+A state is a place, a node a transition; a state that the flow holds has a token. See `flow_graph` for
+the picture.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from textual.content import Content
 
-from ...engine.history.state import FlowState, NetState, SessionState
-from ..text import clip, shown, wrap_all
+from ...engine.history.state import ApprovalState, FlowState, SessionState
+from ..flow_lanes import lanes_of
+from ..text import clip, shown
 from .blocks import Block
 from .markings import tokens
-from .net_drawing import circle
 
 FLOW = "\0flow"
 """The key of a session's flow among its nets: no net has such a name."""
@@ -33,25 +34,55 @@ def flow_title(flow: FlowState) -> str:
 
 
 def where(flow: FlowState) -> str:
-    """`step 3 · at Draft`; `step 5 · done with Notes`."""
+    """`step 3 · at Draft`; `step 5 · done with Notes`; `not begun`."""
+    if not flow.live and flow.node is None:
+        return "not begun"
     live = ", ".join(map(_short, flow.live)) or "nothing"
     return f"step {flow.step} · {'done with' if flow.done else 'at'} {live}"
 
 
-def waits_for(state: SessionState) -> str:
-    """What the next step needs: an answer, an approval; nothing where it needs none."""
+def asked_in(state: SessionState) -> ApprovalState | None:
+    """The request that the flow's next step waits for."""
     flow = state.flow
     if flow is None or flow.waits is None or flow.done:
-        return ""
+        return None
     again = f"{flow.waits}@"  # one that was denied is asked anew when the run goes on
-    asked = [
+    found = (
         a for a in state.approvals.values() if a.call_id == flow.waits or a.call_id.startswith(again)
-    ]
-    if not asked:
+    )
+    return next(found, None)
+
+
+def running_in(state: SessionState) -> str:
+    """`deploy runs`: what the flow's next step waits for that no person has to do; else nothing."""
+    flow = state.flow
+    call = None if flow is None or flow.waits is None else state.calls.get(flow.waits)
+    if flow is None or call is None or call.status != "running":
+        return ""
+    name = _short(call.names[0] if call.names else call.tool)
+    return f"{name} is answered" if call.tool in flow.flow.net.places else f"{name} runs"
+
+
+def askers(sessions: Mapping[str, SessionState], names: Mapping[str, str]) -> dict[str, str]:
+    """What to call each session in a queue: of a run of a flow the step that it stands at comes first."""
+    return {
+        key: name
+        if (state := sessions.get(key)) is None or state.flow is None
+        else f"step {state.flow.step} of {name}"
+        for key, name in names.items()
+    }
+
+
+def waits_for(state: SessionState) -> str:
+    """What the next step needs from somebody: an answer, an approval; nothing where it needs none."""
+    flow = state.flow
+    if flow is None or flow.waits is None or flow.done or running_in(state):
+        return ""
+    asked = asked_in(state)
+    if asked is None:
         return f"waits for call {_short(flow.waits)}"
-    [first, *_] = asked
-    what = "an answer to" if first.wants is not None else "approval of"
-    return f"waits for {what} {_short(first.called)}"
+    what = "an answer to" if asked.wants is not None else "approval of"
+    return f"waits for {what} {_short(asked.tool)}"
 
 
 def flow_words(state: SessionState) -> Content:
@@ -59,34 +90,42 @@ def flow_words(state: SessionState) -> Content:
     flow = state.flow
     if flow is None:
         return Content("")
-    waits = waits_for(state)
-    last = "" if flow.node is None or flow.done else f" · {_short(flow.node)} "
-    if last:
-        # A step that waits, and a turn of an agent that goes on, have led nowhere yet.
-        last = f"{last}worked last" if worked(flow) else "" if waits else f"{last}is at work"
+    waits, runs = waits_for(state), running_in(state)
     return Content.assemble(
         (where(flow), "bold $foreground"),
-        (last, MUTED),
+        (_at_work(flow, waits=bool(waits or runs)), MUTED),
         (f" · ◐ {waits}" if waits else "", "$text-warning"),
+        (f" · ● {runs}" if runs else "", "$text-accent"),
     )
 
 
+def _at_work(flow: FlowState, *, waits: bool) -> str:
+    """Which node worked last, or still does."""
+    if flow.node is None or flow.done:
+        return ""
+    if worked(flow):
+        return f" · {_short(flow.node)} worked last"
+    # A step that waits, and a turn of an agent that goes on, have led nowhere yet.
+    if waits:
+        return ""
+    return " · at work" if flow.live == (flow.node,) else f" · {_short(flow.node)} is at work"
+
+
 def states_line(flow: FlowState) -> list[Content]:
-    """Each state of the graph with its token, an arrow where a node leads from one to the next."""
-    net, marking = flow.flow.net, flow.marking
+    """Each state of the graph with its token: an arrow where a step leads on, a bar between branches."""
+    marking = flow.marking
     parts: list[Content] = []
-    for index, place in enumerate(net.places):
-        before = net.places[index - 1] if index else None
-        leads = any(before in t.inputs and place in t.outputs for t in net.transitions)
-        number = marking.get(place, 0)
-        arrow = ("→ " if leads else "  ") if index else ""
-        parts.append(
-            Content.assemble(
-                (arrow, MUTED),
-                (f"{_short(place)} ", "" if number else MUTED),
-                (tokens(number), "bold $text-accent" if number else MUTED),
+    for rank in lanes_of(flow.flow.net).ranks:
+        for index, place in enumerate(rank):
+            number = marking.get(place, 0)
+            sign = "| " if index else "→ " if parts else ""
+            parts.append(
+                Content.assemble(
+                    (sign, MUTED),
+                    (f"{_short(place)} ", "" if number else MUTED),
+                    (tokens(number), "bold $text-accent" if number else MUTED),
+                )
             )
-        )
     return parts
 
 
@@ -130,11 +169,6 @@ def _flowing(states: Sequence[Content], width: int) -> list[Content]:
     return [row.truncate(width, ellipsis=True) for row in rows]
 
 
-def flow_net(flow: FlowState) -> NetState:
-    """The graph as a net with its live states for tokens, for whatever draws nets."""
-    return NetState(net=flow.flow.net, active=not flow.done, marking=flow.marking)
-
-
 def worked(flow: FlowState) -> tuple[str, ...]:
     """The transitions of the node that worked last: those that led to what is live now."""
     live = set(flow.live)
@@ -143,59 +177,3 @@ def worked(flow: FlowState) -> tuple[str, ...]:
         for t in flow.flow.net.transitions
         if " + ".join(t.inputs) == flow.node and set(t.outputs) <= live
     )
-
-
-def flow_picture(state: SessionState) -> list[Block]:
-    """The graph drawn: its states as circles, its nodes as bars; the node that worked last says so."""
-    flow = state.flow
-    if flow is None:
-        return []
-    net, last = flow_net(flow), worked(flow)
-    words = flow_words(state)
-    stamp = (words.plain, tuple(flow.live), flow.step)
-
-    def drawn(width: int) -> list[Content]:
-        column = min(max((len(shown(p)) for p in net.net.places), default=4), max(6, width // 3))
-        rows: list[Content] = []
-        for transition in net.net.transitions:
-            ready = net.active and all(net.marking.get(p, 0) for p in transition.inputs)
-            style = "bold $text-success" if ready else MUTED
-            mark = ("▸ ", style) if ready else ("  ", "")
-            flag = "  Δ worked last" if transition.name in last else ("  is next" if ready else "")
-            rows.append(
-                Content.assemble(
-                    mark,
-                    (shown(transition.name), style if ready else "bold"),
-                    (flag, "bold $text-accent" if transition.name in last else style),
-                ).truncate(width, ellipsis=True)
-            )
-            for index in range(max(len(transition.inputs), len(transition.outputs), 1)):
-                left = _side(transition.inputs, index, net, column)
-                right = _side(transition.outputs, index, net, column)
-                row = Content.assemble(
-                    "  ", left, (" ──▶ ", style), ("┃", style), (" ──▶ ", style), right
-                )
-                rows.append(row.truncate(width, ellipsis=True))
-            rows.append(Content(""))
-        return rows
-
-    def legend(width: int) -> list[Content]:
-        text = "( ) state   (●) the flow is here   ┃ node   ▸ is next"
-        return [Content.styled(row, MUTED) for row in wrap_all([text], width)]
-
-    return [
-        Block("flow head", stamp, lambda width: [*words.wrap(width), Content("")]),
-        Block("flow graph", stamp, drawn),
-        Block("flow legend", 0, legend),
-    ]
-
-
-def _side(places: Sequence[str], index: int, net: NetState, column: int) -> Content:
-    """A state at one side of a node, as wide as all of them."""
-    if index >= len(places):
-        return Content(" " * (column + 4))
-    number = net.marking.get(places[index], 0)
-    name = clip(shown(places[index]), column)
-    style = "bold $text-accent" if number else MUTED
-    cell = Content.assemble((circle(number), style), " ", (name, "" if number else MUTED))
-    return Content.assemble(cell, " " * max(0, column + 4 - cell.cell_length))

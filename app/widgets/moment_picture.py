@@ -6,12 +6,13 @@ from ...engine.history.events import CallDecided, CallResult, JournalEvent
 from ...engine.history.parts import StepRecord
 from ...engine.history.state import SessionState
 from .blocks import BlockList
-from .flow_lines import FLOW, flow_picture
+from .flow_graph import flow_picture
+from .flow_lines import FLOW
 from .net_drawing import picture_blocks
 
 
 class MomentPicture(BlockList):
-    """Places as circles, transitions as bars; what the event fired says so."""
+    """Places as circles, transitions as bars; what the event fired says so. A flow as its graph."""
 
     def __init__(self) -> None:
         super().__init__(id="picture", empty="No net is chosen.", cursor=False)

@@ -9,7 +9,7 @@ from ...engine.history.outline import WINDOW
 from ...engine.history.state import SessionState
 from ..flow import Flow
 from .blocks import Block
-from .transcript import Transcript, entry_block, tail_blocks
+from .transcript import Transcript, column_of, entry_block, tail_blocks
 
 LONGEST = WINDOW
 """Entries before a moment that are shown, so that a jump does not depend on the session's length."""
@@ -26,8 +26,9 @@ class MomentTranscript(Transcript):
         still = Flow()
         first = max(0, len(state.transcript) - LONGEST)
         blocks = [_left_out(earlier + first)] if earlier + first else []
+        column = column_of(state)
         blocks += [
-            entry_block(str(at), entry, state.agent, still, event.at, state.labels)
+            entry_block(str(at), entry, state.agent, still, event.at, state.labels, column)
             for at, entry in enumerate(state.transcript[first:], earlier + first)
         ]
         tail = tail_blocks(state, still, event.at)

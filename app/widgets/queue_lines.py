@@ -65,10 +65,14 @@ def stopped_by(sessions_approvals: Iterable[ApprovalState]) -> dict[str, list[Ap
 
 
 def waiting_block(approval: ApprovalState, name: str, now: datetime, marked: Collection[str]) -> Block:
-    """One request: its tool and age, who asks, risk and time left, and the head of its input."""
+    """One request: its tool and age, who asks, risk and time left, and the head of its input.
+
+    Of one that wants something filled in that is the question.
+    """
     waited = age(seconds_between(approval.since, now))
     who = f"{shown(approval.via)} of {name}" if approval.via else name
     mark = approval.id in marked
+    asks = glance(approval.input, 120) if approval.wants is None else f"answer: {_question(approval)}"
     pieces = [
         *risk_and_time(approval, now),
         *(Content.styled(each, MUTED) for each in given_names(approval, now)),
@@ -81,10 +85,14 @@ def waiting_block(approval: ApprovalState, name: str, now: datetime, marked: Col
             spread(head, Content.styled(waited, "$text-warning"), width),
             Content.styled(f"  {who}", MUTED).truncate(width, ellipsis=True),
             *(row.truncate(width, ellipsis=True) for row in _rows(pieces, width)),
-            Content.styled(f"  {glance(approval.input, 120)}", MUTED).truncate(width, ellipsis=True),
+            Content.styled(f"  {asks}", MUTED).truncate(width, ellipsis=True),
         ]
 
     return Block(approval.id, (waited, who, mark, tuple(p.plain for p in pieces)), lines)
+
+
+def _question(approval: ApprovalState) -> str:
+    return shown(" ".join(approval.message[:120].split()))
 
 
 def _rows(pieces: Sequence[Content], width: int) -> list[Content]:

@@ -237,7 +237,7 @@ def _sections(
         ("SO FAR", so_far(request, session, now, room, viewer)),
         *where,
         ("THE AGENT SAYS", _says(speaker, room)),
-        ("SESSION", _session(request, room)),
+        ("SESSION", _session(request, session, room)),
     ]
 
 
@@ -255,7 +255,7 @@ def waits_for(session: SessionState | None, width: int) -> list[Content]:
     flow_state = None if session is None else session.flow
     if flow_state is None:
         return [Content.styled("a step of a flow waits for the answer", MUTED)]
-    text = f"step {flow_state.step + 1} of flow {shown(flow_state.flow.name)} waits for the answer"
+    text = f"step {flow_state.step} of flow {shown(flow_state.flow.name)} waits for the answer"
     return [Content(row) for row in wrap_all([text], width)]
 
 
@@ -325,12 +325,14 @@ def _says(session: SessionState | None, width: int) -> list[Content]:
     return [Content.styled(row, "italic") for row in rows]
 
 
-def _session(request: ApprovalState, width: int) -> list[Content]:
+def _session(request: ApprovalState, session: SessionState | None, width: int) -> list[Content]:
+    step = None if session is None or session.flow is None else session.flow.step
     parts = [
         Content.assemble(
             shown(request.agent or request.session), (f" ({shown(request.session)})", MUTED)
         ),
         *([Content.assemble(("made by ", MUTED), (shown(request.via), "bold"))] if request.via else []),
+        *([Content(f"step {step} of the flow")] if step is not None and request.wants is None else []),
         Content.assemble(("call ", MUTED), shown(request.call_id)),
     ]
     return flow(parts, width)

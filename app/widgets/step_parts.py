@@ -12,6 +12,8 @@ from ...engine.history.flow import FlowStepped
 
 Part: TypeAlias = tuple[str, str | dict[str, JsonValue]]
 """A label, and a text or the fields of an object."""
+NEEDS = {"approval": "approval of", "choice": "a choice at"}
+"""What a step may wait for, by its kind; all else is an answer."""
 
 
 def step_parts(body: FlowStepped) -> list[Part]:
@@ -55,15 +57,20 @@ def _waiting(snapshot: dict[str, JsonValue]) -> Iterator[Part]:
     asked = _object(snapshot.get("suspended"))
     if not asked:
         return
-    yield "waits for", f"{asked.get('tool_id')} ({asked.get('kind')})"
+    tool = str(asked.get("tool_id")).rpartition("::")[2]
+    yield "waits for", f"{NEEDS.get(str(asked.get('kind')), 'an answer to')} {tool}"
     arguments = asked.get("args")
     shown = arguments if arguments is not None else asked.get("value")
-    if shown is not None:
+    states = (each.get("value") for each in _objects(snapshot.get("states")))
+    if shown is not None and shown not in states:
         yield "asked with", _value(shown)
 
 
 def _calls(snapshot: dict[str, JsonValue]) -> Iterator[Part]:
+    waits = _object(snapshot.get("suspended")).get("call_id")
     for call in _objects(snapshot.get("pending")):
+        if waits is not None and call.get("call_id") == waits:
+            continue  # It is what waits.
         yield f"call to come: {call.get('name')}", _value(call.get("args") or {})
 
 

@@ -5,7 +5,7 @@ Only entries that can still change are built again; those before them keep their
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 
@@ -68,9 +68,9 @@ class Transcript(BlockList):
             self._session, self._settled = state.id, 0
             self._following = True
             self.show([])
-        kept = self._settled
+        kept, column = self._settled, column_of(state)
         fresh = [
-            entry_block(f"{index}", entry, state.agent, flow, now, state.labels)
+            entry_block(f"{index}", entry, state.agent, flow, now, state.labels, column)
             for index, entry in enumerate(state.transcript[kept:], kept)
         ]
         fresh += [*tail_blocks(state, flow, now), *queued_blocks(state)]
@@ -86,10 +86,16 @@ def _first_unsettled(entries: list[TranscriptEntry], start: int) -> int:
     return len(entries)
 
 
-def label_column(agent: str) -> int:
+def label_column(agent: str, nodes: Iterable[str] = ()) -> int:
     """Cells for the names beside messages: enough for the agent's, within reason."""
     least, most = LABELS
-    return max(least, min(most, width_of(shown(agent)) + 2))
+    return max(least, min(most, max(width_of(shown(name)) for name in (agent, *nodes)) + 2))
+
+
+def column_of(state: SessionState) -> int:
+    """The same for all who speak in a session: of a flow, the nodes at which models are."""
+    named = () if state.flow is None else state.flow.flow.names.items()
+    return label_column(state.agent, (name for node, name in named if node.startswith("agent ")))
 
 
 def tail_blocks(state: SessionState, flow: Flow, now: datetime) -> list[Block]:
@@ -100,7 +106,7 @@ def tail_blocks(state: SessionState, flow: Flow, now: datetime) -> list[Block]:
         waited = age(thinking)
         blocks.append(Block("thinking", waited, lambda width: _thinking(state.model, waited, width)))
     if flow.said:
-        said, column = flow.said, label_column(state.agent)
+        said, column = flow.said, column_of(state)
         agent = state.agent or "assistant"
         blocks.append(
             Block(
@@ -117,7 +123,7 @@ def tail_blocks(state: SessionState, flow: Flow, now: datetime) -> list[Block]:
 
 def queued_blocks(state: SessionState) -> list[Block]:
     """What people said and the agent has not taken up yet, in the order in which it will."""
-    column = label_column(state.agent)
+    column = column_of(state)
     waiting = sorted(state.queued, key=lambda queued: queued.mode != "steer")
     return [
         Block(f"queued {queued.id}", queued.id, partial(_queued, queued, column=column))
@@ -161,16 +167,20 @@ def entry_block(
     flow: Flow,
     now: datetime,
     labels: Mapping[str, str] | None = None,
+    column: int | None = None,
 ) -> Block:
-    """The block of one entry; `labels` are those of the session's tools, by the tools' names."""
+    """The block of one entry; `labels` are those of the session's tools, by the tools' names.
+
+    `column` is how many cells the names of all who speak take; without it, that of `agent`.
+    """
     if (call := entry.call) is not None:
         # A subagent's tool of that name may be another one.
         return call_block(key, call, flow, now, "" if call.via else (labels or {}).get(call.tool, ""))
     text = entry.text or ""
     if entry.kind == "note":
         return Block(key, text, lambda width: _note(text, width))
-    column = label_column(agent)
-    who, style = agent or "assistant", ASSISTANT
+    cells = label_column(agent) if column is None else column
+    who, style = entry.by or agent or "assistant", ASSISTANT
     if entry.kind == "user":
         who, style = entry.by or "user", USER
     elif entry.kind == "summary":
@@ -178,8 +188,8 @@ def entry_block(
     return Block(
         key,
         text,
-        lambda width: _message(who, text, style, width, column),
-        height=lambda width: _message_height(text, width, column),
+        lambda width: _message(who, text, style, width, cells),
+        height=lambda width: _message_height(text, width, cells),
     )
 
 

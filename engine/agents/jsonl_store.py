@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import unicodedata
-from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 from urllib.parse import quote, unquote
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
+from ..clock import Clock, utc_now
 from .errors import EntryNotFoundError, SessionIdError, SessionNotFoundError
 from .jsonl import StoredEntry, append_entry, path_to, read_entries, sync_folder
 from .messages import Message
@@ -42,9 +42,7 @@ class JsonlSessionStore:
     that goes on elsewhere: both go their own way in the same file.
     """
 
-    def __init__(
-        self, folder: Path | str, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
-    ) -> None:
+    def __init__(self, folder: Path | str, *, clock: Clock = utc_now) -> None:
         self._folder = Path(folder)
         self._clock = clock
         self._leaves: dict[str, str] = {}

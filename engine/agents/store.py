@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Protocol, TypeAlias, runtime_checkable
 
+from ..clock import Clock, utc_now
 from .messages import Message, UserMessage
 
 Messages: TypeAlias = list[Message]
@@ -71,7 +72,7 @@ class _Kept:
 class InMemorySessionStore:
     """Keeps conversations as long as the process lives. `clock` gives an aware datetime."""
 
-    def __init__(self, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(self, *, clock: Clock = utc_now) -> None:
         self._sessions: dict[str, _Kept] = {}
         self._clock = clock
         self._turn = 0

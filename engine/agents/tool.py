@@ -27,12 +27,14 @@ if TYPE_CHECKING:
 class ToolOutput:
     """A tool's text for the model, and `metadata` for whoever watches.
 
-    `is_error` marks a failure that the tool reports instead of raising it.
+    `is_error` marks a failure that the tool reports instead of raising it, `is_json` a text that was
+    made of another value.
     """
 
     text: str
     metadata: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     is_error: bool = False
+    is_json: bool = field(default=False, compare=False)
 
     @property
     def failed(self) -> bool:
@@ -243,7 +245,7 @@ def as_output(value: object) -> ToolOutput:
         case None:
             return ToolOutput("")
         case _:
-            return ToolOutput(to_json(value, fallback=str).decode())
+            return ToolOutput(to_json(value, fallback=str).decode(), is_json=True)
 
 
 def _check_args(tool: Tool, args: Mapping[str, JsonValue]) -> None:

@@ -45,6 +45,7 @@ from .tool_errors import (
     ToolSerializeError,
     UnknownTool,
 )
+from .trace import ModelCalled, StepBegan, StepEnded, StepFailed, ToolRan, Trace, Traced
 from .walk import Finding
 
 __all__ = [
@@ -79,6 +80,7 @@ __all__ = [
     "Invalid",
     "LimitExceeded",
     "MissingDependency",
+    "ModelCalled",
     "ModelClient",
     "ModelClients",
     "NotFound",
@@ -93,6 +95,9 @@ __all__ = [
     "SnapLoadError",
     "SnapStoreError",
     "StateConflict",
+    "StepBegan",
+    "StepEnded",
+    "StepFailed",
     "Suspend",
     "SuspendSignal",
     "Suspended",
@@ -102,7 +107,10 @@ __all__ = [
     "ToolFatal",
     "ToolHttpError",
     "ToolIoError",
+    "ToolRan",
     "ToolSerializeError",
+    "Trace",
+    "Traced",
     "UnexpectedResumption",
     "UnknownTool",
     "as_flow_gate",

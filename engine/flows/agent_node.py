@@ -89,8 +89,12 @@ class AgentNode(Generic[I, O]):
         raise BuildError(f"agent '{cls.__name__}': write its types, as in AgentNode[Request, Points]")
 
     @classmethod
+    def configures(cls) -> bool:
+        """Whether its config is known only once it has its value."""
+        return any("configure" in vars(base) for base in cls.__mro__ if base is not AgentNode)
+
+    @classmethod
     def check_config(cls) -> None:
         """Raises `BuildError` for an agent that says neither way how it works."""
-        own = any("configure" in vars(base) for base in cls.__mro__ if base is not AgentNode)
-        if cls.config is None and not own:
+        if cls.config is None and not cls.configures():
             raise BuildError(f"agent '{cls.__name__}': has neither config nor configure(value, ctx)")

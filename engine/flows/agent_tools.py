@@ -24,8 +24,9 @@ from ..net import ToolCall
 from .agent_node import AgentConfig
 from .context import Context
 from .errors import AgentError
-from .flow_gate import FlowGate, HearsWords, Question
+from .flow_gate import FlowGate, HearsWords, Question, SeesTools
 from .tool_errors import SuspendSignal, ToolError, ToolFailure, ToolFatal
+from .trace import ToolRan, Trace, tell
 from .values import own_json
 
 _json_object: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
@@ -65,6 +66,7 @@ class Tools:
     config: AgentConfig
     ctx: Context
     gate: FlowGate | None
+    trace: Trace | None = None
     ran: list[str] = field(default_factory=list[str])
 
     @property
@@ -99,6 +101,11 @@ class Tools:
             return decided
         note = changed_by_a_person(written or call.args, decided)
         return await self._executed(tool, call, decided, note)
+
+    def offer(self) -> None:
+        """Tell the gate which they are, where it wants to know."""
+        if isinstance(self.gate, SeesTools):
+            self.gate.offered(self.config.tools)
 
     async def said(self, text: str) -> None:
         """Tell the gate what the model said, where it wants to know."""
@@ -146,14 +153,21 @@ class Tools:
     ) -> ToolMessage | Asks:
         began = time.perf_counter()
         self.ran.append(call.call_id)
+
+        def ended(*, is_error: bool = False, asks: bool = False) -> None:
+            seconds = time.perf_counter() - began
+            tell(self.trace, ToolRan(self.agent, call.name, call.call_id, is_error, asks, seconds))
+
         try:
             ctx = self._context(call)
             output = as_output(
                 await outcome(tool.execute(copy.deepcopy(args), ctx), ctx.progress, ToolOutput)
             )
         except SuspendSignal as signal:
+            ended(asks=True)
             return Asks(signal.value, args)
         except (Exception, SystemExit) as raised:
+            ended(is_error=True)
             error = ToolFailure(raised) if isinstance(raised, SystemExit) else raised
             await self._tell(call, args, ToolOutput(describe(error), is_error=True), began)
             if isinstance(error, ToolFatal):
@@ -162,10 +176,14 @@ class Tools:
                 ) from error
             return self._failed(call, describe(error), _kind(error), error)
         except BaseException:
+            ended(is_error=True)
             await self._tell(call, args, ToolOutput("The call was cancelled", is_error=True), began)
             raise
+        ended(is_error=output.failed)
         await self._tell(call, args, output, began)
         text = output.text if note is None else f"{note} before it ran.\n{output.text}"
+        if note is not None or not output.is_json:
+            text = json.dumps(text, ensure_ascii=False)  # P-98: text is quoted
         return answer(call, text, is_error=output.is_error)
 
     async def _tell(

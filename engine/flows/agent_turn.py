@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -11,7 +12,6 @@ from pydantic import BaseModel, JsonValue, ValidationError
 
 from ..agents.decisions import Deny, Override
 from ..agents.errors import InvalidModelUrlError, describe
-from ..agents.events import Usage
 from ..agents.messages import AssistantMessage, Message, ProposedCall, ToolMessage, UserMessage
 from ..agents.model import ToolSpec
 from .agent_node import AgentConfig
@@ -25,6 +25,7 @@ from .nodes import Agent, label
 from .snapshot import AgentProgress, PendingSuspension
 from .standing import Standing
 from .steps import check_free, taken_value, written
+from .trace import ModelCalled, Trace, tell
 from .values import dumped, problems_of
 
 SUBMIT = "Submit your final result. Call this only when the task is complete."
@@ -37,13 +38,11 @@ Came: TypeAlias = tuple[Standing, History]
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the agents of a run share: who makes clients, the gate their calls pass, who is told what
-    model calls used.
-    """
+    """What the agents of a run share: who makes clients, the gate their calls pass, who traces them."""
 
     factory: ClientFactory | None = None
     gate: FlowGate | None = None
-    used: Callable[[Usage], None] | None = None
+    trace: Trace | None = None
 
     def client(self, config: AgentConfig, options: ClientOptions) -> Client:
         """The client of an agent. Raises what the factory raises."""
@@ -125,13 +124,17 @@ async def agent_answered(
     return await turn.batch([first, *rest], resumed=True, approved=approved, before=before)
 
 
-def _turn(standing: Standing, history: History, node: Agent, ctx: Context, around: Surroundings) -> _Turn:
-    key = node.takes.key
-    value = taken_value(node, node.takes, standing)
-    config = node.node().configure(value, ctx)
+def config_of(standing: Standing, node: Agent, ctx: Context) -> AgentConfig:
+    """What an agent whose turn it is works with. Raises `AgentError` for what it cannot work with."""
+    config = node.node().configure(taken_value(node, node.takes, standing), ctx)
     problems = config.problems()
     if problems:
-        raise AgentError(f"{label(node)}: {'; '.join(problems)}", key)
+        raise AgentError(f"{label(node)}: {'; '.join(problems)}", node.takes.key)
+    return config
+
+
+def _turn(standing: Standing, history: History, node: Agent, ctx: Context, around: Surroundings) -> _Turn:
+    key, config = node.takes.key, config_of(standing, node, ctx)
     progress = standing.agent
     begins: list[HistoryEntry] = []
     if progress is None:
@@ -140,7 +143,8 @@ def _turn(standing: Standing, history: History, node: Agent, ctx: Context, aroun
         begins.append(HistoryEntry(session=progress.session, agent=key, message=first))
     elif not history.messages(progress.session):
         raise SnapLoadError(f"agent '{key}' is mid-conversation: restore its history with with_history()")
-    tools = Tools(key, progress.session, config, ctx, around.gate)
+    tools = Tools(key, progress.session, config, ctx, around.gate, around.trace)
+    tools.offer()
     return _Turn(standing, history, node, config, progress, tools, begins)
 
 
@@ -181,14 +185,16 @@ class _Turn:
             self.say(UserMessage(text=CONCLUDE))
         output, session = self.node.gives.type, self.progress.session
         options = options_of(self.config, output, session, last=last)
+        began, usage = time.perf_counter(), None
         try:
             reply = await around.client(self.config, options).execute(self.messages)
+            usage = reply.usage
         except InvalidModelUrlError as error:
             raise self.failed(f"invalid LLM URL: {error}") from error
         except Exception as error:
             raise self.failed(describe(error)) from error
-        if around.used is not None:
-            around.used(reply.usage)
+        finally:
+            tell(around.trace, ModelCalled(self.key, session, usage, time.perf_counter() - began))
         return reply
 
     def _turns_left(self) -> int | None:

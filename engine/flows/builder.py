@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Generic, Protocol, Self, TypeVar, cast
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, Self, TypeVar, cast, runtime_checkable
 
 from pydantic import BaseModel
 
@@ -13,8 +14,8 @@ from .errors import BuildError, Invalid
 from .graph import FlowGraph
 from .handlers import handler
 from .human import HumanAnswer, HumanInput
-from .inlining import inlined
-from .lists import filled, list_field
+from .inlining import inlined, put_inside
+from .lists import by_item, filled, list_field
 from .naming import State, node_id, state_of
 from .nodes import Agent, Each, Either, Fork, Human, Join, Node, Suspend, Work
 
@@ -32,6 +33,7 @@ class RecursiveInlining(Invalid):
         self.flow = flow
 
 
+@runtime_checkable
 class Drafts(Protocol[I, O]):
     """A `Flow` class, or a builder of its own: what can be run, and used as a node of another flow.
 
@@ -104,14 +106,22 @@ class FlowBuilder(Generic[I, O]):
         return self.add(Human(asks.takes[0], takes.one(), asks, takes))
 
     def each(
-        self, takes: type[A], fn: Callable[..., BaseModel | Awaitable[BaseModel]], gives: type[B]
+        self,
+        takes: type[A],
+        fn: Callable[..., BaseModel | Awaitable[BaseModel]] | Drafts[Any, Any],
+        gives: type[B],
     ) -> Self:
         """`fn` of each item of the one list in A; their results make the one list in B.
 
-        One item a step. Of an empty list comes an empty list, in one step.
+        One item a step. Of an empty list comes an empty list, in one step. `fn` may be a flow too: it
+        takes its own steps with one item after the other, under keys that begin with that of A.
         """
-        made = handler("each", fn, 1)
         source, target = state_of(takes, "each"), state_of(gives, "each")
+        if isinstance(fn, Drafts):
+            flow = cast("Drafts[Any, Any]", fn)
+            self._registered.append(self._of_each(source, flow, target))
+            return self
+        made = handler("each", fn, 1)
         item = made.one().type
         field = list_field(source.type, made.takes[0].type, made.where)
         into = filled(target, list_field(target.type, item, made.where), made.where)
@@ -119,10 +129,6 @@ class FlowBuilder(Generic[I, O]):
 
     def flow(self, flow: Drafts[A, B]) -> Self:
         """Inline a flow: entry and output keep their names, the rest becomes `Entry::Key` (P-100)."""
-        for at, (outer, _) in enumerate(self._inside):
-            if outer is flow:
-                names = tuple(name for _, name in self._inside[at:])
-                raise RecursiveInlining(flow, (*names, names[0]))
         self._registered.append(self._inlined(flow))
         return self
 
@@ -156,6 +162,30 @@ class FlowBuilder(Generic[I, O]):
         return self.takes.key
 
     def _inlined(self, flow: Drafts[A, B]) -> Registered:
+        inner = self._drafted(flow)
+        if isinstance(inner, Registered):
+            return inner
+        taken = {s.key for each in self._registered for node in each.nodes for s in node.inputs}
+        nodes, clashes = inlined(inner.takes.key, inner.gives.key, inner.nodes, taken)
+        return Registered(tuple(nodes), (*inner.problems, *clashes), inner.whole and not clashes)
+
+    def _of_each(self, source: State, flow: Drafts[Any, Any], target: State) -> Registered:
+        inner = self._drafted(flow)
+        if isinstance(inner, Registered):
+            return inner
+        item, result = (
+            State(f"{source.key}::{state.key}", state.type) for state in (inner.takes, inner.gives)
+        )
+        ends = by_item(source, target, item, result, _name(flow, inner.takes))
+        nodes = (ends[0], *put_inside(source.key, inner.nodes), ends[1])
+        return Registered(nodes, inner.problems, inner.whole)
+
+    def _drafted(self, flow: Drafts[A, B]) -> _Inner | Registered:
+        """A flow that is to work inside this one; where it cannot, what is wrong with it."""
+        for at, (outer, _) in enumerate(self._inside):
+            if outer is flow:
+                names = tuple(name for _, name in self._inside[at:])
+                raise RecursiveInlining(flow, (*names, names[0]))
         try:
             name = flow.entry_key()
         except BuildError as error:
@@ -169,11 +199,26 @@ class FlowBuilder(Generic[I, O]):
         except BuildError as error:
             return Registered((), _prefixed(name, error.problems), whole=False)
         alone = check(inner.takes, inner.gives, inner._registered)
-        problems = list(_prefixed(inner.takes.key, alone.problems))
-        taken = {s.key for each in self._registered for node in each.nodes for s in node.inputs}
-        nodes, clashes = inlined(inner.takes.key, inner.gives.key, alone.nodes, taken)
-        whole = all(each.whole for each in inner._registered) and not clashes
-        return Registered(tuple(nodes), (*problems, *clashes), whole)
+        whole = all(each.whole for each in inner._registered)
+        return _Inner(
+            inner.takes, inner.gives, alone.nodes, _prefixed(inner.takes.key, alone.problems), whole
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Inner:
+    """A flow inside another: its nodes, and what is wrong with them; see `Registered`."""
+
+    takes: State
+    gives: State
+    nodes: Mapping[str, Node]
+    problems: tuple[str, ...]
+    whole: bool
+
+
+def _name(flow: object, entry: State) -> str:
+    """A flow's own name; one without a class goes by its input."""
+    return flow.__name__ if isinstance(flow, type) else entry.key
 
 
 def _prefixed(name: str, problems: tuple[str, ...]) -> tuple[str, ...]:

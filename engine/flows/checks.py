@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pydantic import BaseModel
 
 from .naming import State, qualified
-from .nodes import Agent, Either, Fork, Join, Node, Nodes, label, states_of
+from .nodes import Agent, Collect, Either, Fork, Join, Node, Nodes, label, states_of
 from .petri import never_fire, petri_net
 from .walk import Walk, walk
 
@@ -148,6 +148,8 @@ def _local(node: Node, nodes: Nodes) -> list[str]:
             if gives.key in keys:
                 problems.append(f"{here}: target matches parent '{gives.key}'")
             return problems
+        case Collect():
+            return []
         case _:
             if node.takes.key == node.gives.key:
                 return [f"{here}: exit_name equals input name — node would overwrite its own input"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import typing
+from collections.abc import Mapping
 from typing import Generic, TypeVar, cast
 
 from pydantic import BaseModel
@@ -29,6 +30,15 @@ class Flow(Generic[I, O]):
     def build(cls, g: FlowBuilder[I, O]) -> FlowBuilder[I, O] | FlowGraph[I, O]:
         """Add the nodes to `g` and give it back."""
         raise BuildError(f"flow '{cls.__name__}' has no nodes: write its build(cls, g)")
+
+    @classmethod
+    def deps(cls) -> Mapping[type, object]:
+        """What `ctx.require` finds, by type, in a run hosted without a context of its own (P-159).
+
+        Each host of a run makes them anew, before its first step and maybe in another thread: no record
+        has them. Those of a flow that is a node of this one are to be given here too.
+        """
+        return {}
 
     @staticmethod
     def of(takes: type[A], gives: type[B]) -> FlowBuilder[A, B]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Protocol, TypeAlias, cast, runtime_checkable
@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from ..agents.decisions import Allow, Deny, Override
 from ..agents.gating import MakesManagers, ManagesCalls, as_call_gate
+from ..agents.tool import Tool
 from ..gate.types import (
     ApprovalRequest,
     CallGate,
@@ -80,6 +81,13 @@ class HearsWords(Protocol):
     """A gate that is also told what a model says beside its calls, before any of them is checked."""
 
     async def said(self, text: str) -> None: ...
+
+
+@runtime_checkable
+class SeesTools(Protocol):
+    """A gate that is also told which tools an agent has, before any call of them is checked."""
+
+    def offered(self, tools: Sequence[Tool]) -> None: ...
 
 
 class ManagedFlowGate:

@@ -8,6 +8,11 @@ from .checks import distinct
 from .nodes import Node
 
 
+def put_inside(outer: str, nodes: Mapping[str, Node]) -> list[Node]:
+    """The nodes, all of their keys behind that of the node they work for."""
+    return [node.renamed(lambda key: f"{outer}::{key}") for node in distinct(nodes)]
+
+
 def inlined(
     entry: str, output: str, nodes: Mapping[str, Node], taken: Container[str]
 ) -> tuple[list[Node], list[str]]:

@@ -1,13 +1,22 @@
-"""The list of a model that `each` goes through, or fills."""
+"""The list of a model that `each` goes through, or fills; and the nodes that do so with a flow."""
 
 from __future__ import annotations
 
 import typing
+from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, create_model
 
 from .errors import BuildError
 from .naming import State
+from .nodes import Collect, Items
+
+
+class Left(BaseModel):
+    """What is left of a list, and what the items before it came to."""
+
+    items: list[BaseModel]
+    results: list[BaseModel]
 
 
 def list_field(model: type[BaseModel], item: type[BaseModel], where: str) -> str:
@@ -23,6 +32,22 @@ def list_field(model: type[BaseModel], item: type[BaseModel], where: str) -> str
             "expected one"
         )
     return found[0]
+
+
+def by_item(source: State, target: State, takes: State, gives: State, name: str) -> tuple[Items, Collect]:
+    """The nodes that give a flow, called `name`, the items of a list, and take what it makes of them.
+
+    `takes` and `gives` are its states, under their names in the graph around it. Raises `BuildError`.
+    """
+    where = f"each '{name}'"
+    item, result = takes.type, gives.type
+    field = list_field(source.type, item, where)
+    into = filled(target, list_field(target.type, result, where), where)
+    listed: dict[str, Any] = {"items": (list[item], ...), "results": (list[result], ...)}
+    made = create_model(f"{source.type.__name__}Left", __base__=Left, **listed)
+    left = State(f"{source.key}::left", made)
+    items = Items(item=takes, left=left, gives=target, into=into, name=name, takes=source, field=field)
+    return items, Collect(item=takes, left=left, gives=target, into=into, name=name, result=gives)
 
 
 def filled(state: State, field: str, where: str) -> str:

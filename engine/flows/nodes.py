@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, TypeAlias
+from dataclasses import dataclass, fields, replace
+from typing import ClassVar, Literal, Self, TypeAlias, cast
 
 from pydantic import BaseModel
 
@@ -16,15 +16,41 @@ Kind: TypeAlias = Literal["work", "agent", "either", "fork", "join", "suspend", 
 
 
 @dataclass(frozen=True, slots=True)
-class _OneToOne:
-    """What takes one state and gives one."""
+class _Between:
+    """What stands between states."""
+
+    def renamed(self, rename: Rename) -> Self:
+        """The same between states of other names."""
+        return replace(self, **{f.name: _renamed(getattr(self, f.name), rename) for f in fields(self)})
+
+
+def _renamed(value: object, rename: Rename) -> object:
+    match value:
+        case State():
+            return value.renamed(rename)
+        case tuple():
+            return tuple(_renamed(each, rename) for each in cast("tuple[object, ...]", value))
+        case _:
+            return value
+
+
+@dataclass(frozen=True, slots=True)
+class _OfOne(_Between):
+    """What takes one state."""
 
     takes: State
-    gives: State
 
     @property
     def inputs(self) -> tuple[State, ...]:
+        """The states it takes, all of them at once."""
         return (self.takes,)
+
+
+@dataclass(frozen=True, slots=True)
+class _OneToOne(_OfOne):
+    """What takes one state and gives one."""
+
+    gives: State
 
     @property
     def outcomes(self) -> tuple[tuple[State, ...], ...]:
@@ -39,9 +65,6 @@ class Work(_OneToOne):
     kind: ClassVar[Kind] = "work"
     handler: Handler
 
-    def renamed(self, rename: Rename) -> Work:
-        return replace(self, takes=self.takes.renamed(rename), gives=self.gives.renamed(rename))
-
 
 @dataclass(frozen=True, slots=True)
 class Agent(_OneToOne):
@@ -50,18 +73,12 @@ class Agent(_OneToOne):
     kind: ClassVar[Kind] = "agent"
     node: type[AgentNode[BaseModel, BaseModel]]
 
-    def renamed(self, rename: Rename) -> Agent:
-        return replace(self, takes=self.takes.renamed(rename), gives=self.gives.renamed(rename))
-
 
 @dataclass(frozen=True, slots=True)
 class Suspend(_OneToOne):
     """Waits for somebody: the value goes out, an answer of the other type comes back (P-81)."""
 
     kind: ClassVar[Kind] = "suspend"
-
-    def renamed(self, rename: Rename) -> Suspend:
-        return replace(self, takes=self.takes.renamed(rename), gives=self.gives.renamed(rename))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +88,6 @@ class Human(_OneToOne):
     kind: ClassVar[Kind] = "human"
     question: Handler
     answered: Handler
-
-    def renamed(self, rename: Rename) -> Human:
-        return replace(self, takes=self.takes.renamed(rename), gives=self.gives.renamed(rename))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,56 +100,35 @@ class Each(_OneToOne):
     into: str
     item: type[BaseModel]
 
-    def renamed(self, rename: Rename) -> Each:
-        return replace(self, takes=self.takes.renamed(rename), gives=self.gives.renamed(rename))
-
 
 @dataclass(frozen=True, slots=True)
-class Either:
+class Either(_OfOne):
     """A choice: exactly one of the branches appears (P-12)."""
 
     kind: ClassVar[Kind] = "either"
-    takes: State
     branches: tuple[State, ...]
     handler: Handler
-
-    @property
-    def inputs(self) -> tuple[State, ...]:
-        return (self.takes,)
 
     @property
     def outcomes(self) -> tuple[tuple[State, ...], ...]:
         return tuple((branch,) for branch in self.branches)
 
-    def renamed(self, rename: Rename) -> Either:
-        branches = tuple(branch.renamed(rename) for branch in self.branches)
-        return replace(self, takes=self.takes.renamed(rename), branches=branches)
-
 
 @dataclass(frozen=True, slots=True)
-class Fork:
+class Fork(_OfOne):
     """One value becomes several, in their order (P-13)."""
 
     kind: ClassVar[Kind] = "fork"
-    takes: State
     children: tuple[State, ...]
     handler: Handler
-
-    @property
-    def inputs(self) -> tuple[State, ...]:
-        return (self.takes,)
 
     @property
     def outcomes(self) -> tuple[tuple[State, ...], ...]:
         return (self.children,)
 
-    def renamed(self, rename: Rename) -> Fork:
-        children = tuple(child.renamed(rename) for child in self.children)
-        return replace(self, takes=self.takes.renamed(rename), children=children)
-
 
 @dataclass(frozen=True, slots=True)
-class Join:
+class Join(_Between):
     """Waits for all its parents and makes one value of them, given in declared order (P-14, P-15)."""
 
     kind: ClassVar[Kind] = "join"
@@ -151,12 +144,47 @@ class Join:
     def outcomes(self) -> tuple[tuple[State, ...], ...]:
         return ((self.gives,),)
 
-    def renamed(self, rename: Rename) -> Join:
-        parents = tuple(parent.renamed(rename) for parent in self.parents)
-        return replace(self, parents=parents, gives=self.gives.renamed(rename))
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ByItem(_Between):
+    """Gives the next item of a list, and beside it what is `left`; after the last one, all results."""
+
+    kind: ClassVar[Kind] = "each"
+    item: State
+    left: State
+    gives: State
+    into: str
+    name: str
+
+    @property
+    def outcomes(self) -> tuple[tuple[State, ...], ...]:
+        return ((self.item, self.left), (self.gives,))
 
 
-Node: TypeAlias = Work | Agent | Suspend | Human | Each | Either | Fork | Join
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Items(_ByItem):
+    """Begins with a list, of which a flow gets one item after the other; `field` is the list."""
+
+    takes: State
+    field: str
+
+    @property
+    def inputs(self) -> tuple[State, ...]:
+        return (self.takes,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collect(_ByItem):
+    """Takes what the flow has made of an item, and goes on with the next one."""
+
+    result: State
+
+    @property
+    def inputs(self) -> tuple[State, ...]:
+        return (self.result, self.left)
+
+
+Node: TypeAlias = Work | Agent | Suspend | Human | Each | Items | Collect | Either | Fork | Join
 Nodes: TypeAlias = Mapping[str, Node]
 
 
@@ -180,6 +208,8 @@ def full_name(node: Node) -> str:
             return f"{node.kind} for a person"
         case Human(question=question):
             return f"{node.kind} {question.name}"
+        case Items(name=name) | Collect(name=name):
+            return f"{node.kind} {name}"
         case _:
             return f"{node.kind} {node.handler.name}"
 
@@ -188,5 +218,5 @@ def outcome_label(node: Node, outcome: int) -> str:
     """The node together with the way it ends, where there are several."""
     if len(node.outcomes) == 1:
         return label(node)
-    [state] = node.outcomes[outcome]
-    return f"{label(node)} to '{state.key}'"
+    given = " + ".join(f"'{state.key}'" for state in node.outcomes[outcome])
+    return f"{label(node)} to {given}"

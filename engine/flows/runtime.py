@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Generic, Self, TypeVar
 
 from pydantic import BaseModel, JsonValue
 
-from ..agents.events import Usage
-from .agent_turn import Came, Surroundings, agent_answered, agent_step, options_of
+from ..agents.tool import Tool
+from .agent_turn import Came, Surroundings, agent_answered, agent_step, config_of, options_of
 from .builder import Drafts
 from .client import ClientFactory
 from .context import Context
@@ -32,6 +32,7 @@ from .outcome import Continue, Done, RunOut, Suspended
 from .snapshot import FlowSnapshot
 from .standing import Standing, kept, restored, shown
 from .steps import answered, fire
+from .trace import StepEnded, Trace, step, tell
 from .values import dumped, loaded
 
 I = TypeVar("I", bound=BaseModel)  # noqa: E741 - input and output, as in the specification
@@ -61,8 +62,8 @@ class FlowRuntime(Generic[O]):
 
     A step that raises leaves everything as it was: snapshot and history equal their values before
     (P-56), and `next` tries it again. The calls of its agents pass `gate` (see `as_flow_gate` for what
-    it may be); without one they just run. `factory` makes the clients of their models, `used` is told
-    what each call of a model used. Raises `Invalid` for a graph that cannot be (P-30 … P-46) or does
+    it may be); without one they just run. `factory` makes the clients of their models, `trace` is told
+    what happens while it happens. Raises `Invalid` for a graph that cannot be (P-30 … P-46) or does
     not end in its output (P-37, P-38).
     """
 
@@ -74,11 +75,11 @@ class FlowRuntime(Generic[O]):
         factory: ClientFactory | None = None,
         history: History | None = None,
         gate: object = None,
-        used: Callable[[Usage], None] | None = None,
+        trace: Trace | None = None,
     ) -> None:
         graph = _checked(flow)
         text = dumped(value, graph.takes, graph.takes.key, "flow input")
-        self._begin(graph, Standing({graph.takes.key: text}), factory, history, gate, used)
+        self._begin(graph, Standing({graph.takes.key: text}), factory, history, gate, trace)
 
     @classmethod
     def from_snapshot(
@@ -89,7 +90,7 @@ class FlowRuntime(Generic[O]):
         history: History | None = None,
         factory: ClientFactory | None = None,
         gate: object = None,
-        used: Callable[[Usage], None] | None = None,
+        trace: Trace | None = None,
     ) -> Self:
         """A run where it stood. The graph is built and checked anew (P-93).
 
@@ -97,7 +98,7 @@ class FlowRuntime(Generic[O]):
         """
         graph = _checked(flow)
         runtime = cls.__new__(cls)
-        runtime._begin(graph, restored(snapshot, graph), factory, history, gate, used)
+        runtime._begin(graph, restored(snapshot, graph), factory, history, gate, trace)
         return runtime
 
     def _begin(
@@ -107,13 +108,13 @@ class FlowRuntime(Generic[O]):
         factory: ClientFactory | None,
         history: History | None,
         gate: object,
-        used: Callable[[Usage], None] | None,
+        trace: Trace | None,
     ) -> None:
         self.graph = graph
         self._output = graph.output
         self._standing = standing
         self._history = history or History()
-        self._around = Surroundings(factory, None if gate is None else as_flow_gate(gate), used)
+        self._around = Surroundings(factory, None if gate is None else as_flow_gate(gate), trace)
         self._busy = False
 
     @property
@@ -156,6 +157,15 @@ class FlowRuntime(Generic[O]):
                     text = f"{label(node)}: invalid LLM URL: {error}"
                     raise AgentError(text, node.takes.key) from error
 
+    def tools(self, ctx: Context) -> Sequence[Tool]:
+        """The tools of the agent that has started, or none. Raises what its `configure` raises."""
+        started = self._standing.agent
+        if started is None:
+            return ()
+        node = self.graph.node(started.agent)
+        assert isinstance(node, Agent)
+        return config_of(self._standing, node, ctx).tools
+
     def snapshot(self) -> FlowSnapshot:
         """Where the run stands between two steps; what was said is not in it."""
         return kept(self._standing, self.graph.fingerprint)
@@ -174,10 +184,10 @@ class FlowRuntime(Generic[O]):
             if node is None:
                 return self._end()
             if isinstance(node, Agent):
-                came = await agent_step(self._standing, self._history, node, ctx, self._around)
+                came = agent_step(self._standing, self._history, node, ctx, self._around)
             else:
-                came = await fire(self._standing, node, ctx), self._history
-            return self._take(came)
+                came = self._plain(fire(self._standing, node, ctx))
+            return await self._take(node, came)
 
     async def resume(
         self,
@@ -202,13 +212,11 @@ class FlowRuntime(Generic[O]):
                 raise ResumeMismatchError(f"{waits.tool_id} ({waits.call_id})", f"{tool_id} ({call_id})")
             node = self.graph.node(waits.agent)
             if isinstance(node, Agent):
-                came = await agent_answered(
-                    self._standing, self._history, node, payload, ctx, self._around
-                )
+                came = agent_answered(self._standing, self._history, node, payload, ctx, self._around)
             else:
                 assert isinstance(node, Suspend | Human)
-                came = await answered(self._standing, node, payload, ctx), self._history
-            return self._take(came)
+                came = self._plain(answered(self._standing, node, payload, ctx))
+            return await self._take(node, came)
 
     async def run(
         self,
@@ -237,10 +245,21 @@ class FlowRuntime(Generic[O]):
                 case ended:
                     return ended
 
-    def _take(self, came: Came) -> Continue | Suspended:
-        """A step has come to its end: only now is it true."""
-        self._standing, self._history = came
-        return self.suspended or Continue()
+    async def _take(self, node: Node, came: Awaitable[Came]) -> Continue | Suspended:
+        """A step of `node`: what it came to is true once it has come to its end."""
+        if (trace := self._around.trace) is None:
+            self._standing, self._history = await came
+            return self.suspended or Continue()
+        key = " + ".join(state.key for state in node.inputs)
+        with step(trace, key, node.kind) as seconds:
+            self._standing, self._history = await came
+        waits = self.suspended
+        tell(trace, StepEnded(key, self.states, None if waits is None else waits.tool_id, seconds()))
+        return waits or Continue()
+
+    async def _plain(self, standing: Awaitable[Standing]) -> Came:
+        """What a node comes to in which nobody speaks."""
+        return await standing, self._history
 
     def _up_next(self) -> Node | None:
         live = self._standing.live

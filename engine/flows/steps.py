@@ -13,15 +13,16 @@ from .context import Context
 from .errors import DeserializeError, FlowError, StateConflict
 from .handlers import Handler
 from .human import HumanInput, answer_of
+from .lists import Left
 from .naming import State, node_id
-from .nodes import Each, Either, Fork, Human, Join, Node, Suspend, Work, label
+from .nodes import Collect, Each, Either, Fork, Human, Items, Join, Node, Suspend, Work, label
 from .order import after, conflict
 from .snapshot import PendingSuspension
 from .standing import Standing
 from .tool_errors import SuspendSignal
 from .values import dumped, loaded, own_json, problems_of
 
-Plain: TypeAlias = Work | Either | Fork | Join | Each | Suspend | Human
+Plain: TypeAlias = Work | Either | Fork | Join | Each | Items | Collect | Suspend | Human
 Written: TypeAlias = dict[str, bytes]
 
 _QUESTION = State(node_id(HumanInput), HumanInput)
@@ -53,6 +54,12 @@ async def fire(standing: Standing, node: Plain, ctx: Context) -> Standing:
             return replace(standing, suspended=waits)
         case Each():
             return await _one_item(standing, node, values[0], ctx)
+        case Items(field=field):
+            return _next_item(standing, node, getattr(values[0], field), [])
+        case Collect():
+            result, left = values
+            assert isinstance(left, Left)
+            return _next_item(standing, node, left.items, [*left.results, result])
         case _:
             returned = await _called(node, node.handler, values, ctx)
             return written(standing, node, _given(node, returned))
@@ -153,9 +160,27 @@ async def _one_item(standing: Standing, node: Each, value: BaseModel, ctx: Conte
     if len(done) < len(items):
         return replace(standing, collected={**standing.collected, key: done})
     results = [loaded(text, node.item, key, here) for text in done]
+    return written(standing, node, _filled(node, results))
+
+
+def _next_item(
+    standing: Standing, node: Items | Collect, items: list[BaseModel], results: list[BaseModel]
+) -> Standing:
+    """The next item goes out, and what is left beside it; once there is none, the list of results."""
+    if not items:
+        return written(standing, node, _filled(node, results))
+    first, *rest = items
+    key, here = node.inputs[0].key, label(node)
+    left = node.left.type.model_construct(items=rest, results=results)
+    given = {node.item.key: dumped(first, node.item, key, here)}
+    return written(standing, node, {**given, node.left.key: dumped(left, node.left, key, here)})
+
+
+def _filled(node: Each | Items | Collect, results: list[BaseModel]) -> Written:
+    """The list of results, in the model that it belongs to."""
     filled: object = results if _is_root(node.gives) else {node.into: results}
     made = node.gives.type.model_validate(filled, by_name=True, by_alias=False)
-    return written(standing, node, {node.gives.key: dumped(made, node.gives, key, here)})
+    return {node.gives.key: dumped(made, node.gives, node.inputs[0].key, label(node))}
 
 
 def _is_root(state: State) -> bool:

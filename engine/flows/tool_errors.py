@@ -100,7 +100,9 @@ class MissingDependency(ToolError):
     kind = "missing_dependency"
 
     def __init__(self, wanted: type) -> None:
-        super().__init__(f"the context has no {wanted.__name__}; give it with Context(deps=…)")
+        super().__init__(
+            f"the context has no {wanted.__name__}; give it in the flow's deps(), or with Context(deps=…)"
+        )
         self.wanted = wanted
 
 

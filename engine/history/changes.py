@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from pydantic import JsonValue
 
@@ -58,14 +58,13 @@ def input_head(arguments: dict[str, JsonValue], longest: int = LONGEST) -> str:
     return shortened(json.dumps(arguments, ensure_ascii=False), longest) if arguments else ""
 
 
-def headline(event: JournalEvent) -> str:
-    """An event in one line, beginning with its type."""
-    body = event.body
-    parts = [body.type, *_headline(event)]
+def headline(event: JournalEvent, wanting: Container[str] = ()) -> str:
+    """An event in one line, beginning with its type; `wanting` are the requests that want an answer."""
+    parts = [event.body.type, *_headline(event, wanting)]
     return "  ".join(visible(part) for part in parts if part)
 
 
-def _headline(event: JournalEvent) -> Iterable[str]:
+def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
     match event.body:
         case SessionOpened() as body:
             nets = "1 net" if len(body.nets) == 1 else f"{len(body.nets)} nets"
@@ -116,7 +115,7 @@ def _headline(event: JournalEvent) -> Iterable[str]:
             asks = f"asks a person: {body.net} {where}".rstrip()
             return body.tool, input_head(body.input), asks, _by(body.via)
         case ApprovalDecided() as body:
-            return f"call {body.call_id}", _answer(body)
+            return f"call {body.call_id}", _answer(body, wanting)
         case ApprovalGiven() as body:
             return f"call {body.call_id}", f"approved by {body.by}, others must too"
         case ApprovalExtended() as body:
@@ -179,9 +178,10 @@ def _decision_headline(body: CallDecided) -> Iterable[str]:
     return name, f"{verdict}{edited}{shortened(reason)}{where}", _by(body.via)
 
 
-def _answer(body: ApprovalDecided) -> str:
-    verdict = "approved" if body.approved else "denied"
-    edited = " with edited input" if body.input is not None else ""
+def _answer(body: ApprovalDecided, wanting: Container[str]) -> str:
+    answered = body.input is not None and body.approval_id in wanting
+    verdict = "answered" if answered else "approved" if body.approved else "denied"
+    edited = " with edited input" if body.input is not None and not answered else ""
     reason = f": {shortened(body.reason)}" if body.reason else ""
     return f"{verdict} by {body.by}{edited}{reason}"
 
@@ -196,7 +196,7 @@ def changes(before: SessionState, event: JournalEvent, after: SessionState) -> l
         *_switched(before, after),
         *_calls(before, event, after),
         *_pending(before, event, after),
-        *step_changes(event),
+        *step_changes(event, after.nets),
         *_spent(before, after),
     ]
     return [visible(line) for line in lines]
@@ -238,7 +238,7 @@ def _asked(before: SessionState, event: JournalEvent) -> Iterable[str]:
         case ApprovalRequested() as body:
             yield f"approval requested: {body.tool}"
         case ApprovalDecided() as body:
-            yield f"approval of {_asking(before, body.approval_id)}: {_answer(body)}"
+            yield f"approval of {_asking(before, body.approval_id)}: {_answer(body, before.wanting)}"
         case ApprovalGiven() as body:
             asked = before.approvals.get(body.approval_id)
             so_far = f" ({len(asked.given) + 1} of {asked.people})" if asked else ""

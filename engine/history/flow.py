@@ -12,12 +12,14 @@ from .parts import NetRecord, Record
 class FlowRecord(Record):
     """A flow's shape: a net with a place for each state it can hold and a transition for each node.
 
-    `name` is the flow's own, `output` the state it ends with.
+    `name` is the flow's own, `output` the state it ends with. `names` are those that its author gave to
+    its nodes, by transition; a node that needs no function has none, and neither has an older record.
     """
 
     name: str
     net: NetRecord
     output: str
+    names: dict[str, str] = {}
 
 
 class FlowStepped(Record):

@@ -37,7 +37,7 @@ from .events import (
     StepEnded,
 )
 from .flow import FlowStepped
-from .flow_steps import stepped
+from .flow_steps import speaker, stepped
 from .markings import ages, came, came_before, fired, initial_marking, taken_back, transition_of
 from .parts import NetRecord, StepRecord
 from .queued import queue, taken
@@ -244,7 +244,10 @@ def _message(state: SessionState, event: JournalEvent, body: MessageAdded) -> No
     if body.message_id is not None:
         taken(state, event, body.message_id)
     if body.text:
-        say(state, body.role, event.at, body.text, body.by)
+        by = body.by
+        if by is None and body.role == "assistant" and state.flow is not None:
+            by = speaker(state.flow)
+        say(state, body.role, event.at, body.text, by)
     for call in body.calls:
         propose(state, event.at, call.call_id, call.tool, call.input)
 

@@ -141,6 +141,7 @@ class TranscriptEntry(BaseModel):
     """One entry of the transcript, in the order a person reads it; exactly one of text and call.
 
     A `summary` is what the model reads from there on in place of older entries; `by` is who wanted it.
+    Of what an agent said, `by` is the node of the flow that it works at, if any.
     """
 
     at: datetime
@@ -210,6 +211,11 @@ class SessionState(BaseModel):
     cost: float = 0.0
     max_cost: float | None = None
     flow: FlowState | None = None
+
+    @property
+    def wanting(self) -> frozenset[str]:
+        """The open requests that want an answer filled in."""
+        return frozenset(asked.id for asked in self.approvals.values() if asked.wants is not None)
 
     # A fold sets some fields at every event; pydantic's way there takes eight times as long.
     __setattr__ = object.__setattr__

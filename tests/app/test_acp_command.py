@@ -22,9 +22,11 @@ from interlock.engine.history.queries import open_reader
 from interlock.engine.hub import Hub
 from interlock.rules import compile_rules
 from tests.app.real_console import RealConsole
+from tests.engine.gateway.acp_world import AGENT as SCRIPT
+from tests.engine.gateway.acp_world import agents_python
 from tests.support.command import command
 
-AGENT = (sys.executable, str(Path(__file__).parents[1] / "engine" / "gateway" / "acp_agent.py"))
+AGENT = (sys.executable, str(SCRIPT))
 RULES = "require human-approval before fetch\nblock delete\n"
 ASK = ["ask", {"toolCallId": "c1", "kind": "fetch", "title": "a page", "rawInput": {"url": "x"}}]
 
@@ -43,7 +45,8 @@ def acp(here: Path, *line: str) -> subprocess.CompletedProcess[str]:
 
 def headless(here: Path, *steps: object, more: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
     task = json.dumps(steps)
-    line = ("--headless", "--rules", "my.rules", "--task", task, *more, "--", *AGENT)
+    agent = (*agents_python(), str(SCRIPT))
+    line = ("--headless", "--rules", "my.rules", "--task", task, *more, "--", *agent)
     return acp(here, *line)
 
 

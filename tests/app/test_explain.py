@@ -14,6 +14,7 @@ from interlock.app.explain_text import explained as explain_lines
 from interlock.app.screens.approval import ApprovalScreen
 from interlock.app.screens.detail import Detail
 from interlock.engine.explained import ExplanationView
+from interlock.engine.explaining import view_of
 from interlock.engine.gate import create_gate_manager
 from interlock.engine.net import ToolCall
 from interlock.rules import compile_rules
@@ -224,20 +225,20 @@ class TestNewer:
     def test_as_it_was(self) -> None:
         """Of a recorded call it is told what was: who was asked, what abstained, which grant answered."""
         gate = create_gate_manager(registry=compile_rules(NEWER).registry)
-        view = ExplanationView.of(gate.explain(ToolCall("c1", "deploy", {"env": "x"})))
+        view = view_of(gate.explain(ToolCall("c1", "deploy", {"env": "x"})))
         view = view.model_copy(update={"granted": ("grant-1",)})
         said = [line.text for line in explain_lines(view, "then")]
         assert said[0] == "◐ asked 2 people"
         assert said[1] == "grant-1 answered in a person's place"
         assert '· require-test-before-deploy  abstained: input.env = "prod" does not hold' in said
-        untold = ExplanationView.of(gate.explain(ToolCall("c1", "deploy", {})))
+        untold = view_of(gate.explain(ToolCall("c1", "deploy", {})))
         said = [line.text for line in explain_lines(untold, "then")]
         assert "  applied because the call has no input.env" in said
 
 
 def explained(rules: str, tool: str) -> ExplanationView:
     gate = create_gate_manager(registry=compile_rules(rules, file="deploy.rules").registry)
-    return ExplanationView.of(gate.explain(ToolCall("c1", tool, {})))
+    return view_of(gate.explain(ToolCall("c1", tool, {})))
 
 
 class TestMoments:

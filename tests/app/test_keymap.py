@@ -10,10 +10,11 @@ import pytest
 from interlock.app import keymap
 from interlock.app.appearance import Appearance, appearance_of
 from interlock.app.cli import parser
+from interlock.app.key_settings import KeySetting
 from interlock.app.keymap import bindings_of, decides, display_key
 from interlock.app.keymap_check import _classes, checked, is_key, normal
 from interlock.app.screens.approval import ApprovalScreen
-from interlock.app.settings import KeySetting, SettingsError
+from interlock.app.settings import SettingsError
 from tests.app.views import BY_NAME, Shown, showing
 
 KEY = re.compile(r"(?<![\w<])(esc|escape|enter|space|tab|ctrl\+\w|\^\w|F\d+|f\d+)(?![\w>])")

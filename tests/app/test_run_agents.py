@@ -325,9 +325,11 @@ class TestImportedAgent:
         assert "no rules were given" in done.stderr
 
     def test_rules_of_the_directory(self, tmp_path: Path) -> None:
-        """Rules may come from interlock.toml; a model there is not this agent's."""
+        """Rules may come from interlock.toml, which is told; a model there is not this agent's."""
         (tmp_path / "my_agents.py").write_text(MY_AGENT)
         (tmp_path / "a.rules").write_text("block bash")
         (tmp_path / "interlock.toml").write_text("rules = ['a.rules']\nmodel = 'anthropic/claude'")
         done = run(tmp_path, "my_agents:agent", "go")
         assert done.returncode == 0, done.stderr
+        told = f"interlock run: rules a.rules from {tmp_path}/interlock.toml: a working directory may"
+        assert told in done.stderr

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import ipaddress
 import json
 import os
 import signal
-import ssl
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from interlock.app.settings import named_file
 from interlock.engine.gateway import AgentClient, GatewayError, protocol
 from interlock.engine.gateway.console_client import ConsoleClient
 from interlock.engine.gateway.tokens import read_secret
 from tests.engine.gateway.served import until
+from tests.support.certificates import certified
 from tests.support.command import command
 
 
@@ -104,13 +98,16 @@ class TestServe:
                 await until(console.approvals)
             code, err = await server.ended()
             assert (code, err) == (0, "")
-        async with serving(tmp_path, "--rules", "a.rules", "--listen", f"127.0.0.1:{port}") as server:
+        (tmp_path / "interlock.toml").write_text('[serve]\nrules = ["a.rules"]\n')
+        async with serving(tmp_path, "--listen", f"127.0.0.1:{port}") as server:
             async with server.console() as console:
                 waiting = await until(console.approvals)
                 outcome = await console.decide(waiting[0].id, approved=True, digest=waiting[0].digest)
                 assert outcome.ok
             assert (await going).outcome == "allow"
-            assert await server.ended(signal.SIGINT) == (0, "")
+            code, err = await server.ended(signal.SIGINT)
+            assert code == 0
+            assert err.startswith(f"interlock serve: rules a.rules from {tmp_path}/interlock.toml: ")
         await client.close()
 
     async def test_over_tls(self, tmp_path: Path) -> None:
@@ -250,34 +247,3 @@ class TestProtocol:
         env = surroundings(tmp_path)
         assert command(tmp_path, "protocol", env=env).stdout == protocol.document()
         assert json.loads(command(tmp_path, "protocol", "--schema", env=env).stdout) == protocol.schema()
-
-
-def certified(directory: Path) -> tuple[Path, Path]:
-    """A certificate for this machine that only its own holder vouches for, and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    now = datetime.now(UTC)
-    names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(names, critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    certificate, secret = directory / "cert.pem", directory / "key.pem"
-    certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    secret.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
-    assert ssl.create_default_context(cafile=certificate)
-    return certificate, secret

@@ -42,7 +42,7 @@ ESSENTIAL: dict[str, tuple[str, ...]] = {
     "answer": (
         "WHAT IS ASKED",
         "good enough to publish?",
-        "step 3 of flow Release",
+        "step 2 of flow Release",
         "TO FILL IN",
         "a answer",
         "d deny",
@@ -63,7 +63,7 @@ ESSENTIAL: dict[str, tuple[str, ...]] = {
         "^s sends the answer",
     ),
     "flow-nets": ("[~] flow Release", "step 2 · at Notes", "Commit ○ → Notes ● → SignOff ○"),
-    "flow-graph": ("work 'Commit'  Δ worked last", "(●) Notes", "suspend 'Notes'  is next", "esc close"),
+    "flow-graph": ("Δ worked last", "◐  Notes", "suspend   waits for an answer", "SignOff", "esc close"),
     "grant": ("(●) so many times", "( ) for a time", "the next 3 calls", "^g approves and grants"),
     "grant-once": ("(●) exactly this input", "as long as this session lasts", "^g approves and grants"),
     "grant-given": ("lets pass     bash as deploy", "2 left, 12 min", "given by      maria", "esc close"),

@@ -246,7 +246,7 @@ def _times(found: Found, fact: tuple[str, ...]) -> int:
         case ("mode", session, mode):
             return sum(m.mode == mode for m in found.bodies(session, ModeChanged))
         case ("closed", session):
-            return sum(s.status == "done" for s in found.bodies(session, SessionStatus))
+            return sum(s.by is not None for s in found.bodies(session, SessionStatus))
         case ("said", session, text):
             said = [*found.bodies(session, MessageQueued), *found.bodies(session, MessageAdded)]
             return int(text in [message.text for message in said])

@@ -16,6 +16,7 @@ from interlock.engine.agents import Message, ProposedCall
 from interlock.engine.agents.messages import open_calls
 from interlock.engine.agents.scripted import ScriptedCall, ScriptedModel
 from interlock.engine.children import Host, HostedChildren
+from interlock.engine.clock import utc_now
 from interlock.engine.flow_gate import RunGate
 from interlock.engine.flow_session import FlowSession
 from interlock.engine.gate.types import GateDecision, ResultRecord, ToolResult
@@ -29,7 +30,6 @@ from interlock.engine.history.events import (
     SessionStatus,
 )
 from interlock.engine.history.flow import FlowStepped
-from interlock.engine.history.journal import utc_now
 from interlock.engine.history.state import SessionState
 from interlock.engine.hosted import HostedSession
 from interlock.engine.live import LiveSessions

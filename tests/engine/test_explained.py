@@ -11,6 +11,7 @@ import pytest
 from interlock.engine import Agent, ScriptedModel, ToolContext, tool
 from interlock.engine.agents import C, T
 from interlock.engine.explained import ExplanationView
+from interlock.engine.explaining import view_of
 from interlock.engine.gate import ApprovalAnswer, GateContext, GateManager, GrantTerms
 from interlock.engine.history.events import ApprovalRequested, JournalEvent
 from interlock.engine.hub import Hub, UnknownSessionError
@@ -56,7 +57,7 @@ class TestViews:
         now = 0.0
         gate = GateManager(compile_rules("limit push to 1 per 1h").registry, clock=lambda: now)
         await gate.handle_tool_call(ToolCall("c1", "push"), GateContext())
-        view = ExplanationView.of(gate.explain(ToolCall("c2", "push")))
+        view = view_of(gate.explain(ToolCall("c2", "push")))
         assert view.way is not None
         assert str(view.way) == "wait 1h → push"
         assert [call.seconds for call in view.way.calls] == [3600, None]
@@ -67,14 +68,14 @@ class TestViews:
         gate = GateManager(compile_rules("require human-approval before push").registry)
         answer = ApprovalAnswer(True, by="maria", grant=GrantTerms("names", uses=2))
         await gate.handle_tool_call(ToolCall("c1", "push"), GateContext(confirm=lambda _: answer))
-        view = ExplanationView.of(gate.explain(ToolCall("c2", "push")))
+        view = view_of(gate.explain(ToolCall("c2", "push")))
         assert (view.outcome, view.granted, view.nets[0].people) == ("allow", ("grant-1",), 1)
 
     async def test_a_condition_is_of_the_governed_name(self) -> None:
         """G-10: of the prerequisite a rule's condition is not asked, so it is not shown either."""
         gate = GateManager(compile_rules("require test before deploy when input.n = 1").registry)
         for name, when in (("test", None), ("deploy", "input.n = 1"), ("other", None)):
-            view = ExplanationView.of(gate.explain(ToolCall("c1", name, {"n": 1})))
+            view = view_of(gate.explain(ToolCall("c1", name, {"n": 1})))
             assert view.nets[0].when == when
 
 

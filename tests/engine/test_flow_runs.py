@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
+from pydantic import BaseModel
 
 from interlock.engine.agents import C, Reply
 from interlock.engine.agents.events import Usage
-from interlock.engine.flows import SnapLoadError
+from interlock.engine.flows import Context, Flow, FlowBuilder, SnapLoadError, Traced
 from interlock.engine.history.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -22,8 +23,9 @@ from interlock.engine.history.flow import FlowStepped
 from interlock.engine.history.fold import fold
 from interlock.engine.history.queries import open_reader
 from interlock.engine.hub import Hub
-from tests.engine.flow_hosts import asked, begin, bodies, ended, go_on, hubs, killed
-from tests.engine.release import Release, Short, ran
+from interlock.rules import compile_rules
+from tests.engine.flow_hosts import asked, begin, bodies, checked, ended, go_on, hubs, killed
+from tests.engine.release import Commit, Notes, Release, Script, Short, ran
 
 __all__ = ["hubs"]
 
@@ -81,6 +83,52 @@ class TestRun:
         session = await begin(hub, Short, Reply(calls=C(test={}).calls, usage=usage), bad)
         state = await ended(hub, session)
         assert (state.input_tokens, state.output_tokens, state.cost) == (200, 14, 0.5)
+
+
+class TestTraced:
+    async def test_while_it_happens(self, hubs: Callable[[], Hub]) -> None:
+        """Section 12: who watches a hosted run hears of steps, model calls and tools."""
+        hub, traced = hubs(), list[Traced]()
+        session = await hub.open_flow(
+            Short,
+            Commit(sha="a"),
+            registry={},
+            factory=Script([C(test={}), SUBMIT]),
+            trace=traced.append,
+        )
+        await ended(hub, session)
+        assert [type(each).__name__ for each in traced] == [
+            *("StepBegan", "StepEnded"),
+            *("StepBegan", "ModelCalled", "ToolRan", "StepEnded"),
+            *("StepBegan", "ModelCalled", "StepEnded"),
+        ]
+
+
+class TestDeps:
+    async def test_the_flows_own(self, hubs: Callable[[], Hub]) -> None:
+        """P-159: without a context of its own a run requires what its flow gives."""
+
+        async def count(commit: Commit, ctx: Context) -> Notes:
+            return Notes(text=f"{ctx.require(list)[0]} files")
+
+        class Counted(Flow[Commit, Notes]):
+            @classmethod
+            def build(cls, g: FlowBuilder) -> FlowBuilder:
+                return g.work(count)
+
+            @classmethod
+            def deps(cls) -> dict[type, object]:
+                return {list: ["twelve"]}
+
+        hub = hubs()
+        state = await ended(hub, await begin(hub, Counted))
+        assert "twelve files" in (state.transcript[-1].text or "")
+        bare = await hub.open_flow(
+            Counted, Commit(sha="a"), registry={}, context=Context(), session_id="bare"
+        )
+        error = (await ended(hub, bare)).error or ""
+        assert "the context has no list; give it in the flow's deps()" in error
+        assert error.endswith("(in work 'Commit')")
 
 
 class TestGate:
@@ -275,6 +323,39 @@ class TestDeath:
         assert ran == ["collect", "deploy staging"]
         assert "unknown" in str(bodies(hub, session, FlowStepped)[-2].output["history"])
 
+    async def test_amid_a_list(self, hubs: Callable[[], Hub]) -> None:
+        """Section 12: a flow that works on each item of a list goes on with the item it stood at."""
+
+        class Commits(BaseModel):
+            all: list[Commit]
+
+        class Written(BaseModel):
+            notes: list[Notes]
+
+        class Every(Flow[Commits, Written]):
+            @classmethod
+            def build(cls, g: FlowBuilder) -> FlowBuilder:
+                return g.each(Commits, Short, Written)
+
+        hub = hubs()
+        value = Commits(all=[Commit(sha="a"), Commit(sha="b")])
+        script = [SUBMIT, C(deploy={})]
+        session = await hub.open_flow(
+            Every, value, registry=compile_rules(ASK).registry, factory=Script(script)
+        )
+        waited = await asked(hub)
+        assert bodies(hub, session, FlowStepped)[-1].live == ("Commits::left", "Commits::Draft")
+        await killed(hub, session)
+        hub = hubs()
+        await go_on(hub, session, Every, SUBMIT, rules=ASK)
+        request = await asked(hub)
+        assert request.call_id == waited.call_id
+        await hub.decide(request.id, approved=True, by="ada")
+        state = await ended(hub, session)
+        assert (state.status, ran) == ("done", ["collect", "collect", "deploy staging"])
+        assert (state.transcript[-1].text or "").count('"notes"') == 3
+        await checked(hub, session)
+
     async def test_another_flow_is_refused(self, hubs: Callable[[], Hub]) -> None:
         """P-97: a run goes on with the graph it was begun with, or not at all."""
         hub = hubs()
@@ -294,7 +375,7 @@ class TestStop:
         await hub.abort(session, "by ada")
         assert await hub.approvals() == []
         state = await hub.session(session)
-        assert (state.status, state.error) == ("failed", "the agent was stopped: by ada")
+        assert (state.status, state.error) == ("failed", "the run was stopped: by ada")
         await hub.close_session(session, by="ada")
         await go_on(hub, session, Short, SUBMIT, rules=ASK)
         request = await asked(hub)

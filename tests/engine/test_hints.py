@@ -81,6 +81,25 @@ class TestHints:
         assert RAN == []
         await hub.close()
 
+    async def test_a_rule_for_some_calls_leaves_it_the_others(self, tmp_path: Path) -> None:
+        """Where a rule's condition does not hold the tool's wish does; no call is asked about twice."""
+        calls = C(publish={"what": "news"}), C(publish={"what": "secret"})
+        agent = Agent(ScriptedModel([*calls, T("done")]), tools=[publish])
+        rule = 'require human-approval before publish when input.what = "secret"'
+        hub, state = await asked(tmp_path, agent, rule)
+        assert state.active == ["approve-before-publish", "approve-before-publish#2"]
+        [request] = state.approvals.values()
+        assert (request.net, RAN) == ("approve-before-publish#2", [])
+        subscription = hub.subscribe()
+        await hub.decide(request.id, approved=True, by="operator")
+        await until(subscription, ApprovalRequested)
+        [request] = (await hub.session("s")).approvals.values()
+        assert (request.net, RAN) == ("approve-before-publish", ["news"])
+        await hub.decide(request.id, approved=False, by="operator")
+        await hub.wait("s")
+        assert RAN == ["news"]
+        await hub.close()
+
     async def test_of_a_subagent(self, tmp_path: Path) -> None:
         """A subagent's tool asks as the agent's own would."""
         helper = Agent(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -17,6 +16,7 @@ from interlock.engine.history.fold import fold
 from interlock.engine.history.projection import project
 from interlock.engine.history.queries import open_reader
 from interlock.engine.history.state import SessionState
+from tests.support.forked import HUB, python_with
 
 HOST = '''
 import asyncio, json, os, signal, sys
@@ -130,7 +130,7 @@ def live(folder: Path, death: str) -> Lives:
     database, log = folder / "life.db", folder / "ran.txt"
 
     def host(mode: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", HOST, str(database), str(log), mode]
+        command = [*python_with(*HUB), "-c", HOST, str(database), str(log), mode]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     died = host(death)

@@ -23,12 +23,20 @@ from interlock.app.commands.demo import open_demo
 from interlock.app.console import InterlockConsole
 from interlock.app.demo.agent import TASK
 from interlock.app.demo.project import create_project
+from interlock.app.demo.release import FLOW
+from interlock.app.demo.release_flow import Release
+from interlock.app.demo.release_project import SINCE, create_release_project
+from interlock.app.demo.release_script import Paced
+from interlock.app.flow_build import prepare_flow
+from interlock.app.flow_spec import FlowSpec
 from interlock.app.history_console import HistoryConsole
 from interlock.app.history_source import RecordedFile
 from interlock.app.language import LANGUAGE
+from interlock.app.screens.answer_form import AnswerForm
 from interlock.app.screens.approval import ApprovalScreen
 from interlock.app.screens.backtest import BacktestScreen
 from interlock.app.screens.decisions import DecisionsScreen
+from interlock.app.screens.flow_panel import FlowPanel
 from interlock.app.screens.judged import JudgedScreen
 from interlock.app.screens.live import LiveScreen
 from interlock.app.screens.replay import ReplayScreen
@@ -63,13 +71,14 @@ class Clock:
 
 
 async def take(out: Path) -> None:
-    """Draw the live screen, the dialog, the replay and the decisions, wide and at 80 columns."""
+    """Draw the live screen, the dialog, the replay, the decisions and a flow, wide and at 80 columns."""
     with tempfile.TemporaryDirectory() as folder:
         for size, suffix in (((120, 40), ""), ((80, 24), "-80x24")):
             place = Path(folder) / f"wide{suffix}"
             place.mkdir()
             await _one_size(out, place, size, suffix)
             await _decisions(out, place, size, suffix)
+            await flow(out, place, size, suffix)
 
 
 async def _one_size(out: Path, place: Path, size: tuple[int, int], suffix: str) -> None:
@@ -146,6 +155,48 @@ async def _decisions(out: Path, place: Path, size: tuple[int, int], suffix: str)
         await pilot.press(*["down"] * 5)
         await pilot.pause(0.5)
         _draw(app, out, f"decisions{suffix}")
+
+
+async def flow(out: Path, place: Path, size: tuple[int, int], suffix: str) -> None:
+    """The release flow where a person has to sign off: its graph, and the form that is filled in."""
+    clock = Clock()
+    hub = Hub(Journal.open(place / "flow.db", clock=clock.tick), language=LANGUAGE)
+    project = Path(tempfile.gettempdir()) / "interlock-shop"
+    shutil.rmtree(project, ignore_errors=True)
+    create_release_project(project)
+    prepared = prepare_flow(
+        FlowSpec(flow=FLOW, rules=(library_rules("deploy"),), workdir=project, commands=("git",))
+    )
+
+    async def start(hub: Hub) -> None:
+        await hub.open_flow(
+            prepared.flow,
+            Release(version="1.1", since=SINCE),
+            registry=prepared.rules.registry,
+            by=OPERATOR,
+            session_id="release-1",
+            context=prepared.context,
+            factory=Paced(0.0),
+        )
+
+    app = InterlockConsole(hub, operator=OPERATOR, start=start, clock=clock.read)
+    async with app.run_test(size=size) as pilot:
+        await _until(pilot, lambda: isinstance(app.screen, ApprovalScreen))
+        await pilot.press("escape")
+        await _until(pilot, lambda: isinstance(app.screen, LiveScreen))
+        await pilot.press("3", "g", "enter")
+        await _until(pilot, lambda: isinstance(app.screen, FlowPanel))
+        await pilot.pause(0.7)
+        _draw(app, out, f"flow{suffix}")
+        await pilot.press("escape", "a")
+        await _until(pilot, lambda: isinstance(app.screen, ApprovalScreen))
+        await pilot.pause(0.7)
+        await pilot.press("a")
+        await _until(pilot, lambda: isinstance(app.screen, AnswerForm))
+        await pilot.press("1", "tab", *"Going back is rehearsed.")
+        await pilot.pause(0.7)
+        _draw(app, out, f"answer{suffix}")
+    await hub.close()
 
 
 async def _until(pilot: Pilot[None], reached: Callable[[], bool]) -> None:

@@ -158,6 +158,34 @@ class Breaks(Flow[Commit, Shipped]):
         return g.work(1 / 0)
 
 
+class Stamps:
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+def stamp(commit: Commit, ctx: Context) -> Notes:
+    return Notes(text=f"stamped with {len(ctx.require(Stamps).text)} letters")
+
+class Undated(Flow[Commit, Notes]):
+    @classmethod
+    def build(cls, g):
+        return g.work(stamp)
+
+class Dated(Undated):
+    @classmethod
+    def deps(cls):
+        return {Stamps: Stamps(Path("stamp").read_text())}
+
+class BadDeps(Undated):
+    @classmethod
+    def deps(cls):
+        return {"Stamps": Stamps("")}
+
+class NoDeps(Undated):
+    @classmethod
+    def deps(cls):
+        return [Stamps("")]
+
+
 class Left(BaseModel):
     sha: str
 

@@ -12,8 +12,10 @@ import pytest
 from interlock.app.demo.release import open_release
 from interlock.app.demo.release_flow import ReleaseFlow
 from interlock.app.demo.release_project import create_release_project
+from interlock.engine.flow_record import flow_record
 from interlock.engine.history.events import ApprovalRequested, CallDecided, MessageAdded
 from interlock.engine.history.flow import FlowStepped
+from interlock.engine.history.fold import fold
 from interlock.engine.history.queries import open_reader
 from interlock.engine.hub import Hub
 from tests.support.command import command
@@ -87,6 +89,22 @@ class TestApproved:
         assert told[at + 1 : at + 4] == ["bash", "Not before lint has passed, so that first.", "bash"]
         assert told.count("The tests pass.") == 1
 
+    def test_who_says_what(self, projects: Path) -> None:
+        """P-55, P-81: words are those of the node that said them; what was filled in is an answer."""
+        done = demo(projects, "demo", "--flow", "--headless")
+        assert "approval.decided  call Candidate#11  answered by headless" in done.stdout
+        [run] = open_reader(projects / "demo.db").sessions()
+        state = fold(open_reader(projects / "demo.db").events(run.id))
+        said = {entry.text: entry.by for entry in state.transcript if entry.kind == "assistant"}
+        assert said["I run the tests."] == "RunTests"
+        assert said["Signed off. Asking to deploy to staging."] == "Deploy"
+        assert set(said.values()) == {"Draft", "Review", "RunTests", "Deploy", None}
+        told = [entry.text for entry in state.transcript if entry.kind == "note"]
+        assert "SignOff waits for approval of deploy" in told
+        printed = demo(projects, "replay", run.id, "--plain").stdout
+        assert "call Candidate#11  answered by headless" in printed
+        assert "approval of Candidate: answered by headless" in printed
+
 
 class TestDenied:
     def test_can_be_gone_on_with(self, projects: Path) -> None:
@@ -121,6 +139,19 @@ class TestDenied:
 
 
 class TestFlow:
+    def test_names(self) -> None:
+        """P-55: the record has the names that its author gave to the nodes, for every way each can end."""
+        names = flow_record("Release", ReleaseFlow.graph()).names
+        assert names == {
+            "work 'Release'": "collect",
+            "agent 'Changes'": "Draft",
+            "fork 'Notes'": "split",
+            "agent 'ForReview'": "Review",
+            "agent 'ForTest'": "RunTests",
+            "join 'Risk' + 'Tested'": "weigh",
+            "agent 'SignOff'": "Deploy",
+        }
+
     def test_nothing_can_go_wrong(self) -> None:
         """P-46: the example that people read is sound."""
         graph = ReleaseFlow.graph()

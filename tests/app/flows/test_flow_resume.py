@@ -12,7 +12,9 @@ import pytest
 
 from interlock.app.flow_hosting import host_flow
 from interlock.app.hosting import Start
+from interlock.app.next_command import same_journal
 from interlock.engine.history.events import ApprovalRequested, SessionResumed
+from interlock.engine.history.queries import open_reader
 from interlock.engine.hub import Hub
 from tests.app.flows.shipping import bodies, flow, here, only_run, run
 from tests.support.command import command
@@ -99,11 +101,18 @@ class TestList:
         [heading, row] = flow(here, "list").stdout.splitlines()
         assert heading.split() == ["status", "run", "flow", "started", "step", "stands", "at"]
         assert session in row
+        assert row.startswith("· stopped, can be resumed  ")
         assert row.endswith("5     Notes, waits for a person")
         flow(here, "resume", session, *GO_ON, *SIGN)
         [_, row] = flow(here, "list").stdout.splitlines()
         assert row.startswith("✓ done")
         assert row.endswith("its end, Shipped")
+
+    def test_a_step_that_failed(self, here: Path) -> None:
+        """A run has failed only where a step did: an answer that was refused is not one that nobody gave."""
+        assert run(here, "Ship", "--rules", "a.rules", *SIGN, "--answer", "deny").returncode == 1
+        [_, row] = flow(here, "list").stdout.splitlines()
+        assert row.startswith("✗ failed  ")
 
 
 class TestLeft:
@@ -126,6 +135,20 @@ class TestLeft:
             assert told == (
                 f"{session}: left after step 5; `interlock flow resume {session}` goes on with it\n"
             )
+            args.typed, args.db = {"db"}, Path("the flow's.db")
+            host_flow(args, database, "ada", begun, headless=False, answer="deny", answers={})
+            there = f"interlock flow resume {session} --db 'the flow'\"'\"'s.db'"
+            assert capsys.readouterr().out == f"{session}: left after step 5; `{there}` goes on with it\n"
             flow(here, "resume", session, *GO_ON, *SIGN)
             host_flow(args, database, "ada", begun, headless=False, answer="deny", answers={})
         assert capsys.readouterr().out == ""
+
+    def test_in_the_same_journal(self, here: Path) -> None:
+        """What goes on with a run is told with the journal that the command line named, and works."""
+        line = ("--rules", "a.rules", "--db", "own.db")
+        told = run(here, "Ship", *line).stderr
+        [session] = [s.id for s in open_reader(here / "own.db").sessions()]
+        assert f"interlock flow resume {session} --db own.db --headless" in told
+        assert flow(here, "resume", session, "--db", "own.db", *GO_ON, *SIGN).returncode == 0
+        hidden = argparse.Namespace(typed={"db"}, db=Path("a\u202eb.db"))
+        assert same_journal(hidden) == ""

@@ -118,6 +118,17 @@ class TestForm:
             await fill_in(on, tags="[1,\n oops]")
             assert "line 2, column 2" in on.painted()
 
+    async def test_what_is_wrong_comes_into_view(self) -> None:
+        """P-81: at the foot of a small screen, too, a problem is seen as it is made."""
+        async with stage(release(), size=(80, 24)) as on:
+            await open_form(on)
+            editor(on, "tags").take_focus()
+            await on.settle()
+            assert "Expecting" not in on.painted()
+            await on.press("backspace", "backspace", "{")
+            await on.until("Expecting property name enclosed in double")
+            await on.until("▌ quotes")
+
     async def test_a_digit_chooses(self) -> None:
         """Choices have numbers; the arrows go through them too, the first time from the first on."""
         async with stage(release()) as on:
@@ -224,6 +235,10 @@ class TestDeliberately:
             assert on.hub.asked == []
             await open_form(on)
             assert (editor(on, "by").text, editor(on, "approved").text) == ("ada", "false")
+            editor(on, "by").take_focus()
+            await on.press(*" l")
+            await on.settle()
+            assert editor(on, "by").text == "ada l"  # Typing goes on where it was.
 
     async def test_by_mouse(self) -> None:
         """What the frame says can be clicked."""
@@ -237,6 +252,49 @@ class TestDeliberately:
             await on.pilot.click(offset=(line.index("sends the answer"), row))
             await on.settle()
             assert len(on.hub.answers) == 1
+
+
+def at_once(on: Stage, *keys: str) -> None:
+    """Press keys so fast that none has been dealt with before the next one."""
+    for key in keys:
+        on.app.post_message(events.Key(key, key if len(key) == 1 else None))
+
+
+class TestFast:
+    async def test_what_is_typed_goes_where_the_focus_goes(self) -> None:
+        """P-81: keys right after those that move the focus land in the field that it moves to."""
+        async with stage(release()) as on:
+            await open_form(on)
+            at_once(on, "tab", "tab", "3", "tab", "5", "shift+tab", "shift+tab", "1")
+            await on.settle()
+            texts = {name: editor(on, name).text for name in ("by", "severity", "ratio")}
+            assert texts == {"by": "Ada", "severity": "3", "ratio": "5"}
+
+    async def test_going_on_at_once_sends_nothing(self) -> None:
+        """A key that moves the focus is another key, too: what came right before it is not sent."""
+        async with stage(release(), quiet=5.0) as on:
+            await open_form(on)
+            await fill_in(on, **FILLED)
+            on.seconds += 9
+            await on.press("ctrl+s", "tab")
+            await on.settle()
+            assert "nothing was decided" in on.painted()
+            assert on.hub.asked == []
+
+    async def test_a_letter_for_going_on_is_still_typed(self) -> None:
+        """Whoever gave the way to the next field to a letter can still type that letter."""
+        async with stage(release()) as on:
+            on.app.set_keymap({"focus.next": "n"})
+            await open_form(on)
+            at_once(on, "n")
+            await on.settle()
+            assert editor(on, "by").text == "n"
+            editor(on, "kind").take_focus()
+            await on.settle()
+            at_once(on, "n", "1")
+            await on.settle()
+            assert editor(on, "level").text == '"low"'
+            assert editor(on, "kind").text == ""
 
 
 class TestRefused:
@@ -289,6 +347,20 @@ class TestRefused:
             assert editor(on, "by").text == "ada"
 
 
+class TestHints:
+    async def test_how_a_field_is_filled_in(self) -> None:
+        """The frame says what the field with the focus takes, and which one that is without colours."""
+        async with stage(release()) as on:
+            await open_form(on)
+            await on.until("tab goes on · ^s sends the answer")
+            assert "▌ by  text  required" in on.painted()
+            editor(on, "kind").take_focus()
+            await on.until("1-2 choose · tab goes on · ^s sends the answer · esc goes back")
+            assert "▌ kind  one of these" in on.painted()
+            assert "▌ by" not in on.painted()
+            assert "Answer: Notes — Release" in on.painted()
+
+
 class TestDialog:
     async def test_says_what_is_asked(self) -> None:
         """Nothing runs by an answer: the question is first, and only what makes sense is offered."""
@@ -298,7 +370,7 @@ class TestDialog:
             assert "WHAT IS ASKED" in painted
             assert "WHAT WILL RUN" not in painted
             assert painted.index("Are these notes") < painted.index("Faster cart")
-            assert "step 3 of flow Release waits for the answer" in painted
+            assert "step 2 of flow Release waits for the answer" in painted
             assert "TO FILL IN" in painted
             bar = painted.split("\n")
             keys = next(line for line in bar if " deny" in line and "stop" in line)

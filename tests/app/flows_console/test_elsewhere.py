@@ -1,18 +1,36 @@
-"""A flow at a server, watched and answered from a console elsewhere; and its run in the history."""
+"""A flow answered from a console elsewhere, and watched from one that changes nothing; in the history."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+from interlock.app.console import InterlockConsole
+from interlock.app.read_only import read_only
 from interlock.app.screens.answer_form import AnswerForm
+from interlock.app.screens.approval import ApprovalScreen
 from interlock.app.session_table import columns, row
 from interlock.app.widgets.typed import TypedText
 from interlock.engine.agents import C
 from interlock.engine.history.queries import open_reader
 from tests.app.connect.seats import attached, served
+from tests.app.flows_console.flows import release
 from tests.app.flows_console.recorded import ID, write
+from tests.app.scenes import NOW
+from tests.app.stage import Stage
 from tests.engine.release import Commit, Release, Script
+from tests.support.fake_hub import FakeHub
+
+
+@asynccontextmanager
+async def watched() -> AsyncIterator[Stage]:
+    """A console that may change nothing, on a run that waits."""
+    hub = FakeHub(release(), now=NOW)
+    app = InterlockConsole(read_only(hub), operator="maria", quiet=0.0, clock=lambda: NOW)
+    async with app.run_test(size=(120, 40)) as pilot:
+        yield Stage(app, hub, pilot)
 
 
 class TestAttached:
@@ -42,6 +60,26 @@ class TestAttached:
             state = await server.hub.session(session)
             assert state.status == "done"
             assert "signed by ada" in (state.transcript[-1].text or "")
+
+
+class TestReadOnly:
+    async def test_the_request_is_read_and_no_form_opens(self) -> None:
+        """P-81: whoever may change nothing sees what is asked, and has no way into the form."""
+        async with watched() as on:
+            await on.press("5", "g", "enter")
+            await on.settle()
+            dialog = on.app.screen
+            assert isinstance(dialog, ApprovalScreen)
+            await on.wake()
+            assert "Are these notes good enough to publish?" in on.painted()
+            keys = dialog.active_bindings.values()
+            offered = {each.binding.id for each in keys if each.enabled}
+            assert "approval.explain" in offered
+            assert "approval.approve" not in offered
+            await on.press("a", "e", "d", "s")
+            await on.settle()
+            assert on.app.screen is dialog
+            assert on.hub.asked == []
 
 
 class TestHistory:

@@ -8,14 +8,18 @@ from contextlib import asynccontextmanager
 from datetime import UTC
 from pathlib import Path
 
+from interlock.app.call_story import told
+from interlock.app.flow import Flow
 from interlock.app.history_console import HistoryConsole
 from interlock.app.history_source import RecordedFile
 from interlock.app.screens.flow_panel import FlowPanel
 from interlock.app.screens.replay import ReplayScreen
 from interlock.app.widgets.blocks import BlockList
 from interlock.app.widgets.event_details import fields
-from interlock.app.widgets.flow_lines import FLOW, flow_blocks, flow_picture, flow_words, worked
-from interlock.engine.history.events import JournalEvent
+from interlock.app.widgets.flow_graph import flow_picture
+from interlock.app.widgets.flow_lines import FLOW, flow_blocks, flow_words, worked
+from interlock.app.widgets.transcript import column_of, entry_block
+from interlock.engine.history.events import ApprovalDecided, ApprovalRequested, JournalEvent
 from interlock.engine.history.flow import FlowStepped
 from interlock.engine.history.fold import fold
 from interlock.engine.history.queries import open_reader
@@ -23,7 +27,7 @@ from interlock.engine.history.state import SessionState
 from tests.app.flows_console.flows import flow_state, release, sign_off
 from tests.app.flows_console.recorded import ID, KEY, write
 from tests.app.replay.journal import Desk, desk
-from tests.app.scenes import require
+from tests.app.scenes import NOW, entry, require
 from tests.app.stage import stage
 
 
@@ -84,18 +88,28 @@ class TestLines:
         assert flow_words(done).plain == "step 4 · done with Published"
 
     def test_the_node_that_worked_last(self) -> None:
-        """P-55: the picture says which node that was; an agent that has not ended has not worked yet."""
+        """P-55: the picture says which node that was, by its author's name for it; an agent that has not
+        ended has not worked yet.
+        """
         state = release()
         assert worked(state.flow) == ("work 'Commit'",)
         drawn = text(flow_picture(state))
-        assert "work 'Commit'  Δ worked last" in drawn
-        assert "suspend 'Notes'  is next" in drawn
-        assert "(●) Notes" in drawn
-        assert "( ) Commit" in drawn
+        assert "✓  Commit     work write   Δ worked last" in drawn
+        assert "◐  Notes      suspend   waits for an answer" in drawn
+        assert "○  SignOff    work publish\n" in drawn
+        assert "○  Published  the end" in drawn
         stays = flow_state(node="Notes", live=("Notes",), waits=None)
         assert worked(stays) == ()
-        assert "Notes is at work" in flow_words(release(flow=stays)).plain
+        assert flow_words(release(flow=stays)).plain == "step 2 · at Notes · at work"
+        assert "●  Notes      suspend   is at work" in text(flow_picture(release(flow=stays)))
         assert "Commit worked last" in flow_words(state).plain
+
+    def test_a_record_without_names(self) -> None:
+        """P-55: an older record says of what kind a node is, as it always did."""
+        record = flow_state().flow.model_copy(update={"names": {}})
+        drawn = text(flow_picture(release(flow=flow_state(flow=record))))
+        assert "✓  Commit     work   Δ worked last" in drawn
+        assert "○  SignOff    work\n" in drawn
 
     def test_states_that_have_no_room_go_below(self) -> None:
         """At any width every state is named."""
@@ -104,6 +118,29 @@ class TestLines:
             assert all(row.cell_length <= width for row in rows)
             said = "\n".join(row.plain for row in rows)
             assert all(f"{name} " in said for name in ("Commit", "Notes", "SignOff", "Published"))
+
+
+class TestTranscript:
+    def test_who_spoke(self) -> None:
+        """P-55: what is said stands beside the node that said it, whole where it fits; the rest is the
+        flow's.
+        """
+        names = {"agent 'Notes'": "PublishesNotes", "work 'Commit'": "writes-what-changed"}
+        record = flow_state().flow.model_copy(update={"names": names})
+        said = [entry("assistant", "Done.", 9, by="PublishesNotes"), entry("assistant", "{}", 8)]
+        state = release(flow=flow_state(flow=record), transcript=said)
+        column = column_of(state)
+        drawn = [
+            entry_block("k", each, state.agent, Flow(), NOW, column=column).lines(80)[-1].plain
+            for each in state.transcript
+        ]
+        assert drawn == ["PublishesNotes  Done.", "Release         {}"]
+
+    async def test_on_screen(self) -> None:
+        """P-55: the live screen says so."""
+        said = entry("assistant", "Shall I?", 9, by="Write")
+        async with stage(release(transcript=[said])) as on:
+            assert "Write    Shall I?" in on.painted()
 
 
 class TestLive:
@@ -116,7 +153,7 @@ class TestLive:
             await on.press("3", "g", "enter")
             await on.settle()
             assert isinstance(on.app.screen, FlowPanel)
-            assert "suspend 'Notes'  is next" in on.painted()
+            assert "◐  Notes      suspend   waits for an answer" in on.painted()
 
     async def test_the_values_of_its_states(self, tmp_path: Path) -> None:
         """P-55: what the flow holds now is read from the record of its last step."""
@@ -133,6 +170,35 @@ class TestLive:
             painted = on.painted()
             assert "faster, with" in painted
             assert KEY not in painted
+
+    async def test_the_queue_says_which_step_asks_for_what(self) -> None:
+        """P-81: a request of a flow is one of a step, and of an answer it shows the question."""
+        async with stage(release()) as on:
+            assert "step 2 of Release" in on.painted()
+            assert "answer: Are these" in on.painted()
+        asked = sign_off(wants=None, input={"command": "./deploy"}, net="gate", tool="deploy")
+        async with stage(release(asked)) as on:
+            assert "step 2 of Release" in on.painted()
+            assert "answer:" not in on.painted()
+            await on.open_dialog()
+            assert "step 2 of the flow" in on.painted()
+
+    async def test_going_on_is_after_its_last_step(self, tmp_path: Path) -> None:
+        """P-56: from a replay, too, a run goes on itself; the question speaks of steps, not messages."""
+        database = await asyncio.to_thread(write, tmp_path / "journal.db")
+        events = await RecordedFile(database).recorded(ID)
+        async with stage(release()) as on:
+
+            async def recorded(_: str) -> list[JournalEvent]:
+                return [*events]
+
+            on.hub.recorded = recorded
+            await on.press("r")
+            await on.until("event 1 of")
+            await on.press("c")
+            await on.until(f"Go on with {ID}?")
+            assert "otherwise it takes the step after the last" in on.painted()
+            assert "message" not in on.painted()
 
     async def test_it_cannot_be_told_anything(self) -> None:
         """`i` and compacting say why; nothing is sent."""
@@ -169,7 +235,16 @@ class TestReplay:
         async with replayed(tmp_path) as (on, screen):
             screen.position = at(screen, 1)
             await on.press("p")
-            await on.until("work 'Commit'  Δ worked last", "agent 'Draft'  is next", "flow Release")
+            await on.until("✓  Commit    work collect   Δ worked last", "●  Draft     agent Write   is next")
+            await on.until("flow Release")
+
+    async def test_queue(self, tmp_path: Path) -> None:
+        """P-81: a moment at which a step waits says which one in its queue."""
+        async with replayed(tmp_path, size=(80, 24)) as (on, screen):
+            asked = (type(event.body) is ApprovalRequested for event in screen._recorded)
+            screen.position = 1 + [*asked].index(True)
+            await on.press("4")
+            await on.until("step 4 of Release", "answer: Notes waits for an answer.")
 
     async def test_inspector(self, tmp_path: Path) -> None:
         """P-55: a step's details have its states' values and what was said, with keys masked."""
@@ -211,8 +286,28 @@ class TestRecord:
                 )
         [*_, last] = [e.body for e in masked(tmp_path / "journal.db") if isinstance(e.body, FlowStepped)]
         said = dict(fields(last))
-        assert said["waits for"] == ["Notes (input)"]
+        assert said["waits for"] == ["an answer to Notes"]
+        assert "asked with" not in said  # It is the state.
         assert said["waits"] == [last.waits]
+
+    def test_who_answered_what(self, tmp_path: Path) -> None:
+        """P-81: the inspector says which step of which flow wanted an answer, who gave it, and which."""
+        events = masked(write(tmp_path / "journal.db"))
+        [asked] = [n for n, e in enumerate(events, 1) if isinstance(e.body, ApprovalRequested)]
+        request = events[asked - 1].body
+        assert isinstance(request, ApprovalRequested)
+        [step] = [e.body for e in events if isinstance(e.body, FlowStepped) and e.body.waits]
+        because = "asked because", f"step {step.step} of flow Release waits for an answer"
+        assert told(events, asked) == [because]
+        answer = ApprovalDecided(
+            approval_id=request.approval_id,
+            call_id=request.call_id,
+            approved=True,
+            by="ada",
+            input={"by": "ada"},
+        )
+        answered = [*events[:asked], events[asked - 1].model_copy(update={"body": answer})]
+        assert told(answered, asked + 1) == [because, ("person", 'answered by ada: {"by": "ada"}')]
 
     def test_notes_read_well(self, tmp_path: Path) -> None:
         """The transcript tells what each node led to, of all that is live."""

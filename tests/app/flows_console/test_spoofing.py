@@ -94,7 +94,7 @@ class TestTerminal:
         with staged("flow", tmp_path) as on:
             walked(on, "", "1 waiting", "LiveScreen")
             walked(on, "3", "▌ [~] flow", "LiveScreen")
-            walked(on, "\r", "is next", "FlowPanel")
+            walked(on, "\r", "waits for an answer", "FlowPanel")
             walked(on, "\x1b", "s start", "LiveScreen")
             meant = walked(on, "a", "decide later", "ApprovalScreen")
             [(x, y, width, height)] = meant.frames

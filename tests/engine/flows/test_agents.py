@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pytest
 from pydantic import BaseModel
@@ -17,6 +17,7 @@ from interlock.engine.agents import (
     ScriptedModel,
     T,
     ToolMessage,
+    ToolOutput,
     UserMessage,
     tool,
 )
@@ -42,6 +43,8 @@ from interlock.engine.flows import (
     ToolFatal,
     ToolHttpError,
 )
+from interlock.engine.gate.types import GateDecision, ResultRecord, ToolResult
+from interlock.engine.net import ToolCall
 
 from .scripted import CTX, URL, Answer, Final, Script, X, agent, echo, flow_of, recorded, results, running
 
@@ -265,7 +268,7 @@ class TestTools:
         """P-51, P-132: a step is a model call with its whole batch."""
         script = Script(C(echo={"text": "hello"}), SUBMIT)
         assert await to_end(running(script, echo)) == (2, "42")
-        assert results(script.said[1]) == ["hello"]
+        assert results(script.said[1]) == ['"hello"']
 
     async def test_batch(self) -> None:
         """P-51, P-133: a batch runs in its order, and the exit after it."""
@@ -420,7 +423,7 @@ class TestToolFailures:
         runtime = running(Script(C(c1=("look", {})), SUBMIT), look)
         fake = FakeRuntime({"echo hi": "hi"})
         await runtime.run(Context(runtime=fake, deps={int: 5}))
-        assert results(recorded(runtime))[0] == "hi 5 c1"
+        assert results(recorded(runtime))[0] == '"hi 5 c1"'
 
 
 class TestModels:
@@ -493,10 +496,46 @@ class TestHistory:
         first, said, result, submitted, accepted = recorded(runtime)
         assert first == UserMessage(text='{"topic":"t"}')
         assert (said.text, said.tool_calls[0].name) == ("Looking. ", "echo")
-        assert result == ToolMessage(call_id="c1", name="echo", text="hi")
+        assert result == ToolMessage(call_id="c1", name="echo", text='"hi"')
         # P-141: the exit passes no gate and is always in the record.
         assert submitted.tool_calls[0].args == {"answer": "42"}
         assert accepted == ToolMessage(call_id="c2", name="submit", text="accepted")
+
+    @pytest.mark.parametrize(
+        ("value", "text"),
+        [
+            ("two\nlines", '"two\\nlines"'),
+            ('{"n": 1}', '"{\\"n\\": 1}"'),
+            ("", '""'),
+            ({"n": 1, "of": ["ü"]}, '{"n":1,"of":["ü"]}'),
+            (["a"], '["a"]'),
+            (3, "3"),
+            (ToolOutput("plain"), '"plain"'),
+            ("lone \udc80", '"lone ?"'),
+        ],
+    )
+    async def test_results_are_json(self, value: object, text: str) -> None:
+        """P-98: a result is JSON text, and a string is quoted; the gate hears what the tool said."""
+        heard: list[str] = []
+
+        class Hears:
+            async def check(self, call: ToolCall, approved: Collection[str]) -> GateDecision:
+                return GateDecision(call, "allow")
+
+            async def settle(self, result: ToolResult, output: str, seconds: float) -> ResultRecord:
+                heard.append(output)
+                return ResultRecord()
+
+        @tool
+        async def give(ctx: Context) -> object:
+            """Give it."""
+            return value
+
+        runtime = running(Script(C(give={})), give, gate=Hears())
+        await runtime.next(CTX)
+        assert results(recorded(runtime)) == [text]
+        said = value.text if isinstance(value, ToolOutput) else value
+        assert heard == [said if isinstance(said, str) else text]
 
     async def test_structured_answer(self) -> None:
         """P-98: an answer without tools is recorded too."""

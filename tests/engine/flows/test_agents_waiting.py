@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -118,10 +119,10 @@ class TestToolAsks:
         """P-76: calls before the one that waits have run, those after it run when it is answered."""
         script = Script(calls(("echo", {"text": "1"}), ("ask", {}), ("echo", {"text": "2"})), SUBMIT)
         runtime, out = await waiting(script, echo, ask)
-        assert results(recorded(runtime)) == ["1"]
+        assert results(recorded(runtime)) == ['"1"']
         assert [call.name for call in runtime.snapshot().pending] == ["ask", "echo"]
         await runtime.resume(CTX, out.tool_id, None)
-        assert results(recorded(runtime)) == ["1", "null", "2"]
+        assert results(recorded(runtime)) == ['"1"', "null", '"2"']
 
     async def test_two_that_ask(self) -> None:
         """P-76: each call that asks waits in its turn, also two of one tool, told apart by their ids."""
@@ -189,7 +190,7 @@ class TestToolAsks:
             await runtime.resume(CTX, "X::ask", 1)
         assert (runtime.snapshot(), runtime.history) == (before, said)
         assert await runtime.resume(CTX, "X::ask", 1) == Continue()
-        assert results(recorded(runtime)) == ["1", "fine"]
+        assert results(recorded(runtime)) == ["1", '"fine"']
 
     async def test_answer_that_is_no_json(self) -> None:
         """P-72: an answer that JSON cannot hold is refused, and the flow still waits."""
@@ -212,7 +213,7 @@ class TestToolAsks:
         script = Script(C(careful={"what": "nan"}), C(careful={"what": "x"}))
         runtime = running(script, careful)
         assert await runtime.next(CTX) == Continue()
-        assert results(recorded(runtime)) == ["caught ToolSerializeError"]
+        assert results(recorded(runtime)) == ['"caught ToolSerializeError"']
         assert (await runtime.next(CTX)).value == "x"
 
 
@@ -353,7 +354,7 @@ class TestApproval:
         runtime, out = await gated()
         assert await runtime.resume(CTX, out.tool_id, payload) == Continue()
         assert DEPLOYED == ["live"]
-        assert results(recorded(runtime)) == ["deployed to live"]
+        assert results(recorded(runtime)) == ['"deployed to live"']
 
     @pytest.mark.parametrize("payload", [{"deny": "not on a Friday"}, Deny(reason="not on a Friday")])
     async def test_denied(self, payload: object) -> None:
@@ -371,7 +372,7 @@ class TestApproval:
         assert await runtime.resume(CTX, out.tool_id, payload) == Continue()
         assert DEPLOYED == ["test"]
         [text] = results(recorded(runtime))
-        assert text.startswith('A person changed env from "live" to "test"')
+        assert json.loads(text).startswith('A person changed env from "live" to "test"')
 
     @pytest.mark.parametrize(
         "payload",

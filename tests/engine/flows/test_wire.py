@@ -48,4 +48,4 @@ class TestOverTheWire:
         assert "response_format" not in one
         said, result = two["messages"][-2:]
         assert json.loads(said["tool_calls"][0]["function"]["arguments"]) == {"text": "hi"}
-        assert result == {"role": "tool", "tool_call_id": "c1", "content": "hi"}
+        assert result == {"role": "tool", "tool_call_id": "c1", "content": '"hi"'}

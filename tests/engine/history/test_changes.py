@@ -195,6 +195,20 @@ class TestHeadline:
         [event] = recorded(body)
         assert headline(event) == f"{body.type}  {line}"
 
+    def test_an_answer_is_no_edited_input(self) -> None:
+        """P-81: who fills in what a request wants has answered it; a denial is one all the same."""
+        wants = request("a", "c", "Notes").model_copy(update={"wants": {"type": "object"}})
+        filled_in = answer("a", "c").model_copy(update={"input": {"by": "ada"}})
+        for wanted, given, line in (
+            (wants, filled_in, "answered by maria"),
+            (wants, answer("a", "c", approved=False), "denied by maria"),
+            (request("a", "c", "Notes"), filled_in, "approved by maria with edited input"),
+        ):
+            asked = (opening(), asks(("c", "Notes")), wanted)
+            assert changed(*asked, given)[0] == f"approval of Notes: {line}"
+            wanting = fold(recorded(*asked)).wanting
+            assert headline(recorded(*asked, given)[-1], wanting) == f"approval.decided  call c  {line}"
+
     def test_cannot_speak_to_the_terminal(self) -> None:
         """Whatever an agent or a tool wrote, the line is one line without control characters."""
         evil = "\x1b[2J\r\u202e\nx"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import JsonValue
 
-from interlock.engine.history.changes import changes
+from interlock.engine.history.changes import changes, headline
 from interlock.engine.history.errors import FoldError
-from interlock.engine.history.events import EventBody
+from interlock.engine.history.events import EventBody, MessageAdded, SessionOpened
 from interlock.engine.history.flow import FlowRecord, FlowStepped
 from interlock.engine.history.fold import fold, new_state
-from interlock.engine.history.parts import NetRecord, TransitionRecord
+from interlock.engine.history.parts import NetRecord, RuleRecord, TransitionRecord
 from tests.engine.history.recording import opening, recorded
 
 NET = NetRecord(
@@ -68,14 +69,124 @@ class TestFold:
             fold(recorded(*bodies))
 
 
+RULE = RuleRecord(file="a.rules", line=3, text="require human-approval before deploy")
+
+
+def asking(key: str, rule: RuleRecord | None) -> NetRecord:
+    """A net that asks about one name, or about either of two."""
+    return NetRecord(
+        key=key,
+        name=key,
+        places=("idle",),
+        transitions=(
+            TransitionRecord(name="approve", inputs=("idle",), outputs=("idle",), tools=("deploy",)),
+            TransitionRecord(name="either", inputs=("idle",), outputs=("idle",), tools=("a", "b")),
+        ),
+        initial_marking={"idle": 1},
+        rule=rule,
+    )
+
+
+def named(names: dict[str, str]) -> SessionOpened:
+    """A flow that parts into B and D; each ends in C."""
+    net = NetRecord(
+        key="Chain",
+        name="Chain",
+        places=("A", "B", "C", "D"),
+        transitions=(
+            TransitionRecord(name="A", inputs=("A",), outputs=("B", "D")),
+            TransitionRecord(name="B", inputs=("B",), outputs=("C",)),
+            TransitionRecord(name="D", inputs=("D",), outputs=("C",)),
+        ),
+        initial_marking={"A": 1},
+    )
+    record = FlowRecord(name="Chain", net=net, output="C", names=names)
+    return OPENED.model_copy(update={"flow": record})
+
+
+class TestSpeaker:
+    def test_what_is_said_is_of_the_node_at_work(self) -> None:
+        """P-55: the next node of a branch, the one that waits though another could go on, nobody at the
+        end; who sent a message is who said it.
+        """
+
+        def said(text: str) -> MessageAdded:
+            return MessageAdded(role="assistant", text=text)
+
+        state = fold(
+            recorded(
+                named({"A": "Draft", "B": "Review", "D": "Test"}),
+                BEGINS,
+                said("one"),
+                stepped(1, "B", "D"),
+                said("two"),
+                stepped(2, "B", "D", node="D", waits="1.c"),
+                said("three"),
+                MessageAdded(role="user", text="four"),
+                stepped(3, "B", "C", node="D"),
+                said("five"),
+                stepped(4, "C", node="B", done=True),
+                said("six"),
+            )
+        )
+        told = {entry.text: entry.by for entry in state.transcript if entry.kind != "note"}
+        assert told == {
+            "one": "Draft",
+            "two": "Review",
+            "three": "Test",
+            "four": None,
+            "five": "Review",
+            "six": None,
+        }
+
+    def test_a_record_without_names(self) -> None:
+        """An older record says of nothing which node said it, and is read."""
+        raw = OPENED.model_dump(mode="json")
+        del raw["flow"]["names"]
+        older = SessionOpened.model_validate(raw)
+        assert older.flow is not None
+        assert older.flow.names == {}
+        state = fold(recorded(older, BEGINS, MessageAdded(role="assistant", text="one")))
+        assert [(entry.text, entry.by) for entry in state.transcript] == [("one", None)]
+
+
 class TestWords:
+    @pytest.mark.parametrize(
+        ("asked", "words"),
+        [
+            ({"kind": "approval", "tool_id": "A::bash", "asks": ["n", "approve"]}, "approval of deploy"),
+            ({"kind": "approval", "tool_id": "A::bash", "asks": ["n", "either"]}, "approval of bash"),
+            ({"kind": "approval", "tool_id": "A::bash", "asks": ["own", "approve"]}, "approval of bash"),
+            ({"kind": "approval", "tool_id": "A::bash", "asks": ["gone", "x"]}, "approval of bash"),
+            ({"kind": "approval", "tool_id": "A::bash"}, "approval of bash"),
+            ({"kind": "input", "tool_id": "A"}, "an answer"),
+            ({"kind": "choice", "tool_id": "A"}, "a choice"),
+            ({"kind": "tool", "tool_id": "A::consult"}, "an answer to consult"),
+            ({"kind": "approval", "tool_id": None}, "call c"),
+            ("of another version", "call c"),
+        ],
+    )
+    def test_of_what_a_step_waits_for(self, asked: JsonValue, words: str) -> None:
+        """P-82: an approval is of what the request will ask about; a step of another version has its
+        call.
+        """
+        opened = OPENED.model_copy(update={"nets": (asking("n", RULE), asking("own", None))})
+        waits = stepped(1, "A", waits="c").model_copy(update={"output": {"snapshot": {"suspended": asked}}})
+        events = recorded(opened, BEGINS, waits)
+        state = fold(events)
+        assert state.transcript[-1].text == f"A waits for {words}"
+        assert changes(fold(events[:2]), events[2], state)[1] == f"flow waits for {words}"
+        # By itself the event does not have the name that the rule asks about.
+        plain = "approval" if words.startswith("approval") else words
+        assert headline(events[2]) == f"flow.step  A  A  waits for {plain}"
+
     def test_of_each_step(self) -> None:
         """What a replay says of a beginning, of a step, and of one that waits for a person."""
         events = recorded(OPENED, BEGINS, stepped(1, "B", "C", waits="B#1"))
         told = [changes(fold(events[:n]), events[n], fold(events[: n + 1])) for n in (1, 2)]
         assert told == [
             ["flow begins with A"],
-            ["flow step 1: A → B, C", "flow waits for the answer to call B#1"],
+            ["flow step 1: A → B, C", "flow waits for call B#1"],
         ]
 
     def test_of_an_opening(self) -> None:

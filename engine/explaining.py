@@ -1,0 +1,67 @@
+"""From what the gate explains to what consoles and other programs get of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from .condition import written
+from .explained import ExplanationView, NetView, PlannedCallView, WayView
+from .gate.explain import Explanation, NetExplanation
+from .records import json_input, rule_record
+from .verify import Answer, Never, PlannedCall, Way
+
+
+def view_of(explained: Explanation) -> ExplanationView:
+    """The explanation without the nets and steps that stay in this process."""
+    return ExplanationView(
+        tool=explained.call.tool_name,
+        input=json_input(explained.call.input),
+        names=explained.names,
+        outcome=explained.outcome,
+        nets=tuple(map(_net, explained.nets)),
+        way=None if explained.way is None else _way(explained.way),
+        granted=explained.granted,
+    )
+
+
+def _net(net: NetExplanation) -> NetView:
+    return NetView(
+        net=net.net,
+        verdict=net.verdict.kind,
+        tool=net.verdict.tool,
+        asks=net.asks,
+        reason=net.verdict.reason,
+        marking=dict(net.marking),
+        rule=rule_record(net.rule),
+        people=_people(net),
+        when=None if net.condition is None else written(net.condition),
+        note=net.verdict.note,
+    )
+
+
+def _people(net: NetExplanation) -> int:
+    """The most people that one question about the call wants; each name of it is a question."""
+    asked = Counter(step.tool for step in net.verdict.steps if step.transition.type == "manual")
+    return max(asked.values(), default=0)
+
+
+def _way(answer: Answer) -> WayView:
+    match answer:
+        case Way(calls, shortest):
+            planned = tuple(map(_planned, calls))
+            return WayView(reachable="yes", calls=planned, shortest=shortest)
+        case Never(nets):
+            return WayView(reachable="never", against=nets)
+        case _:
+            return WayView(reachable="unknown")
+
+
+def _planned(call: PlannedCall) -> PlannedCallView:
+    return PlannedCallView(
+        names=call.names,
+        approval=call.approval,
+        succeeds=call.succeeds,
+        people=call.people,
+        outside=call.outside,
+        seconds=call.seconds,
+    )

@@ -1,0 +1,48 @@
+"""What functions of a flow require: given by its author in `deps`, and in no record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.history.events import SessionStatus
+from tests.app.flows.shipping import bodies, flow, here, only_run, run
+
+__all__ = ["here"]
+
+
+class TestDeps:
+    def test_given_and_given_again(self, here: Path) -> None:
+        """P-159: each host of a run asks the flow's `deps`; the journal has nothing of them."""
+        assert run(here, "Undated").returncode == 1
+        session = only_run(here)
+        [*_, last] = bodies(here, SessionStatus)
+        assert last.error == (
+            "MissingDependency: the context has no Stamps; give it in the flow's deps(), or with "
+            "Context(deps=…) (in work 'Commit')"
+        )
+        (here / "stamp").write_text("second of May")
+        module = here / "ship.py"
+        given = module.read_text().replace("class Undated(Flow", "class Base(Flow")
+        module.write_text(given.replace("(Undated)", "(Base)") + "\nUndated = Dated\n")
+        done = flow(here, "resume", session, "--headless", "--answer", "approve")
+        assert (done.returncode, "stamped with 13 letters" in done.stdout) == (0, True)
+        assert b"second of May" not in (here / "flow.db").read_bytes()
+
+    @pytest.mark.parametrize(
+        ("name", "problem"),
+        [
+            ("Dated", "ship:Dated: deps broke: "),
+            ("BadDeps", "ship:BadDeps: deps has the key 'Stamps', expected a mapping from types"),
+            ("NoDeps", "ship:NoDeps: deps gave list, expected a mapping from types"),
+        ],
+    )
+    def test_told_before_anything_starts(self, here: Path, name: str, problem: str) -> None:
+        """P-159: `deps` that break, or give something else, are named with their flow and line."""
+        done = run(here, name)
+        assert (done.returncode, done.stdout, (here / "flow.db").exists()) == (2, "", False)
+        assert done.stderr.startswith(f"interlock flow run: {problem}")
+        if name == "Dated":
+            assert "ship.py:" in done.stderr
+            assert "No such file" in done.stderr

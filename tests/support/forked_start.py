@@ -1,0 +1,51 @@
+"""What `forked.python_with` starts: it hands all that a start is to a process that forks for it.
+
+Nothing but parts of the interpreter is imported, so that this is up and away in a hundredth of a second.
+"""
+
+from __future__ import annotations
+
+import _signal as signal
+import _socket as socket
+import marshal
+import os
+import sys
+
+LOST = 70
+"""The exit code where the forking process is gone."""
+
+
+def main(path: str, asked: list[str]) -> None:
+    """Have it forked, pass on what can be caught, and end as the fork ended."""
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    server.connect(path)
+    said = marshal.dumps((asked, os.getcwd(), dict(os.environ)))
+    streams = b"".join(number.to_bytes(4, sys.byteorder) for number in (0, 1, 2))
+    length = len(said).to_bytes(8, "big")
+    server.sendmsg([length], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, streams)])
+    while said:
+        said = said[server.send(said) :]
+    pid = _number(server)
+    # The fork has them now; whoever reads them sees its end, not this one's.
+    for number in (0, 1, 2):
+        os.close(number)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda which, _: os.kill(pid, which))
+    code = os.waitstatus_to_exitcode(_number(server))
+    if code < 0:
+        if -code != signal.SIGKILL:
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    os._exit(code)
+
+
+def _number(server: socket.socket) -> int:
+    said = b""
+    while len(said) < 8:
+        said += (more := server.recv(8 - len(said)))
+        if not more:
+            os._exit(LOST)
+    return int.from_bytes(said, "big")
+
+
+main(sys.argv[1], sys.argv[2:])
