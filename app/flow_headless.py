@@ -62,8 +62,8 @@ async def follow_flow(
 ) -> int:
     """Start a run with `start` and print what happens until it ends, or waits for what `fills` has not.
 
-    `journal` is the option that a command needs to find the run again. Returns 0 when the flow came to its
-    end, else 1; the run can then be resumed.
+    `journal` is the option that a command needs to find the run again. Returns 0 when the flow came to
+    its end, else 1; the run can then be resumed.
     """
     answers = _Answers(hub, answer, fills)
     subscription = hub.subscribe()

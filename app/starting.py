@@ -13,7 +13,6 @@ from pathlib import Path
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from ..engine.flows import FlowError
 from ..engine.history.events import JournalEvent, LimitRaised, SessionResumed
 from ..engine.history.masked import MaskedEvents
 from ..engine.hub import Hub, Nets
@@ -22,7 +21,6 @@ from .agent_build import Prepared, prepare
 from .agent_options import from_command_line
 from .agent_spec import AgentSpec, AgentSpecError
 from .flow_spec import FlowSpecError, is_flow
-from .flow_starting import go_on_with_flow
 from .run_words import is_target
 
 NO_TASK = "Task: what is the agent to do? An agent file may have a task of its own"
@@ -141,6 +139,9 @@ async def go_on(
             raise AgentSpecError(
                 [f"session '{found}' is a run of a flow: it goes on after its last step, without a task"]
             )
+        from ..engine.flows import FlowError
+        from .flow_starting import go_on_with_flow
+
         try:
             return await go_on_with_flow(hub, found, started_from, operator, nets)
         except (FlowSpecError, FlowError) as error:

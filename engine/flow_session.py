@@ -20,12 +20,11 @@ from .history.events import (
     SessionResumed,
     SessionStatus,
 )
+from .history.stopped import STOPPED
 from .hosted import HostedSession, Loop
 from .outside import OutsideSession
 from .records import net_record
 from .resuming import Standing, closings
-
-STOPPED = "the run was stopped"
 
 
 class Run(Protocol):

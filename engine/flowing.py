@@ -1,18 +1,16 @@
-"""Flows under a hub: each run is a session, in the one queue and the one journal."""
+"""Flows under a hub: each run is a session, in the one queue and the one journal.
+
+Every host imports this, and most run no flow: what runs one is imported when the first is opened.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, JsonValue
 
 from .condition import Surroundings
-from .flow_record import RunRecord
-from .flow_run import FlowRun, Hosting
-from .flow_session import FlowSession
-from .flow_wishes import Wishes
-from .flows import ClientFactory, Context, Flow, RunLimits, Trace
 from .gate.types import Mode
 from .history.events import SessionStatus
 from .live import LiveSessions, new_id
@@ -20,6 +18,10 @@ from .net import SkillNet
 from .refusals import UnknownSessionError
 from .resuming import Nets, ResumeError
 from .terms import Terms
+
+if TYPE_CHECKING:
+    from .flow_run import Hosting
+    from .flows import ClientFactory, Context, Flow, RunLimits, Trace
 
 
 class Flowing:
@@ -51,6 +53,9 @@ class Flowing:
         and tools while they happen. Raises `Invalid` for a flow that
         cannot be, `NetError` and `JournalError` as `open_session`.
         """
+        from .flow_run import FlowRun
+        from .flow_session import FlowSession
+
         hosting = _hosting(flow, registry, context, factory, limits, trace)
         terms = Terms(hosting.wishes.nets, hosting.wishes.active(active), mode, by, source=source)
         around = Surroundings(str(hosting.ctx.working_dir))
@@ -85,6 +90,10 @@ class Flowing:
         is never run a second time. Raises as `resume_session`, and `SnapLoadError` where `flow` is not
         what the run was begun with.
         """
+        from .flow_record import RunRecord
+        from .flow_run import FlowRun
+        from .flow_session import FlowSession
+
         hosting = _hosting(flow, registry, context, factory, limits, trace)
         wishes = hosting.wishes
         terms = Terms(wishes.nets, wishes.active(active), mode, by, source=source, nets=nets)
@@ -105,6 +114,8 @@ class Flowing:
 
     async def flow_ended(self, session_id: str) -> None:
         """Return when a live run has ended or stands. Raises `UnknownSessionError`."""
+        from .flow_session import FlowSession
+
         hosted = self._live.hosted(session_id)
         if not isinstance(hosted, FlowSession):
             raise UnknownSessionError(f"Session '{session_id}' runs no flow")
@@ -119,6 +130,10 @@ def _hosting(
     limits: RunLimits | None,
     trace: Trace | None,
 ) -> Hosting:
+    from .flow_run import Hosting
+    from .flow_wishes import Wishes
+    from .flows import Context, RunLimits
+
     wishes = Wishes(flow.graph(), registry)
     ctx = context or Context(deps=flow.deps())
     return Hosting(ctx, wishes, limits or RunLimits(), factory, trace)

@@ -17,7 +17,6 @@ from .agents import KEEP_LAST, Agent, AgentError, ErrorEvent, TextDelta, ToolInp
 from .approving import Approving, Outcome
 from .driving import Driving
 from .ending import end_left_open
-from .flow_session import FlowSession
 from .flowing import Flowing
 from .gate.types import Mode
 from .hints import hinted, with_hints
@@ -300,7 +299,7 @@ class Hub(Approving, Driving, Flowing, JudgedSource):
         """Return when the session rests; raises what its run failed with."""
         if (prompts := self._prompts(session_id)) is not None:
             return await prompts.wait()
-        if isinstance(self._live.hosted(session_id), FlowSession):
+        if self._live.hosted(session_id).loop == "flow":
             return await self.flow_ended(session_id)
         await self._live.get(session_id)[1].wait_for_idle()
 

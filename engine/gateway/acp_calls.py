@@ -12,8 +12,10 @@ from acp.schema import (
     ContentToolCallContent,
     FileEditToolCallContent,
     PermissionOption,
+    TerminalToolCallContent,
     TextContentBlock,
     ToolCall,
+    ToolCallProgress,
     ToolCallUpdate,
     ToolKind,
 )
@@ -29,6 +31,8 @@ MOST_OUTPUT: Final = 262_144
 """Bytes of a call's output that are recorded."""
 
 Input: TypeAlias = dict[str, JsonValue]
+_EXITS: Final = ("exit_code", "exitCode", "exit")
+_Content: TypeAlias = ContentToolCallContent | FileEditToolCallContent | TerminalToolCallContent
 Stands: TypeAlias = Literal["told", "waiting", "allowed", "refused", "settled"]
 
 
@@ -37,7 +41,8 @@ class SeenCall:
     """One tool call, everything the agent has said of it put together.
 
     `stands` is where it is with the gate, under `gate_id`; `approved` is the input as it was judged.
-    `begun` says that it was reported to run, `response` is what the tool itself gave, where that is told.
+    `begun` says that it was reported to run, `response` is what the tool itself gave, where that is told,
+    and `came_of_it` that anything of what it came to was told, be it an empty output.
     """
 
     id: str
@@ -53,10 +58,12 @@ class SeenCall:
     gate_id: str = ""
     approved: JsonValue = None
     begun: bool = False
+    came_of_it: bool = False
     gate_ids: list[str] = field(default_factory=list[str])
 
     def take(self, update: ToolCall | ToolCallUpdate) -> None:
         """What an update says replaces what was known; what it leaves out stays."""
+        self.came_of_it = self.came_of_it or self._tells_result(update)
         if update.kind is not None:
             self.kind = update.kind
         if update.title is not None:
@@ -72,11 +79,22 @@ class SeenCall:
             self.paths = tuple(each.path for each in update.locations)
         if update.content is not None:
             self.changes = tuple(c for c in update.content if isinstance(c, FileEditToolCallContent))
-            self.texts = tuple(
-                c.content.text
-                for c in update.content
-                if isinstance(c, ContentToolCallContent) and isinstance(c.content, TextContentBlock)
-            )
+            texts = map(_text_of, update.content)
+            self.texts = tuple(text for text in texts if text is not None)
+
+    def _tells_result(self, update: ToolCall | ToolCallUpdate) -> bool:
+        """Whether an update has more of the result than that there is one.
+
+        Content that comes before a call may run is about the question, a command's description for one,
+        and is no result when it is said again.
+        """
+        if update.raw_output is not None or _response(update.field_meta) is not None:
+            return True
+        ended = update.status in ("completed", "failed")
+        running = isinstance(update, ToolCallProgress) and self.stands == "allowed"
+        return (ended or running) and any(
+            _says_something(part) and _text_of(part) not in self.texts for part in update.content or ()
+        )
 
     @property
     def input(self) -> Input:
@@ -114,7 +132,15 @@ class SeenCall:
     @property
     def failed(self) -> bool:
         """Whether the tool says that it did not do its work, though the call is reported as completed."""
-        return failed(self.response)
+        return failed(self.response) or _exited_badly(self.raw_output)
+
+    @property
+    def unproved(self) -> bool:
+        """Whether nothing shows that what is reported as completed did its work.
+
+        Some agents report each command so, also one that failed, without output and without exit code.
+        """
+        return self.kind == "execute" and not self.came_of_it
 
     @property
     def goes_on(self) -> bool:
@@ -152,6 +178,26 @@ def _response(meta: Mapping[str, object] | None) -> JsonValue:
     """What Claude Code's tools gave, as its adapter passes it on beside the text for people."""
     own = None if meta is None else meta.get("claudeCode")
     return cast("Input", own).get("toolResponse") if isinstance(own, dict) else None
+
+
+def _text_of(part: _Content) -> str | None:
+    """The text that a part of a call's content is, if it is one."""
+    if isinstance(part, ContentToolCallContent) and isinstance(part.content, TextContentBlock):
+        return part.content.text
+    return None
+
+
+def _says_something(part: _Content) -> bool:
+    """Whether there is anything to it. Terminals are the client's, and this one has none."""
+    text = _text_of(part)
+    return not isinstance(part, TerminalToolCallContent) if text is None else bool(text.strip())
+
+
+def _exited_badly(raw_output: JsonValue) -> bool:
+    if not isinstance(raw_output, dict):
+        return False
+    codes = [raw_output.get(key) for key in _EXITS]
+    return any(isinstance(code, int) and not isinstance(code, bool) and code != 0 for code in codes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,9 @@ The agent runs its tools itself. A call that it asks about runs when the nets an
 that it does not ask about cannot be held back. Such a call is judged when it is reported: what the nets
 allow is recorded with its result, so that they know of it; anything else is said in the transcript, and
 the agent is interrupted.
+
+What an agent calls completed is a success, except for a command of which it tells neither output nor exit
+code: some say that of each one, whether it failed or not. Such a call has no result, and opens nothing.
 """
 
 from __future__ import annotations
@@ -88,6 +91,7 @@ class AcpGate:
         self._since = since
         self._seen: dict[str, SeenCall] = {}
         self._waiting: dict[str, asyncio.Task[CallAnswer]] = {}
+        self._told_unproved = False
         self.cancelled = False
         """Whether the turn was interrupted: then all that it asks is answered so."""
 
@@ -109,7 +113,7 @@ class AcpGate:
         given = seen.input
         judged = seen.stands == "allowed" and seen.approved == given
         call_id = seen.gate_id if judged else seen.next_id()
-        seen.stands, seen.approved = "waiting", given
+        seen.stands, seen.approved, seen.came_of_it = "waiting", given, False
         return Asked(seen, choice, call_id, seen.kind, given)
 
     async def decide(self, asked: Asked) -> Message:
@@ -233,12 +237,30 @@ class AcpGate:
         # The end of what goes on in the background is not told: the turn's end closes it, as unknown.
         if seen.stands == "allowed" and (failed or not seen.goes_on):
             failed = failed or seen.failed
-            try:
-                await self._hub.result(self._session, seen.gate_id, output=seen.output, is_error=failed)
-            except _REFUSALS as error:
-                await self._hub.warn(self._session, f"the result of {seen.name} is lost: {error}")
+            if failed or not seen.unproved:
+                await self._record_result(seen, failed)
+            else:
+                await self._leave_open(seen)
         seen.stands, seen.texts, seen.changes = "settled", (), ()
         seen.raw_output = seen.response = None
+
+    async def _record_result(self, seen: SeenCall, failed: bool) -> None:
+        try:
+            await self._hub.result(self._session, seen.gate_id, output=seen.output, is_error=failed)
+        except _REFUSALS as error:
+            await self._hub.warn(self._session, f"the result of {seen.name} is lost: {error}")
+
+    async def _leave_open(self, seen: SeenCall) -> None:
+        """Leave a call without result; said of the first one, and of each that a rule waits for."""
+        state = await self._hub.session(self._session)
+        if self._told_unproved and all(each.call_id != seen.gate_id for each in state.pending):
+            return
+        self._told_unproved = True
+        await self._hub.warn(
+            self._session,
+            f"{seen.name} has ended, and the agent tells neither its output nor its exit code: it is "
+            "recorded as unknown, and opens nothing that needs its success",
+        )
 
     async def _object(self, seen: SeenCall, what: str) -> None:
         """Say what cannot be held back, where people read it."""

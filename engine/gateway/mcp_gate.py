@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from pydantic import JsonValue
 
+from .mcp_edited import Outputs, add_note
 from .mcp_frames import (
     CALL,
     INVALID_PARAMS,
@@ -55,6 +56,8 @@ class Call:
     approved: Message = field(default_factory=dict[str, JsonValue])
     edited: bool = False
     told: int = 0
+    takes_more: bool = False
+    """Whether the data of its result may have a further field, see `mcp_edited`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +124,13 @@ class McpGate:
     """One client's conversation with one server. `prefix` stands before the tools' names at the gate."""
 
     def __init__(self, *, prefix: str = "", new_id: Callable[[], str] = lambda: uuid4().hex) -> None:
-        self.client = ""
-        self.server = ""
+        self.client = self.server = ""
         self._prefix = prefix
         self._new_id = new_id
         self._open: dict[Key, _Request] = {}
         self._unfinished: dict[str, Call] = {}
         self._tasks: dict[str, Call] = {}
+        self._outputs = Outputs()
 
     # From the client
 
@@ -316,6 +319,7 @@ class McpGate:
         call, result = request.call, answer.get("result")
         if call is None:
             self._meet_server(request.method, result)
+            self._outputs.listed(request.method, result)
             return ()
         if call.state == "settled":
             return ()
@@ -329,7 +333,7 @@ class McpGate:
             if is_object(task) and "content" not in result and isinstance(task.get("taskId"), str):
                 self._tasks[cast("str", task["taskId"])] = call
                 return ()
-        call.state = "settled"
+        call.state, call.takes_more = "settled", self._outputs.take_more(call.name)
         self._tasks = {task: each for task, each in self._tasks.items() if each is not call}
         return (Settle(call, outcome_of(answer), cast("Id", answer["id"])),)
 
@@ -370,12 +374,8 @@ def noted(line: bytes, calls: Mapping[Key, Call]) -> bytes:
     for each in found if isinstance(found, list) else [found]:
         call = calls.get(key_of(each.get("id"))) if is_object(each) else None
         result = each.get("result") if is_object(each) else None
-        content = result.get("content") if is_object(result) else None
-        if call is not None and isinstance(content, list):
-            said = (
-                f"Interlock: a person changed this call's input. It ran with: {json.dumps(call.approved)}"
-            )
-            content.append({"type": "text", "text": said})
+        if call is not None and is_object(result):
+            add_note(result, call.approved, structured=call.takes_more)
     return line_of(found)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from .parts import NetRecord, Record
 
@@ -19,7 +19,7 @@ class FlowRecord(Record):
     name: str
     net: NetRecord
     output: str
-    names: dict[str, str] = {}
+    names: dict[str, str] = Field(default_factory=dict[str, str])
 
 
 class FlowStepped(Record):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from pydantic import JsonValue
@@ -57,10 +57,9 @@ def _waits(body: FlowStepped, nets: Nets | None) -> str:
         return f"waits for call {body.waits}"
     tool = told.rpartition("::")[2]
     match asked.get("kind"):
-        case "approval" if nets is None:
-            return "waits for approval"
         case "approval":
-            return f"waits for approval of {_asked(asked.get('asks'), nets) or tool}"
+            of = "" if nets is None else f" of {_asked(asked.get('asks'), nets) or tool}"
+            return f"waits for approval{of}"
         case "choice":
             return "waits for a choice"
         case "input":
@@ -79,20 +78,20 @@ def _asked(asks: JsonValue, nets: Nets) -> str | None:
             return None
 
 
-def next_up(flow: FlowState) -> Sequence[TransitionRecord]:
+def next_up(flow: FlowState) -> list[TransitionRecord]:
     """The ways in which the next node can end: that of the first live state that has all it needs."""
     if flow.done:
-        return ()
+        return []
     live = set(flow.live)
     for state in flow.live:
         ready = [t for t in flow.flow.net.transitions if state in t.inputs and live >= set(t.inputs)]
         if ready:
             return ready
-    return ()
+    return []
 
 
 def speaker(flow: FlowState) -> str | None:
-    """Who has the word: the node that is at work, by its author's name for it; `None` where none has one."""
+    """Who has the word: the node that is at work, by its author's name for it, if it has one."""
     waiting = [t for t in flow.flow.net.transitions if " + ".join(t.inputs) == flow.node]
     ways = waiting if flow.waits is not None and waiting else next_up(flow)
     return flow.flow.names.get(ways[0].name) if ways else None

@@ -37,6 +37,28 @@ def interlock(
     )
 
 
+LIGHT = """
+import sys
+import interlock.app.commands.mcp
+parts = ("agents", "flows", "gate", "history.events", "hub", "verify")
+heavy = {"anyio", "httpx2", "litellm", "mcp", "sqlalchemy", "textual"}
+print(sorted((heavy | {f"interlock.engine.{each}" for each in parts}) & set(sys.modules)))
+import interlock.app.commands.acp, interlock.app.commands.run, interlock.app.commands.serve
+print(sorted({"interlock.engine.flows", "litellm", "mcp", "textual"} & set(sys.modules)))
+"""
+
+
+class TestLightness:
+    def test_is_of_what_is_used(self, tmp_path: Path) -> None:
+        """What only asks a server, for each MCP server of an agent, has neither a gate nor a journal.
+
+        A host has both, and no flows before one is opened.
+        """
+        line = [sys.executable, "-c", LIGHT]
+        done = subprocess.run(line, capture_output=True, text=True, cwd=tmp_path, check=True)
+        assert done.stdout == "[]\n[]\n"
+
+
 class TestHelp:
     @pytest.mark.parametrize("line", [["--help"], ["run", "--help"], ["--version"], []])
     def test_imports_nothing_heavy(self, line: list[str], tmp_path: Path) -> None:

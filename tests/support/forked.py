@@ -60,7 +60,10 @@ def python_with(*modules: str) -> list[str]:
 def _begin(modules: tuple[str, ...]) -> tuple[subprocess.Popen[bytes], str]:
     path = str(Path(tempfile.mkdtemp(prefix="forked-")) / "s")
     server = subprocess.Popen(
-        [sys.executable, "-P", __file__, path, *modules], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-P", __file__, path, *modules],
+        cwd=START.parent,  # where a test happens to be may be gone before the last fork
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     )
     assert server.stdout is not None
     if server.stdout.readline() != b"ready\n":

@@ -98,7 +98,7 @@ class TestApproved:
         said = {entry.text: entry.by for entry in state.transcript if entry.kind == "assistant"}
         assert said["I run the tests."] == "RunTests"
         assert said["Signed off. Asking to deploy to staging."] == "Deploy"
-        assert set(said.values()) == {"Draft", "Review", "RunTests", "Deploy", None}
+        assert set(said.values()) == {"Draft", "RunTests", "Deploy", None}
         told = [entry.text for entry in state.transcript if entry.kind == "note"]
         assert "SignOff waits for approval of deploy" in told
         printed = demo(projects, "replay", run.id, "--plain").stdout
@@ -140,7 +140,7 @@ class TestDenied:
 
 class TestFlow:
     def test_names(self) -> None:
-        """P-55: the record has the names that its author gave to the nodes, for every way each can end."""
+        """P-55: the record has the names that its author gave to the nodes."""
         names = flow_record("Release", ReleaseFlow.graph()).names
         assert names == {
             "work 'Release'": "collect",

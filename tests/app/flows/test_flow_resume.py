@@ -109,7 +109,7 @@ class TestList:
         assert row.endswith("its end, Shipped")
 
     def test_a_step_that_failed(self, here: Path) -> None:
-        """A run has failed only where a step did: an answer that was refused is not one that nobody gave."""
+        """A run has failed where a step did: one that was denied is no other than one that broke."""
         assert run(here, "Ship", "--rules", "a.rules", *SIGN, "--answer", "deny").returncode == 1
         [_, row] = flow(here, "list").stdout.splitlines()
         assert row.startswith("✗ failed  ")

@@ -235,7 +235,9 @@ class TestReplay:
         async with replayed(tmp_path) as (on, screen):
             screen.position = at(screen, 1)
             await on.press("p")
-            await on.until("✓  Commit    work collect   Δ worked last", "●  Draft     agent Write   is next")
+            await on.until(
+                "✓  Commit    work collect   Δ worked last", "●  Draft     agent Write   is next"
+            )
             await on.until("flow Release")
 
     async def test_queue(self, tmp_path: Path) -> None:

@@ -154,6 +154,38 @@ class TestEnd:
         assert (call.goes_on, call.failed) == (goes_on, failed)
 
 
+class TestResult:
+    @pytest.mark.parametrize(
+        ("said", "unproved"),
+        [
+            ({"status": "completed"}, True),
+            ({"status": "completed", "content": [{"type": "terminal", "terminalId": "t"}]}, True),
+            ({"content": [{"type": "content", "content": {"type": "text", "text": "Tests"}}]}, True),
+            ({"status": "completed", "content": [diff("/a")]}, False),
+            ({"status": "completed", "rawOutput": {}}, False),
+            ({"kind": "fetch", "status": "completed"}, False),
+        ],
+    )
+    def test_shows_that_a_command_did_its_work(self, said: dict[str, object], unproved: bool) -> None:
+        """A command of which only its end is told may have failed; of other calls that is believed."""
+        assert seen({"kind": "execute"}, said).unproved == unproved
+
+    @pytest.mark.parametrize(
+        ("raw", "failed"),
+        [
+            ({"exit_code": 0}, False),
+            ({"exitCode": 2}, True),
+            ({"exit": -9}, True),
+            ({"exit_code": True}, False),
+            ({"exit_code": None}, False),
+            ("exit_code 1", False),
+        ],
+    )
+    def test_has_failed_by_its_exit_code(self, raw: object, failed: bool) -> None:
+        """Only a number other than 0 is a failure that nobody has to interpret."""
+        assert seen({"rawOutput": raw}).failed == failed
+
+
 class TestId:
     def test_is_new_for_each_request(self) -> None:
         """The gate never takes two requests about a call for one."""

@@ -25,6 +25,10 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
     await world.hub.close()
 
 
+def text(said: str) -> dict:
+    return {"type": "content", "content": {"type": "text", "text": said}}
+
+
 class TestPermission:
     async def test_is_given_once_where_the_nets_allow(self, world: World) -> None:
         """What the nets allow is answered with the option that holds once, and its result recorded."""
@@ -163,6 +167,85 @@ class TestPermission:
             "path": "/srv/a.py",
             "changes": [{"path": "/srv/a.py", "old_text": "a", "new_text": "b"}],
         }
+
+
+def runs(call_id: str, command: str, **result: object) -> list[list]:
+    """The agent asks about a command, and reports it as completed with `result`."""
+    asked = {**call(call_id, command=command), "status": "pending", "content": []}
+    return [
+        ["request", "session/request_permission", asks(asked)],
+        report(call_id, "completed", **result),
+    ]
+
+
+class TestCompleted:
+    @pytest.mark.parametrize("result", [{}, {"content": []}, {"content": [text(" ")]}])
+    async def test_is_no_success_where_nothing_is_told(self, world: World, result: dict) -> None:
+        """Gemini CLI (0.61) reports each command so, also one that failed: a test unlocks nothing."""
+        await world.start()
+        state = await world.turn(*runs("t", "./test", **result), ["ask", call("d", command="./deploy")])
+        assert world.done("chosen") == ["no"]
+        assert state.calls["t"].status == "unknown"
+        assert state.pending == []
+        [note] = await world.notes()
+        assert "tells neither its output nor its exit code" in note
+        await world.check_fold()
+
+    async def test_is_none_for_what_was_not_asked_about(self, world: World) -> None:
+        """A command that ran unasked is no more a success, nor is what announced it its output."""
+        await world.start()
+        announced = begun("t", "execute", command="./test")
+        announced[1]["content"] = [text("Runs the tests")]
+        deploy = ["ask", call("d", command="./deploy")]
+        again = report("t", "completed", content=[text("Runs the tests")])
+        await world.turn(announced, again, deploy)
+        assert world.done("chosen") == ["no"]
+
+    @pytest.mark.parametrize(
+        "result",
+        [
+            {"content": [text("3 passed")]},
+            {"rawOutput": {"exit_code": 0, "stdout": ""}},
+            {"rawOutput": ""},
+            {"_meta": {"claudeCode": {"toolResponse": {"stdout": "", "stderr": ""}}}},
+        ],
+    )
+    async def test_is_a_success_where_its_result_is_told(self, world: World, result: dict) -> None:
+        """Output or an exit code, be they empty, show that the agent tells how commands end."""
+        await world.start()
+        await world.turn(*runs("t", "./test", **result), ["ask", call("d", command="./deploy")])
+        assert world.done("chosen") == ["yes"]
+        assert await world.notes() == []
+
+    async def test_is_a_success_where_its_output_came_before(self, world: World) -> None:
+        """What a command prints while it runs is told before its end, and not again with it."""
+        await world.start()
+        asked, ended = runs("t", "./test")
+        printed = report("t", "in_progress", content=[text("3 passed")])
+        await world.turn(asked, printed, ended, ["ask", call("d", command="./deploy")])
+        assert world.done("chosen") == ["yes"]
+
+    async def test_is_a_failure_by_its_exit_code(self, world: World) -> None:
+        """A command that ended with 1 has failed, whatever its call is reported as."""
+        await world.start()
+        result = {"rawOutput": {"exit_code": 1, "stdout": "2 failed"}}
+        state = await world.turn(*runs("t", "./test", **result), ["ask", call("d", command="./deploy")])
+        assert world.done("chosen") == ["no"]
+        assert state.calls["t"].status == "failed"
+
+    async def test_is_said_once_and_where_a_rule_waits(self, world: World) -> None:
+        """The transcript says why of the first such command and of each test, and not of every other."""
+        await world.start()
+        quiet = [step for i in range(3) for step in runs(f"l{i}", "ls")]
+        await world.turn(*quiet, *runs("t", "./test"), *runs("m", "ls"))
+        assert len(await world.notes()) == 2
+
+    async def test_of_other_kinds_is_a_success(self, world: World) -> None:
+        """What is read or edited is often reported without anything more."""
+        await world.start()
+        await world.turn(begun("r", "read", path="a"), report("r", "completed"))
+        [result] = await world.events(CallResult)
+        assert (result.call_id, result.is_error) == ("r", False)
 
 
 class TestCallsWithoutQuestion:

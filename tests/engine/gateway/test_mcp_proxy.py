@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from interlock.engine.gateway import Address, AgentClient, Limits
 from interlock.engine.gateway.mcp_gate import McpGate
 from interlock.engine.gateway.mcp_proxy import GateSession, McpProxy
@@ -235,6 +237,33 @@ class TestResults:
                 "done",
                 'Interlock: a person changed this call\'s input. It ran with: {"env": "staging"}',
             ]
+
+    @pytest.mark.parametrize(
+        ("tool", "told"),
+        [
+            ({}, True),
+            ({"outputSchema": {"type": "object", "properties": {"ok": {}}}}, True),
+            ({"outputSchema": {"type": "object", "additionalProperties": False}}, False),
+            (None, False),
+        ],
+    )
+    async def test_edited_with_data(self, tmp_path: Path, tool: dict | None, told: bool) -> None:
+        """A model that is shown a result's data reads there what was changed, unless that breaks it."""
+        async with served(tmp_path, rules=ASKING) as server, between(server) as ends:
+            await ends.send(id=9, method="tools/list")
+            await ends.forwarded()
+            tools = [] if tool is None else [{"name": "deploy", **tool}]
+            await ends.answer(9, result={"tools": tools})
+            await ends.told(9)
+            await ends.ask(1, "deploy", {"env": "prod"})
+            request = await waiting(server)
+            await server.hub.decide(request, approved=True, by="ada", input={"env": "staging"})
+            await ends.forwarded(2)
+            await ends.done(1, structuredContent={"ok": True})
+            result = (await ends.told(1))["result"]
+            note = 'Interlock: a person changed this call\'s input. It ran with: {"env": "staging"}'
+            assert result["content"][1]["text"] == note
+            assert result["structuredContent"] == {"ok": True} | ({"interlock": note} if told else {})
 
     async def test_unrecorded_is_held_back(self, tmp_path: Path) -> None:
         """A result that the gate could not record does not pass; the client reads why."""

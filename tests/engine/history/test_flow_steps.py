@@ -171,7 +171,9 @@ class TestWords:
         call.
         """
         opened = OPENED.model_copy(update={"nets": (asking("n", RULE), asking("own", None))})
-        waits = stepped(1, "A", waits="c").model_copy(update={"output": {"snapshot": {"suspended": asked}}})
+        waits = stepped(1, "A", waits="c").model_copy(
+            update={"output": {"snapshot": {"suspended": asked}}}
+        )
         events = recorded(opened, BEGINS, waits)
         state = fold(events)
         assert state.transcript[-1].text == f"A waits for {words}"
