@@ -2,6 +2,7 @@
 
 Tools that an agent is given only in a run, by its `configure`, nobody knows beforehand. One net stands
 for all of them: it asks a person about each call whose tool wants that, or of whose tool it was not told.
+Where a rule's condition is on paths, it cannot tell what the rule will do: then both ask.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 A rule stands in for a tool's own wish where it asks about each call of that tool, by the name that the
 tool has itself. One with a condition does so for the calls that it asks about; about any other the wish
-asks. A rule on a name that a map gives some calls, or on `tool.action`, asks for that name alone.
+asks. A rule on a name that a map gives some calls, or on `tool.action`, asks for that name alone. Who
+switches a rule off that stands in for a wish switches both off.
 """
 
 from __future__ import annotations

@@ -63,8 +63,8 @@ def pytest_configure() -> None:
     # By default garbage collections take a quarter of all the time of the tests.
     gc.set_threshold(1_000_000, 20, 50)
     # Laws that say no number of their own. More is one variable away: HYPOTHESIS_PROFILE=thorough.
-    settings.register_profile("usual", max_examples=50)
-    settings.register_profile("thorough", max_examples=500)
+    settings.register_profile("usual", max_examples=50, deadline=None)
+    settings.register_profile("thorough", max_examples=500, deadline=None)
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))
 
 
