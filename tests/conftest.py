@@ -68,6 +68,11 @@ def pytest_configure() -> None:
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest tests begin first, so that no process is left alone with them at the end."""
+    items.sort(key=lambda item: "crash" not in item.path.parts)
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """What was imported and collected stays to the end: the garbage collector need not look at it."""
     gc.collect()

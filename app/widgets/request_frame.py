@@ -92,8 +92,8 @@ class RequestFrame(Vertical):
 
     def refit(self) -> None:
         """Size the frame to the text, fold what does not fit, and show it, with ages that are not old."""
-        if self._asked is None:
-            return
+        if self._asked is None or not self.is_attached:
+            return  # a console that closes takes its widgets apart while its clocks still run
         wide, high = self.app.size
         width = min(118, wide if wide < 64 else wide - (2 if wide < 100 else 6))
         most = high if high < 20 else high - 2

@@ -10,6 +10,7 @@ from textual.widgets import Input
 
 from interlock.app.screens.approval import ApprovalScreen
 from interlock.app.screens.live import LiveScreen
+from interlock.app.widgets.request_frame import RequestFrame
 from tests.app.scenes import NOW, before, deploy_request, docs_writer, release_bot
 from tests.app.stage import stage
 
@@ -318,3 +319,16 @@ class TestNewRequests:
             await on.press("a")
             await on.settle()
             assert len(on.decisions()) == 1
+
+
+class TestClosing:
+    async def test_time_that_passes_while_it_is_taken_apart(self) -> None:
+        """A console that ends removes the dialog's parts one by one; its clock paints none of them."""
+        async with stage() as on:
+            dialog = await on.open_dialog()
+            frame = dialog.query_one(RequestFrame)
+            asked = frame._asked
+            assert asked is not None
+            await frame.remove()
+            frame.show(asked)
+            dialog.tick()

@@ -25,7 +25,12 @@ from interlock.engine.history.verify import verify_journal
 
 SOON = 30.0
 """Seconds in which everything happens, however slow the machine."""
-RUN = "import sys; from interlock.app.cli import main; sys.exit(main(sys.argv[1:]))"
+RUN = """
+import signal, sys
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # tests may run under nohup, which a console respects
+from interlock.app.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
 OURS = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
 SHOP = """
 from interlock.engine.agents import Agent, C, ScriptedModel, T, ToolContext, tool
