@@ -197,7 +197,9 @@ class SandboxRuntime:
             os.close(write)
 
     def _isolation(self) -> list[str]:
-        arguments = ["--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+        # No --new-session: bubblewrap has one already, without a terminal. Another one inside leaves the
+        # process group that is killed, for a moment in which nothing else ends what is inside.
+        arguments = ["--unshare-all", "--die-with-parent", "--cap-drop", "ALL"]
         return [*arguments, "--share-net"] if self._network else arguments
 
     def _system(self) -> list[str]:

@@ -156,6 +156,19 @@ class TestRights:
         await until(lambda: not process_sleeps(quick))
 
 
+class TestEnd:
+    async def test_what_is_killed_is_all_of_it(self, work: Path) -> None:
+        """A-97: the first process inside is in the group, and session, that are ended from outside."""
+        # Inside, a group or session that began outside is number 0.
+        done = await SandboxRuntime(work).exec("cut -d ' ' -f 5,6 /proc/1/stat")
+        assert done.stdout == "0 0\n"
+
+    async def test_no_terminal(self, work: Path) -> None:
+        """No key can be typed into the terminal of whoever started it."""
+        done = await SandboxRuntime(work).exec(": < /dev/tty")
+        assert done.exit_code != 0
+
+
 class TestPlantedLinks:
     """A command plants a link; reading and writing on its behalf does not follow it out."""
 
