@@ -51,15 +51,18 @@ class Items:
 
     def of_rows(self, session: str, rows: Iterable[CallRow], path: Path) -> Iterator[Recorded]:
         """The items in rows of the journal at `path`. Raises `JournalError` for an unreadable one."""
+        steps = self._steps
         for row in rows:
             kind = row[2]
-            item = plain_call(row) if kind == "call.decided" else None
-            if kind == "call.result":
+            if kind == "call.decided":
+                item = plain_call(row)
+            elif kind == "call.result":
                 item = result(row)
-            item = item or self._of_row(session, row, path)
-            if item is not None and not (
-                isinstance(item, RecordedResult) and item.call_id in self._steps
-            ):
+                if item is not None and item.call_id in steps:
+                    continue
+            else:
+                item = None
+            if item is not None or (item := self._of_row(session, row, path)) is not None:
                 yield item
 
     def _of_row(self, session: str, row: CallRow, path: Path) -> Recorded | None:

@@ -33,9 +33,16 @@ _UNASKED = re.compile(
     r',"approved_by":\[\],"edited":(?:true|false)(?:,"granted":\[\],"clock":null)?,"via":'
 )
 """Neither a person nor a grant let it pass, and no net looked at the time."""
+_COMMON = re.compile(
+    rf'\{{"type":"call\.decided","call_id":{_WORD},"tool":{_WORD},"input":(\{{[^{{}}\\]*\}}),'
+    rf'"names":\[{_WORD}\]{re.escape(_ENFORCED)}'
+)
+"""One name, and no object within the input: the first brace that closes is the input's own."""
+_COMMON_END = ',"approved_by":[],"edited":false,"granted":[],"clock":null,"via":null}'
 _RESULT = re.compile(rf'\{{"type":"call\.result","call_id":{_WORD},"tool":{_WORD},"output":"')
 _ERROR = '","is_error":'
 _UNDONE = ',"undone":['
+_RESULT_END = ',"undone":[],"clock":null,"arrived":{}}'
 
 
 class JsonInput(Mapping[str, object]):
@@ -69,6 +76,10 @@ class JsonInput(Mapping[str, object]):
 def plain_call(row: CallRow) -> RecordedCall | None:
     """A decision that allowed a call and asked nobody; `None` for any other row."""
     text = row[3]
+    common = _COMMON.match(text)
+    if common is not None and text.endswith(_COMMON_END):
+        call_id, tool, arguments, name = common.groups()
+        return _call(row[0], call_id, tool, JsonInput(arguments), _ALLOWED, row[1], (name,))
     head = _DECIDED.match(text)
     outcome = text.rfind(_OUTCOME)
     if head is None or outcome < 0:
@@ -99,7 +110,8 @@ def result(row: CallRow) -> RecordedResult | None:
     at += len(_ERROR)
     if not text.startswith(("true,", "false,"), at):
         return None
-    undone = text.rfind(_UNDONE, at)
-    if undone >= 0 and not text.startswith("]", undone + len(_UNDONE)):
-        return None
+    if not text.endswith(_RESULT_END):
+        undone = text.rfind(_UNDONE, at)
+        if undone >= 0 and not text.startswith("]", undone + len(_UNDONE)):
+            return None
     return _result(head[1], head[2], text[at] == "t")

@@ -163,15 +163,15 @@ class Backtest:
         for recording in recordings:
             session = self._under_way = _Session(self._redaction)
             for judgement in self._judge.judge(recording.items, recording.start):
-                as_recorded = judgement.now.outcome == judgement.call.then.outcome
-                if as_recorded and not judgement.hypothetical:
+                call = judgement.call
+                if judgement.now.outcome == call.then.outcome and not judgement.hypothetical:
                     session.plain += 1
                 else:
                     change = judgement.change
                     session.add(judgement, change)
                     if change != "same":
                         self._blame(judgement, change)
-                session.last = judgement.call.seq
+                session.last = call.seq
                 self._done += 1
                 if self._done % EVERY == 0 and not goes_on():
                     break

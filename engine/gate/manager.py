@@ -168,6 +168,26 @@ class GateManager:
             self._announce(decision, self._on_decision)
         return decision
 
+    def pass_at_once(self, call: ToolCall) -> GateDecision | None:
+        """What `handle_tool_call` says of a call that every net lets pass without asking anybody.
+
+        `None` for any other, and then nothing has happened. For who judges many calls outside of an
+        event loop: a coroutine for each doubles what it takes.
+        """
+        if self._recorder is not None or self._on_decision is not None:
+            return None
+        call_id, pending = call.tool_call_id, self._pending
+        self._lock.acquire()
+        try:
+            if self._mode != "enforce" or call_id in pending.waiting or call_id in self._waiting:
+                return None
+            passed = phases.pass_at_once(call, self._roster, pending)
+            if passed is not None and passed.steps:
+                self._moves.note((call_id, passed.steps, NO_TIMES, NO_NETS))
+            return passed
+        finally:
+            self._lock.release()
+
     def _claim(self, call: ToolCall) -> bool:
         """Reserve the id of a call that waits; `False` for one that is refused since another has it."""
         if call.tool_call_id in self._waiting:

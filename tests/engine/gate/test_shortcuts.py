@@ -7,7 +7,7 @@ import inspect
 import re
 import threading
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import AsyncMock, patch
 
 import pytest
 from hypothesis import given, settings
@@ -17,6 +17,7 @@ from interlock.engine import (
     GateManager,
     NetError,
     SkillNet,
+    ToolResult,
     Transition,
     create_gate,
     create_gate_manager,
@@ -24,11 +25,14 @@ from interlock.engine import (
 )
 from interlock.engine.gate.arguments import CallableInput
 from interlock.engine.net import auto_advance, fire, fire_and_advance, is_enabled
+from interlock.rules import compile_rules
 
 from .helpers import call, everything, result
 
 PLACES = ("p", "q", "r")
 TOOLS = ("a", "b", "c")
+
+LIMIT = compile_rules("limit x to 3 per session").registry
 
 places = st.lists(st.sampled_from(PLACES), max_size=3)
 transfers = st.lists(st.tuples(st.sampled_from(PLACES), st.sampled_from(PLACES)), max_size=1)
@@ -108,7 +112,7 @@ class TestPassAtOnce:
             short = create_gate_manager(made)
         except NetError:
             return
-        long = create_gate_manager(made)
+        long, asked = create_gate_manager(made), create_gate_manager(made)
         long._roster.lanes.clear()
 
         async def happen(gate: GateManager, kind: str, tool: str, number: int) -> Any:
@@ -116,12 +120,53 @@ class TestPassAtOnce:
                 return await gate.handle_tool_call(call(tool, str(number)))
             return gate.handle_tool_result(result(tool, str(number), is_error=kind == "failure"))
 
+        async def happen_at_once(gate: GateManager, kind: str, tool: str, number: int) -> Any:
+            passed = gate.pass_at_once(call(tool, str(number))) if kind == "call" else None
+            return passed or await happen(gate, kind, tool, number)
+
         async def check() -> None:
             for event in history:
-                assert await happen(short, *event) == await happen(long, *event)
-                assert everything(short) == everything(long)
+                decided = await happen(long, *event)
+                assert await happen(short, *event) == decided
+                assert await happen_at_once(asked, *event) == decided
+                assert everything(short) == everything(long) == everything(asked)
 
         asyncio.run(check())
+
+    @pytest.mark.parametrize(
+        "gate",
+        [
+            create_gate_manager(compile_rules("block x").registry),
+            create_gate_manager(compile_rules("require human-approval before x").registry),
+            create_gate_manager(compile_rules("map x.command rm as y\nblock y").registry),
+            create_gate_manager(LIMIT, mode="shadow"),
+            create_gate_manager(LIMIT, on_decision=lambda *_: None),
+            GateManager(LIMIT, record=AsyncMock()),
+        ],
+        ids=["blocked", "asked about", "mapped", "in shadow", "told", "recorded"],
+    )
+    def test_leaves_any_other_call_to_the_phases(self, gate: GateManager) -> None:
+        """G-10 … G-16, G-57: a call that a person, a listener or a record has to see does nothing yet."""
+        before = everything(gate)
+        assert gate.pass_at_once(call("x")) is None
+        assert everything(gate) == before
+
+    def test_knows_the_ids_in_use(self) -> None:
+        """G-53: a call whose id waits for a result is not let pass under it again."""
+        gate = create_gate_manager(compile_rules("require x before y").registry)
+        assert gate.pass_at_once(call("x", "1")) is not None
+        assert gate.pass_at_once(call("x", "1")) is None
+        assert gate.pass_at_once(call("other", "1")) is None
+
+    def test_can_be_taken_back(self) -> None:
+        """A-40: what a call moved that was let pass at once is given back when it never ran."""
+        gate = create_gate_manager(LIMIT)
+        before = everything(gate)
+        passed = gate.pass_at_once(call("x", "1"))
+        assert passed is not None
+        assert everything(gate) != before
+        gate.handle_tool_result(ToolResult("1", "x", {}, is_error=True, undo=passed.steps))
+        assert everything(gate) == before
 
     async def test_threads_never_overspend(self) -> None:
         """G-15: calls from several threads share one budget exactly."""
