@@ -103,6 +103,7 @@ class RecordedApp(TerminalApp):
                 DecisionsScreen,
                 lambda: DecisionsScreen(
                     journal,
+                    sessions=self._source,
                     hub=self._host,
                     operator=self.operator,
                     clock=self._clock,

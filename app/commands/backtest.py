@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from itertools import chain
 from pathlib import Path
+from textwrap import wrap
 from typing import TextIO
 
 from ...engine.backtest import (
@@ -30,11 +31,17 @@ from ...engine.history.since import moment
 from ...engine.net import NetError
 from ...engine.text import visible
 from ...rules import RuleError, RuleSet, load_rules
-from ..backtest_text import session_lines, total_lines
+from ..backtest_text import WIDTH, session_lines, total_lines
 from ..words import count
 from . import BAD_INPUT
 
 INTERRUPTED = 130
+
+_NOTHING = "Nothing was judged: what was chosen holds no call."
+_LOGGED = (
+    "In message logs no gate decided: a call that has a result counts as allowed, and as a success "
+    "unless the log says that it failed, for which OpenAI's messages have no place."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +93,9 @@ def run(
     progress = _Progress(err)
     reports = backtest.run(found, total=total, progress=progress)
     try:
-        for line in _json(rules, reports, backtest) if json else _text(rules, reports, backtest, zone):
+        logged = bool(chosen.messages)
+        text = _text(rules, reports, backtest, zone, logged=logged)
+        for line in _json(rules, reports, backtest) if json else text:
             progress.clear()
             print(line, file=out)
     except KeyboardInterrupt:
@@ -145,7 +154,12 @@ def _forked(reader: HistoryReader, session: str, at: int, trial: Trial) -> Recor
 
 
 def _text(
-    rules: RuleSet, reports: Iterable[SessionReport], backtest: Backtest, zone: tzinfo | None
+    rules: RuleSet,
+    reports: Iterable[SessionReport],
+    backtest: Backtest,
+    zone: tzinfo | None,
+    *,
+    logged: bool,
 ) -> Iterator[str]:
     files = ", ".join(visible(file) for file in rules.sources)
     yield f"{files}: {count(len(rules), 'net')}"
@@ -156,6 +170,11 @@ def _text(
         if lines:
             yield ""
     yield from total_lines(backtest.totals)
+    if not backtest.totals.counts.judged.calls:
+        yield _NOTHING
+    elif logged:
+        yield ""
+        yield from wrap(_LOGGED, WIDTH)
 
 
 def _json(rules: RuleSet, reports: Iterable[SessionReport], backtest: Backtest) -> Iterator[str]:

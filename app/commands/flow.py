@@ -18,12 +18,13 @@ from ...engine.history.queries import open_reader
 from ...engine.hub import Hub, Nets, ResumeError
 from ...engine.text import visible
 from ..agent_spec import BASE
-from ..flow_build import prepare_flow
+from ..flow_build import PreparedFlow, prepare_flow
 from ..flow_hosting import host_flow
 from ..flow_input import as_input, fills, input_text
 from ..flow_spec import FlowLimits, FlowSpec, FlowSpecError, recorded_flow
 from ..flow_starting import resume_flow, start_flow
 from ..headless import Answer
+from ..hosting import Start
 from ..next_command import same_journal
 from ..setting_trust import added
 from . import BAD_INPUT, in_terminal, needs_terminal
@@ -33,10 +34,8 @@ def flow(args: argparse.Namespace, database: Callable[[], Path], operator: Calla
     """Do the part of `interlock flow` that `args` names. Returns the exit code."""
     try:
         match args.part:
-            case "run":
-                return _run(args, database(), operator())
-            case "resume":
-                return _resume(args, database(), operator())
+            case "run" | "resume":
+                return _host(args, database, operator)
             case "draw":
                 from ..flow_draw import draw_flow
 
@@ -61,10 +60,28 @@ def flow(args: argparse.Namespace, database: Callable[[], Path], operator: Calla
         return _refuse(args, error, str(error))
 
 
-def _run(args: argparse.Namespace, database: Path, operator: str) -> int:
+def _host(args: argparse.Namespace, database: Callable[[], Path], operator: Callable[[], str]) -> int:
     headless = bool(args.headless)
     if not headless and not in_terminal():
-        return needs_terminal("flow run", "use --headless --answer approve|deny to run without one")
+        return needs_terminal(
+            f"flow {args.part}", "use --headless --answer approve|deny to run without one"
+        )
+    journal, who = database(), operator()
+    begin = _beginning if args.part == "run" else _going_on
+    prepared, start = begin(args, journal, who)
+    return host_flow(
+        args,
+        journal,
+        who,
+        start,
+        headless=headless,
+        answer=_answer(args),
+        answers=fills(args.fill, prepared.graph),
+    )
+
+
+def _beginning(args: argparse.Namespace, _: Path, operator: str) -> tuple[PreparedFlow, Start]:
+    """The flow that is named, and how its run begins."""
     here = Path.cwd()
     text, where = input_text(args.input, args.input_file)
     spec = _spec(
@@ -93,21 +110,11 @@ def _run(args: argparse.Namespace, database: Path, operator: str) -> int:
     def start(hub: Hub) -> Awaitable[str]:
         return start_flow(hub, prepared, begins, operator)
 
-    return host_flow(
-        args,
-        database,
-        operator,
-        start,
-        headless=headless,
-        answer=_answer(args),
-        answers=answers(prepared.graph),
-    )
+    return prepared, start
 
 
-def _resume(args: argparse.Namespace, database: Path, operator: str) -> int:
-    headless = bool(args.headless)
-    if not headless and not in_terminal():
-        return needs_terminal("flow resume", "use --headless --answer approve|deny to run without one")
+def _going_on(args: argparse.Namespace, database: Path, operator: str) -> tuple[PreparedFlow, Start]:
+    """The flow of a recorded run, and how that goes on."""
     # Before anything is opened for writing: a misspelt id is the likeliest mistake.
     session = open_reader(database).session(args.session)
     if session.kind != "flow":
@@ -135,15 +142,7 @@ def _resume(args: argparse.Namespace, database: Path, operator: str) -> int:
     def start(hub: Hub) -> Awaitable[str]:
         return resume_flow(hub, session.id, prepared, operator, nets=nets, mode=mode)
 
-    return host_flow(
-        args,
-        database,
-        operator,
-        start,
-        headless=headless,
-        answer=_answer(args),
-        answers=answers(prepared.graph),
-    )
+    return prepared, start
 
 
 def _answer(args: argparse.Namespace) -> Answer:

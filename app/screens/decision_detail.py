@@ -1,7 +1,8 @@
-"""One decision in full: what was decided and why, by its record; what the nets say of the call now."""
+"""One decision in full: what was decided and why, by its record; what the nets said of it, and say now."""
 
 from __future__ import annotations
 
+import asyncio
 from datetime import tzinfo
 from functools import partial
 from typing import ClassVar
@@ -9,11 +10,13 @@ from typing import ClassVar
 from textual.app import App
 from textual.binding import Binding, BindingType
 
+from ...engine.explained import ExplanationView
 from ...engine.history.decisions import Decision
 from ...engine.history.events import CallDecided, JournalEvent
 from ..charset import ours
 from ..decision_text import RESULT, VERDICT, verdict_words
 from ..door import Door, Journal
+from ..history_source import HistorySource
 from ..messages import ReplayChosen
 from ..moments import clock, day
 from ..text import as_json, shown
@@ -48,10 +51,10 @@ class DecisionDetail(Detail):
         *,
         zone: tzinfo | None = None,
         explain: Explain | None = None,
+        then: Explain | None = None,
     ) -> None:
-        super().__init__(
-            f"Decision: {shown(decision.tool)}", decision_blocks(decision, event, zone), explain=explain
-        )
+        title, blocks = f"Decision: {shown(decision.tool)}", decision_blocks(decision, event, zone)
+        super().__init__(title, blocks, explain=explain, then=then)
         self._decision = decision
 
     def action_replay(self) -> None:
@@ -66,10 +69,14 @@ async def show_decision(
     source: Journal,
     decision: Decision,
     *,
+    sessions: HistorySource | None = None,
     hub: Door | None = None,
     zone: tzinfo | None = None,
 ) -> None:
-    """Open the panel of a decision; for a live session of `hub` with what its nets say of it now."""
+    """Open the panel of a decision with what the nets said of the call.
+
+    `sessions` has what led to it. For a live session of `hub` the panel says what they say of it now, too.
+    """
     explain: Explain | None = None
     try:
         event = await source.decision_event(decision.session, decision.seq)
@@ -79,7 +86,17 @@ async def show_decision(
         return
     if hub is not None and decision.session in live:
         explain = partial(hub.explain, decision.session, decision.call_id)
-    app.call_later(app.push_screen, DecisionDetail(decision, event, zone=zone, explain=explain))
+    then = None if sessions is None else partial(_said_then, sessions, decision)
+    panel = DecisionDetail(decision, event, zone=zone, explain=explain, then=then)
+    app.call_later(app.push_screen, panel)
+
+
+async def _said_then(sessions: HistorySource, decision: Decision) -> ExplanationView:
+    """What each net said of the call when it was decided."""
+    from .recorded_decision import said_of
+
+    recorded = await sessions.recorded(decision.session)
+    return await asyncio.to_thread(said_of, recorded, decision.seq)
 
 
 def decision_blocks(decision: Decision, event: JournalEvent, zone: tzinfo | None) -> list[Block]:

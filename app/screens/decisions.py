@@ -34,6 +34,7 @@ from ..decision_feed import Counted, DecisionFeed, Failed, Found, Loaded, Newer
 from ..decision_notes import choose_shadow, nothing_found
 from ..decision_text import course_line, facts, heading, line, session_words, shadow_lines, title_line
 from ..door import Door, Journal
+from ..history_source import HistorySource
 from ..keymap import key_of
 from ..messages import HubMoved, ReplayChosen
 from ..text import shown
@@ -59,7 +60,7 @@ GROUPS: tuple[GroupBy | None, ...] = (None, "rule", "tool")
 
 
 class DecisionsScreen(Screen[None], inherit_bindings=False):
-    """The decisions of `source`. With a `hub` live sessions explain their calls and can be switched.
+    """The decisions of `source`, made in `sessions`. With a `hub` those that are live can be switched.
 
     `zone` is the operator's; `None` is the machine's.
     """
@@ -72,6 +73,7 @@ class DecisionsScreen(Screen[None], inherit_bindings=False):
         self,
         source: Journal,
         *,
+        sessions: HistorySource | None = None,
         hub: Door | None = None,
         operator: str = "",
         clock: Clock = utc_now,
@@ -79,6 +81,7 @@ class DecisionsScreen(Screen[None], inherit_bindings=False):
     ) -> None:
         super().__init__()
         self._source = source
+        self._sessions = sessions
         self._hub = hub
         self._operator = operator
         self._clock = clock
@@ -338,7 +341,14 @@ class DecisionsScreen(Screen[None], inherit_bindings=False):
 
     @on(DecisionTable.Opened)
     def open_decision(self, message: DecisionTable.Opened) -> None:
-        shows = show_decision(self.app, self._source, message.decision, hub=self._hub, zone=self._zone)
+        shows = show_decision(
+            self.app,
+            self._source,
+            message.decision,
+            sessions=self._sessions,
+            hub=self._hub,
+            zone=self._zone,
+        )
         self.run_worker(shows, group="decisions-open", exclusive=True, exit_on_error=False)
 
     def action_replay(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
@@ -32,24 +32,35 @@ Explain: TypeAlias = Callable[[], Awaitable[ExplanationView]]
 
 
 class Detail(Panel[None]):
-    """Shows blocks to read and scroll; below them, once it is there, what `explain` has to say."""
+    """Shows blocks to read and scroll; below them, once it is there, what the nets have to say.
+
+    `explain` asks how things stand now, `then` how they stood when a call was decided.
+    """
 
     HINTS: ClassVar[tuple[tuple[str, str], ...]] = (("panel.close", "close"),)
     """What its keys do, by binding."""
-    MOMENT: ClassVar[Moment] = "now"
-    """As of when the explanation is."""
 
     @dataclass
     class Explained(Message):
-        """The nets have been asked: an explanation, or why there is none."""
+        """The nets have been asked: an explanation as of a moment, or why there is none."""
 
+        moment: Moment
         answer: ExplanationView | str
 
-    def __init__(self, title: str, blocks: Sequence[Block], *, explain: Explain | None = None) -> None:
+    def __init__(
+        self,
+        title: str,
+        blocks: Sequence[Block],
+        *,
+        explain: Explain | None = None,
+        then: Explain | None = None,
+    ) -> None:
         super().__init__()
         self._title = title
         self._blocks = blocks
-        self._explain = explain
+        asked: Mapping[Moment, Explain | None] = {"then": then, "now": explain}
+        self._asked = {moment: ask for moment, ask in asked.items() if ask is not None}
+        self._said: dict[Moment, Sequence[Block]] = {}
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="frame") as frame:
@@ -58,33 +69,36 @@ class Detail(Panel[None]):
             yield BlockList(cursor=False)
 
     def on_mount(self) -> None:
-        body = self.query_one(BlockList)
-        body.focus()
-        if self._explain is None:
-            body.show(self._blocks)
-            return
-        body.show([*self._blocks, *self._below([fact("", "asking the nets…", "$foreground 60%")])])
-        self.run_worker(self._ask(self._explain), exit_on_error=False)
+        self.query_one(BlockList).focus()
+        self._show()
+        for moment, ask in self._asked.items():
+            self.run_worker(self._ask(moment, ask), exit_on_error=False)
 
-    async def _ask(self, explain: Explain) -> None:
+    async def _ask(self, moment: Moment, explain: Explain) -> None:
         try:
             answer: ExplanationView | str = await explain()
         except Exception as error:
             answer = str(error) or type(error).__name__
-        self.post_message(self.Explained(answer))
+        self.post_message(self.Explained(moment, answer))
 
     @on(Explained)
     def show_explanation(self, message: Explained) -> None:
         """Put the explanation under what is shown."""
         match message.answer:
             case ExplanationView() as view:
-                found = explanation_blocks(view, self.MOMENT)
+                found = explanation_blocks(view, message.moment)
             case problem:
                 found = [fact("", f"cannot be explained: {problem}", "$text-error")]
-        self.query_one(BlockList).show([*self._blocks, *self._below(found)])
+        self._said[message.moment] = found
+        self._show()
 
-    def _below(self, blocks: Sequence[Block]) -> list[Block]:
-        return [section(ABOVE[self.MOMENT], first=not self._blocks), *blocks]
+    def _show(self) -> None:
+        blocks = [*self._blocks]
+        for moment in self._asked:
+            asking = [fact("", "asking the nets…", "$foreground 60%")]
+            blocks.append(section(ABOVE[moment], first=not blocks))
+            blocks += self._said.get(moment, asking)
+        self.query_one(BlockList).show(blocks)
 
 
 def text_blocks(key: str, text: str, *, bar: str = "", style: str = "") -> list[Block]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import tzinfo
 from typing import ClassVar
 
 from ...engine.explained import ExplanationView
 from ...engine.explained_then import explained_then
-from ...engine.history.events import CallDecided
+from ...engine.history.events import CallDecided, JournalEvent
 from ...engine.history.replay import Replay
 from ...rules import condition_of
 from ..call_story import decision_at
-from ..explain_text import Moment
+from ..collector import bulk_load
 from .decision_detail import DecisionDetail
 
 
@@ -20,7 +21,6 @@ class RecordedDecision(DecisionDetail):
     """Shown over the replay of its session, so there is no way to it from here."""
 
     HINTS: ClassVar[tuple[tuple[str, str], ...]] = (("panel.close", "close"),)
-    MOMENT: ClassVar[Moment] = "then"
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """The replay is below."""
@@ -40,4 +40,15 @@ def recorded_decision(replay: Replay, zone: tzinfo | None = None) -> RecordedDec
     async def explain() -> ExplanationView:
         return await asyncio.to_thread(explained_then, before, body, event.at, condition_of)
 
-    return RecordedDecision(decision, event, zone=zone, explain=explain)
+    return RecordedDecision(decision, event, zone=zone, then=explain)
+
+
+def said_of(recorded: Sequence[JournalEvent], number: int) -> ExplanationView:
+    """What the nets said of the call that event `number` decides.
+
+    Raises `FoldError` and `JournalError` for a session that cannot be folded up to there.
+    """
+    with bulk_load():
+        before, event = Replay(recorded, at=number - 1).state, recorded[number - 1]
+    assert isinstance(event.body, CallDecided), "a line of the list is a decision's"
+    return explained_then(before, event.body, event.at, condition_of)

@@ -2,7 +2,8 @@
 
 A file is one JSON value, or JSON lines. An array of messages is one conversation, and so are lines that
 are one message each; an object with `messages`, or an array inside the array or on a line, is a
-conversation of its own.
+conversation of its own. So is a request to OpenAI's Responses API with its `input`, a response with its
+`output`, an object with both, a response of its chat API with its `choices`, and a line of its batches.
 """
 
 from __future__ import annotations
@@ -13,11 +14,15 @@ from pathlib import Path
 from typing import TextIO
 
 from ..gate.loose import as_list, as_mapping
-from .messages import LogError, Place, is_list, items_of
+from .log_items import Fields, LogError, Place, is_list
+from .messages import is_message, items_of
 from .recorded import Recording
 
 _LINES = (".jsonl", ".ndjson")
-_EXPECTED = "expected a message (an object with 'role'), a list of messages, or an object with 'messages'"
+_EXPECTED = (
+    "expected a message (an object with 'role'), a list of messages, "
+    "or an object with 'messages', 'input', 'output' or 'choices'"
+)
 
 __all__ = ["LogError", "conversations"]
 
@@ -52,11 +57,11 @@ def _is_lines(file: TextIO) -> bool:
 
 def _of_document(text: str, place: Place) -> Iterator[Recording]:
     value = _parsed(text, place)
-    if _is_message(value):
+    if is_message(value):
         yield _conversation(place, [(place, value)])
     elif is_list(value):
         items = as_list(value)
-        if all(map(_is_message, items)):
+        if not items or any(map(is_message, items)):
             yield _conversation(place, [(place.at(n), item) for n, item in enumerate(items, 1)])
             return
         for number, item in enumerate(items, 1):
@@ -72,7 +77,7 @@ def _of_lines(file: TextIO, place: Place) -> Iterator[Recording]:
             continue
         here = Place(f"{place.file}:{number}")
         value = _parsed(line, here, single=True)
-        if _is_message(value):
+        if is_message(value):
             messages.append((Place(here.file, number), value))
         elif messages:
             remedy = "put messages and whole conversations into files of their own"
@@ -86,10 +91,25 @@ def _of_lines(file: TextIO, place: Place) -> Iterator[Recording]:
 def _held(value: object, place: Place) -> Recording:
     """The conversation that a value holds."""
     fields = as_mapping(value)
-    held = value if fields is None else fields.get("messages")
+    held = value if fields is None else _in(fields)
     if not is_list(held):
         raise place.error(f"holds {_kind(value)}", _EXPECTED)
     return _conversation(place, [(place.at(n), item) for n, item in enumerate(as_list(held), 1)])
+
+
+def _in(fields: Fields) -> object:
+    """The messages in an object; `None` where it has none."""
+    answer = as_mapping(fields.get("response"))
+    of_batch = as_mapping((fields if answer is None else answer).get("body"))
+    fields = fields if of_batch is None else of_batch
+    if "messages" in fields:
+        return fields["messages"]
+    if is_list(fields.get("choices")):
+        chosen = next(map(as_mapping, as_list(fields["choices"])), None)
+        return [] if chosen is None else [chosen.get("message")]
+    if is_list(fields.get("input")) or is_list(fields.get("output")):
+        return [*as_list(fields.get("input")), *as_list(fields.get("output"))]
+    return None
 
 
 def _conversation(place: Place, messages: list[tuple[Place, object]]) -> Recording:
@@ -107,16 +127,11 @@ def _parsed(text: str, place: Place, *, single: bool = False) -> object:
         raise place.error("is nested too deeply", "is this a log of messages?") from error
 
 
-def _is_message(value: object) -> bool:
-    fields = as_mapping(value)
-    return fields is not None and "role" in fields and "messages" not in fields
-
-
 def _kind(value: object) -> str:
     """What a value is, in JSON's words."""
     match value:
         case dict():
-            return "an object without 'role' and 'messages'"
+            return "an object that is no message and has none"
         case list():
             return "a list"
         case str():

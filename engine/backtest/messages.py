@@ -1,111 +1,120 @@
-"""The calls of a conversation that another program recorded, in OpenAI's or the Vercel AI SDK's messages.
+"""The calls of a conversation that another program recorded, as OpenAI and the Vercel AI SDK write them.
 
-`tool_calls` and `role: "tool"`, or the parts `tool-call` and `tool-result`, also under the older names
-`args`, `result` and `isError`. No gate decided in them: a call that has a result was allowed, a denied
-one (`execution-denied`) was asked about, and one without a result moves no net, as in a replay (G-62).
-A failed result drops what waited for it. Of results that have no call, or another tool's, nothing is
-known; of calls that share an id before its result the first counts (G-62).
+OpenAI's `tool_calls` and `role: "tool"`, and the items of its Responses API; the AI SDK's parts
+`tool-call` and `tool-result`, also under the older names `args`, `result` and `isError`, and the messages
+of its user interfaces. No gate decided in them: a call that has a result was allowed, unless the log says
+that a person was asked about it, and one without a result moves no net, as in a replay (G-62). A failed
+result drops what waited for it. Of results that have no call, or another tool's, nothing is known; of
+calls that share an id before its result the first counts (G-62).
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
-from ..frozen import frozen
 from ..gate.loose import as_list, as_mapping
-from ..net import Input
-from ..text import visible
+from .log_items import (
+    Fields,
+    LogError,
+    Logged,
+    LoggedCall,
+    LoggedQuestion,
+    LoggedResult,
+    Place,
+    input_of,
+    is_list,
+    text_of,
+)
 from .recorded import Recorded, RecordedCall, RecordedResult, Then
+from .response_items import is_response_item, response_item
+from .ui_messages import is_ui_message, ui_items
+
+__all__ = ["LogError", "Place", "is_message", "items_of"]
+
+SOMEBODY = "an operator"
+"""Who answered, where a log says that somebody did."""
 
 _ALLOWED = Then()
-_DENIED = Then("ask", ran=False, denied=True)
-_NO_RESULT = Then(ran=False)
 _ERRORS = ("error-text", "error-json", "execution-denied")
 
-Fields: TypeAlias = Mapping[str, object]
 
-
-class LogError(ValueError):
-    """A log that cannot be read: the message says where, what was found and what to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where something stands in a log; `number` is its message's, or its line's where that is one."""
-
-    file: str
-    number: int = 1
-    counted: bool = False
-
-    def at(self, number: int) -> Place:
-        """Its message of that number, counted from 1."""
-        return Place(self.file, number, counted=True)
-
-    def error(self, found: str, remedy: str) -> LogError:
-        message = f": message {self.number}" if self.counted else ""
-        return LogError(visible(f"{self.file}{message}: {found}; {remedy}"))
-
-
-@frozen
-class _Call:
-    number: int
-    call_id: str
-    tool: str
-    input: Input
-
-
-@frozen
-class _Result:
-    call_id: str
-    tool: str | None
-    is_error: bool
-    denied: bool = False
+def is_message(value: object) -> bool:
+    """Whether a value is one message, or what stands in the place of one."""
+    fields = as_mapping(value)
+    if fields is None or "messages" in fields:
+        return False
+    return "role" in fields or is_response_item(fields)
 
 
 def items_of(messages: Iterable[tuple[Place, object]]) -> Iterator[Recorded]:
     """The calls and results of one conversation, in order. Raises `LogError`, before the first item."""
-    found = [item for place, message in messages for item in _read(message, place)]
+    found = list(_answered(item for place, message in messages for item in _read(message, place)))
     waiting: dict[str, int] = {}
-    ended: dict[int, _Result] = {}
+    ended: dict[int, LoggedResult] = {}
+    asked: dict[int, bool | None] = {}
     judged: list[int] = []
     for at, item in enumerate(found):
-        if isinstance(item, _Call):
+        if isinstance(item, LoggedCall):
             if item.call_id not in waiting:
                 waiting[item.call_id] = at
                 judged.append(at)
             continue
         call_at = waiting.get(item.call_id)
         called = None if call_at is None else found[call_at]
-        if call_at is not None and isinstance(called, _Call) and item.tool in (None, called.tool):
+        if call_at is None or not isinstance(called, LoggedCall):
+            continue
+        if isinstance(item, LoggedQuestion):
+            asked[call_at] = item.approved
+        elif item.tool in (None, called.tool):
             del waiting[item.call_id]
             ended[call_at] = item
             found[at] = replace(item, tool=called.tool)
             judged.append(at)
     for at in judged:
         item = found[at]
-        if isinstance(item, _Call):
-            yield RecordedCall(item.number, item.call_id, item.tool, item.input, _then(ended.get(at)))
-        elif not item.denied:
+        if isinstance(item, LoggedCall):
+            then = _then(ended.get(at), at in asked, asked.get(at))
+            yield RecordedCall(item.number, item.call_id, item.tool, item.input, then)
+        elif isinstance(item, LoggedResult) and not item.denied:
             yield RecordedResult(item.call_id, item.tool or "", item.is_error)
 
 
-def _then(ended: _Result | None) -> Then:
-    if ended is None:
-        return _NO_RESULT
-    return _DENIED if ended.denied else _ALLOWED
+def _answered(items: Iterable[Logged]) -> Iterator[Logged]:
+    """The same, an answer that goes by the id of its question put to the call that was asked about."""
+    asked: dict[str, str] = {}
+    for item in items:
+        if not isinstance(item, LoggedQuestion) or item.approval_id is None:
+            yield item
+        elif item.approved is None:
+            asked[item.approval_id] = item.call_id
+            yield item
+        else:
+            yield replace(item, call_id=asked.get(item.approval_id, ""))
 
 
-def _read(message: object, place: Place) -> Iterator[_Call | _Result]:
-    """The calls and results in one message."""
+def _then(ended: LoggedResult | None, asked: bool, approved: bool | None) -> Then:
+    """What became of a call: how it `ended`, and what a person said who was `asked` about it."""
+    ran = ended is not None and not ended.denied
+    if (ended is not None and ended.denied) or (approved is False and not ran):
+        return Then("ask", ran=False, denied=True)
+    if asked:
+        return Then("ask", ran=ran, by=(SOMEBODY,) if approved or ran else ())
+    return _ALLOWED if ran else Then(ran=False)
+
+
+def _read(message: object, place: Place) -> Iterator[Logged]:
+    """The calls and results in one message, or in what stands in the place of one."""
     fields = as_mapping(message)
     role = None if fields is None else fields.get("role")
+    if fields is not None and role is None and is_response_item(fields):
+        yield from response_item(fields, place)
+        return
     if fields is None or not isinstance(role, str):
         raise place.error("is no message", "expected an object with a 'role'")
-    if "parts" in fields and "content" not in fields:
-        raise place.error("is a user interface's message ('parts')", "log the model's messages instead")
+    if is_ui_message(fields):
+        yield from ui_items(fields, place)
+        return
     if fields.get("function_call") is not None:
         raise place.error("has 'function_call', a call without an id", "expected 'tool_calls'")
     content = fields.get("content")
@@ -118,29 +127,35 @@ def _read(message: object, place: Place) -> Iterator[_Call | _Result]:
             raise place.error("its 'tool_calls' are no list", "expected a list of calls")
         yield from (_openai_call(as_mapping(call) or {}, place) for call in as_list(calls))
     elif role == "tool" and "tool_call_id" in fields:
-        call_id, tool = _text(fields, "tool_call_id", place), fields.get("name")
+        call_id, tool = text_of(fields, "tool_call_id", place), fields.get("name")
         failed = fields.get("is_error") is True or fields.get("isError") is True
-        yield _Result(call_id, tool if isinstance(tool, str) else None, failed)
+        yield LoggedResult(call_id, tool if isinstance(tool, str) else None, failed)
     elif role == "tool" and not is_list(content):
         remedy = "expected a 'tool_call_id', or parts of type 'tool-result'"
         raise place.error("does not say which call it answers", remedy)
 
 
-def _part(part: Fields, place: Place) -> Iterator[_Call | _Result]:
+def _part(part: Fields, place: Place) -> Iterator[Logged]:
     match part.get("type"):
         case "tool-call":
             given = part["input"] if "input" in part else part.get("args")
-            tool = _text(part, "toolName", place)
-            yield _Call(place.number, _text(part, "toolCallId", place), tool, _input(given))
+            tool = text_of(part, "toolName", place)
+            yield LoggedCall(place.number, text_of(part, "toolCallId", place), tool, input_of(given))
         case "tool-result":
             output = as_mapping(part["output"] if "output" in part else part.get("result")) or {}
             kind = output.get("type")
-            yield _Result(
-                _text(part, "toolCallId", place),
-                _text(part, "toolName", place),
+            yield LoggedResult(
+                text_of(part, "toolCallId", place),
+                text_of(part, "toolName", place),
                 kind in _ERRORS or part.get("isError") is True,
                 kind == "execution-denied",
             )
+        case "tool-approval-request":
+            call_id, question = text_of(part, "toolCallId", place), text_of(part, "approvalId", place)
+            yield LoggedQuestion(call_id, None, question)
+        case "tool-approval-response":
+            approved = part.get("approved") is True
+            yield LoggedQuestion("", approved, text_of(part, "approvalId", place))
         case "tool_use" | "tool_result" as other:
             remedy = "expected OpenAI's 'tool_calls', or 'tool-call' and 'tool-result' parts"
             raise place.error(f"has a part of type '{other}'", remedy)
@@ -148,31 +163,13 @@ def _part(part: Fields, place: Place) -> Iterator[_Call | _Result]:
             pass
 
 
-def _openai_call(call: Fields, place: Place) -> _Call:
+def _openai_call(call: Fields, place: Place) -> LoggedCall:
+    custom = as_mapping(call.get("custom"))
+    if custom is not None:  # a tool that takes a free text
+        given = {"input": custom.get("input")}
+        return LoggedCall(place.number, text_of(call, "id", place), text_of(custom, "name", place), given)
     function = as_mapping(call.get("function"))
     if function is None:
         raise place.error("has a tool call without a 'function'", "expected its 'name' and 'arguments'")
-    tool = _text(function, "name", place)
-    return _Call(place.number, _text(call, "id", place), tool, _input(function.get("arguments")))
-
-
-def _text(fields: Fields, name: str, place: Place) -> str:
-    value = fields.get(name)
-    if not isinstance(value, str) or not value:
-        raise place.error(f"has a call or result without a '{name}'", f"expected '{name}' as a text")
-    return value
-
-
-def is_list(value: object) -> bool:
-    """Whether a value is a JSON array."""
-    return isinstance(value, list)
-
-
-def _input(given: object) -> Input:
-    """A call's input; what a model wrote in place of an object counts as none given (G-32)."""
-    if isinstance(given, str):
-        try:
-            given = json.loads(given)
-        except (ValueError, RecursionError):
-            return {}
-    return as_mapping(given) or {}
+    tool = text_of(function, "name", place)
+    return LoggedCall(place.number, text_of(call, "id", place), tool, input_of(function.get("arguments")))

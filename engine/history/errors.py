@@ -17,14 +17,24 @@ class JournalError(Exception):
 
 
 class SessionNotFound(LookupError):  # noqa: N818 - says what happened, as the session stores' own does
-    """No session, or more than one, has an id that begins so; `candidates` are the ids to choose from."""
+    """No session, or more than one, has an id that begins so; `candidates` are the ids to choose from.
 
-    def __init__(self, wanted: str, candidates: Sequence[str], *, ambiguous: bool) -> None:
+    `pruned` says when and by whom the one was removed that had such an id.
+    """
+
+    def __init__(
+        self, wanted: str, candidates: Sequence[str], *, ambiguous: bool, pruned: str | None = None
+    ) -> None:
         self.wanted = wanted
         self.candidates = tuple(candidates)
         name = visible(wanted)
         listed = ", ".join(visible(c) for c in self.candidates)
-        if ambiguous:
+        if pruned is not None:
+            text = (
+                f"Session '{name}' was pruned {visible(pruned)}; only its stub is left. "
+                "An export of it can still be checked: interlock history verify FILE"
+            )
+        elif ambiguous:
             text = f"Several sessions begin with '{name}': {listed}. Give more of the id."
         elif listed:
             text = f"Session not found: {name}. The latest are: {listed}."

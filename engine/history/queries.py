@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -28,7 +29,7 @@ from .rows import (
     SessionRow,
     event_of,
 )
-from .schema import CURRENT, Schema, inspect, name_of, reading
+from .schema import CURRENT, Schema, connect_readonly, inspect, name_of, reading
 from .state import SessionSummary
 from .times import from_ms
 
@@ -114,7 +115,21 @@ class HistoryReader:
             found = [self._summary(row).id for row in begins[:_CANDIDATES]]
             raise SessionNotFound(id_or_prefix, found, ambiguous=True)
         latest = [summary.id for summary in self.sessions(_CANDIDATES)]
-        raise SessionNotFound(id_or_prefix, latest, ambiguous=False)
+        raise SessionNotFound(id_or_prefix, latest, ambiguous=False, pruned=self._pruned(wanted))
+
+    def _pruned(self, wanted: str) -> str | None:
+        """When and by whom the session was pruned that had this id, or the only one that began so."""
+        rows: list[tuple[str, int, str]] = []
+        with suppress(sqlite3.Error), closing(connect_readonly(self.path)) as connection:
+            rows = connection.execute(  # the oldest journals have no such table
+                "SELECT session, at, by FROM pruned WHERE substr(session, 1, ?) = ?",
+                (len(wanted), wanted),
+            ).fetchall()
+        found = [row for row in rows if row[0] == wanted] or rows
+        with suppress(OverflowError, TypeError):  # columns may hold values of any type
+            if wanted and len(found) == 1:
+                return f"on {from_ms(found[0][1]).date().isoformat()} by {found[0][2]}"
+        return None
 
     def events(self, session: str, *, after: int = 0, limit: int | None = None) -> Iterator[JournalEvent]:
         """The events of a session after its event number `after`, in order; none for an unknown session.

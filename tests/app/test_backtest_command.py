@@ -126,7 +126,12 @@ class TestPrinted:
         empty = tmp_path / "empty.db"
         with Journal.open(empty) as journal:
             journal.write("s1", opening())
-        assert backtest(empty) == (0, "new.rules: 3 nets\n\n0 calls in 0 sessions\n", "")
+        assert backtest(empty) == (
+            0,
+            "new.rules: 3 nets\n\n0 calls in 0 sessions\n"
+            "Nothing was judged: what was chosen holds no call.\n",
+            "",
+        )
 
     def test_operators_are_followed(self, database: Path) -> None:
         """That nets were on or off as recorded is said, and how to have it otherwise."""
@@ -197,6 +202,12 @@ class TestChosen:
         code, out, _ = backtest(Path("none.db"), messages=["log.json"])
         assert (code, "\n1 call in 1 session\n" in out) == (0, True)
         assert "\nlog.json\n        1 call: 1 newly blocked\n  first message 1\n" in out
+        assert out.endswith(
+            "\nIn message logs no gate decided: a call that has a result counts as allowed, and\n"
+            "as a success unless the log says that it failed, for which OpenAI's messages\n"
+            "have no place.\n"
+        )
+        assert "message logs" not in backtest(database)[1]
         assert (
             "\n2 calls in 2 sessions\n"
             in backtest(database, messages=["log.json"], sessions=["bot-2"])[1]

@@ -27,6 +27,7 @@ from interlock.engine.agents import (
     tool,
 )
 from interlock.engine.agents.decisions import Deny
+from interlock.engine.flow_record import flow_record
 from interlock.engine.flows import (
     AgentConfig,
     AgentNode,
@@ -39,6 +40,7 @@ from interlock.engine.flows import (
     Invalid,
     Suspended,
 )
+from interlock.engine.flows.order import next_up
 from interlock.engine.gate import create_gate_manager
 from interlock.engine.history.events import (
     ApprovalDecided,
@@ -47,13 +49,14 @@ from interlock.engine.history.events import (
     JournalEvent,
 )
 from interlock.engine.history.flow import FlowStepped
+from interlock.engine.history.flow_steps import next_up as recorded_next_up
 from interlock.engine.history.queries import open_reader
-from interlock.engine.history.state import ApprovalState
+from interlock.engine.history.state import ApprovalState, FlowState
 from interlock.engine.history.writer import Writer, Written
 from interlock.engine.hub import Hub
 from interlock.rules import compile_rules
 from tests.engine.flow_hosts import bodies, checked, killed
-from tests.engine.flows.plain import Plain, grown
+from tests.engine.flows.plain import Plain, grown, step
 from tests.engine.flows.shapes import CTX, E, F, J, M, W
 
 NETS = compile_rules("require human-approval before mark\nlimit mark to 30 per session\n").registry
@@ -277,6 +280,29 @@ shapes = st.tuples(
 interruptions = st.lists(
     st.tuples(st.sampled_from(["kill", "stop", "refuse"]), st.integers(1, 12)), min_size=1, max_size=4
 )
+
+
+class TestNextUp:
+    @settings(max_examples=100, deadline=None)
+    @given(grown(), st.lists(st.integers(0, 1), min_size=12, max_size=12))
+    def test_the_record_says_what_the_run_does(self, nodes: list[Plain], branches: list[int]) -> None:
+        """P-52: wherever a run can stand, its record names the node that runs next, or none."""
+        try:
+            runtime = FlowRuntime(flow_of((nodes, [], [])), M("S")(val=1))
+        except Invalid:
+            return
+        shape = flow_record("Law", runtime.graph)
+        live = ["S"]
+        for branch in branches:
+            node = next_up(runtime.graph.nodes, live, live)
+            ways = recorded_next_up(FlowState(flow=shape, live=tuple(live)))
+            taken = [] if node is None else [state.key for state in node.inputs]
+            assert [sorted(way.inputs) for way in ways] == [sorted(taken)] * len(ways)
+            assert bool(ways) == (node is not None)
+            after = step(nodes, live, branch)
+            if isinstance(after, str):
+                break
+            live = after
 
 
 class TestInterrupted:

@@ -131,24 +131,34 @@ class TestComingIn:
 
 class TestExplaining:
     async def test_a_live_sessions_call(self, tmp_path: Path) -> None:
-        """G-15: below the record stands what the nets say of the call as things are now."""
+        """G-15: below the record stands what the nets said of the call, then what they say of it now."""
         async with live(tmp_path / "run.db") as on:
             await on.work("day")
             await on.filter("session:day")
             await on.until("1 decision match")
             await on.press("enter")
             await on.when(lambda: isinstance(on.app.screen, DecisionDetail))
-            await on.until(
-                "rm is blocked and cannot be called", "AS THINGS STAND NOW", "block-rm  blocks it"
+            painted = await on.until(
+                "rm is blocked and cannot be called",
+                "AS THINGS STOOD THEN",
+                "block-rm  blocked it",
+                "AS THINGS STAND NOW",
+                "block-rm  blocks it",
             )
+            assert painted.index("STOOD THEN") < painted.index("blocked it") < painted.index("STAND NOW")
 
-    async def test_not_of_one_that_is_over(self, tmp_path: Path) -> None:
-        """For a recorded session the record is all there is."""
+    async def test_of_one_that_is_over(self, tmp_path: Path) -> None:
+        """G-15: of a recorded session's call it is said what each net said then; nothing stands now."""
         async with live(tmp_path / "run.db") as on:
-            await on.filter("verdict:denied")
+            await on.filter("tool:deploy verdict:block session:release-bot")
             await on.until("1 decision match")
             await on.press("enter")
-            await on.until("denied by jo", "INPUT", gone="AS THINGS STAND")
+            await on.until(
+                "deploy requires a successful call to test first",
+                "AS THINGS STOOD THEN",
+                "require-test-before-deploy  blocked it",
+                gone="AS THINGS STAND NOW",
+            )
 
 
 class TestEnforcing:

@@ -17,7 +17,8 @@ from interlock.engine.backtest import (
     Recording,
     conversations,
 )
-from interlock.engine.backtest.messages import Place, items_of
+from interlock.engine.backtest.log_items import Place
+from interlock.engine.backtest.messages import items_of
 from interlock.engine.gate import ReplayEntry, replay_entries
 
 from .recorder import changes, judged
@@ -232,12 +233,35 @@ class TestFiles:
             ("a.json", '[\n{"role": "user"},\n{]', "a.json: is not JSON at line 3, column 2"),
             ("a.jsonl", '{"role": "user"}\n{"role"', "a.jsonl:2: is not JSON at column 8"),
             ("a.json", "7", "a.json: holds 7; expected a message"),
-            ("a.json", '{"a": 1}', "holds an object without 'role' and 'messages'; expected"),
-            ("a.json", '[{"role": "user"}, 1]', "a.json: conversation 1: holds an object"),
+            ("a.json", '{"a": 1}', "holds an object that is no message and has none; expected"),
+            ("a.json", '[{"role": "user"}, 1]', "a.json: message 2: is no message; expected"),
+            ("a.json", "[[], 1]", "a.json: conversation 2: holds 1; expected"),
             ("a.json", '{"messages": [1]}', "a.json: message 1: is no message; expected an object"),
             ("a.jsonl", '{"role":"user"}\n[]', "a.jsonl:2: a conversation after single messages; put"),
-            ("a.jsonl", "[]\n{}", "a.jsonl:2: holds an object without"),
-            ("a.json", '[{"role": "user", "parts": []}]', "a user interface's message"),
+            ("a.jsonl", "[]\n{}", "a.jsonl:2: holds an object that"),
+            (
+                "a.json",
+                '[{"role": "model", "parts": [{"functionCall": {}}]}]',
+                "a.json: message 1: has a part without a 'type'; expected",
+            ),
+            ("a.json", '{"input": "go", "instructions": ""}', "holds an object that is no message"),
+            ("a.json", '[{"type": "function_call", "name": "a"}]', "without a 'call_id'"),
+            ("a.json", '[{"role": "user"}, {"type": "event"}]', "message 2: is no message"),
+            (
+                "a.json",
+                '[{"role": "assistant", "parts": [{"type": "tool-a", "state": "input-available"}]}]',
+                "without a 'toolCallId'",
+            ),
+            (
+                "a.json",
+                '[{"role": "assistant", "parts": [{"type": "tool-invocation"}]}]',
+                "without its 'toolInvocation'",
+            ),
+            (
+                "a.json",
+                '[{"role": "assistant", "toolInvocations": [7]}]',
+                "'toolInvocations' hold what is no object",
+            ),
             ("a.json", '[{"role": "assistant", "function_call": {}}]', "a call without an id"),
             ("a.json", '[{"role": "assistant", "tool_calls": {}}]', "'tool_calls' are no list"),
             ("a.json", '[{"role": "assistant", "tool_calls": [{"id": "c"}]}]', "without a 'function'"),
