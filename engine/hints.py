@@ -16,7 +16,7 @@ from .agents import Agent, Tool
 from .agents.subagents import TaskTool
 from .agents.tool import wants_approval
 from .condition import Condition, Not, Or, comparisons, holds
-from .net import CallNames, SkillNet, ToolCall, Transition, define_skill_net
+from .net import SkillNet, ToolCall, Transition, define_skill_net
 from .records import json_input
 from .rule import ApprovalRule
 
@@ -110,19 +110,27 @@ def _net(name: str, tools: Sequence[Tool], conditions: Sequence[Condition]) -> S
         places=("ready",),
         transitions=(Transition("approve", ("ready",), ("ready",), (asking,), type="manual"),),
         initial_marking={"ready": 1},
-        call_names=None if asking == name else _namer(name, asking, tools, conditions),
+        call_names=None if asking == name else _Wished(name, asking, tools, conditions),
         # The gate knows where paths lead: it leaves those calls to the rules.
         condition=Not(on_paths[0] if len(on_paths) == 1 else Or(on_paths)) if on_paths else None,
         governs=(asking,) if on_paths else (),
     )
 
 
-def _namer(name: str, asking: str, tools: Sequence[Tool], conditions: Sequence[Condition]) -> CallNames:
-    def names(call: ToolCall) -> tuple[str, ...]:
+class _Wished:
+    """Gives calls of the tools called `name` the name `asking` where one of them wants approval."""
+
+    def __init__(
+        self, name: str, asking: str, tools: Sequence[Tool], conditions: Sequence[Condition]
+    ) -> None:
+        self._name, self._asking = name, asking
+        self._tools, self._conditions = tools, conditions
+        self.renames = frozenset({name})
+
+    def __call__(self, call: ToolCall) -> tuple[str, ...]:
+        name = self._name
         if call.tool_name != name:
             return (call.tool_name,)
         args: dict[str, JsonValue] = json_input(call.input)
-        wished = any(wants_approval(tool, args) for tool in tools)
-        return (asking, name) if wished and not asked_anyway(conditions, call) else (name,)
-
-    return names
+        wished = any(wants_approval(tool, args) for tool in self._tools)
+        return (self._asking, name) if wished and not asked_anyway(self._conditions, call) else (name,)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar, cast
 
 from .condition import Condition, Input
 from .frozen import frozen
@@ -130,6 +130,7 @@ class Rejection:
 
 ToolMapper: TypeAlias = Callable[[ToolCall], str]
 CallNames: TypeAlias = Callable[[ToolCall], Sequence[str]]
+"""Every name of a call. One that has a frozen set `renames` is asked about calls of those tools alone."""
 Validator: TypeAlias = Callable[[ToolCall, str, Transition, GateState], Rejection | None]
 DeferredHook: TypeAlias = Callable[[ToolCall, str, Transition, GateState], None]
 
@@ -170,6 +171,14 @@ class SkillNet:
         # One that needs nothing has a place that no marking has, which sends `fire_and_advance` round.
         first = tuple(t.needs[0] if t.needs else ("", 0) for t in structural)
         object.__setattr__(self, "wakes", first)
+
+
+def renamed_by(call_names: CallNames | None) -> frozenset[str] | None:
+    """The tools whose calls may have other names than their tool's own; `None` for any."""
+    if call_names is None:
+        return frozenset()
+    renames = cast("object", getattr(call_names, "renames", None))
+    return cast("frozenset[str]", renames) if isinstance(renames, frozenset) else None
 
 
 def define_skill_net(

@@ -64,20 +64,21 @@ class CallNamer:
 
     Mapped names stand in the order their maps were written, then `tool.action`, then the tool's own
     name. Only string fields are looked at. One instance serves all nets of a set, so that a gate can
-    ask it once for all of them. `carriers` gives, for a name, the tools whose calls can have it beside
-    their own.
+    ask it once for all of them. `renames` are the tools whose calls may have other names than their
+    tool's own; `carriers` gives, for a name, the tools whose calls can have it beside their own.
     """
 
     def __init__(self, maps: Sequence[Map], rules: Iterable[Rule]) -> None:
         self._fields = _by_field(maps)
         named = [tool for rule in rules for tool in tools_named(rule)]
         self._dotted = frozenset(tool.partition(".")[0] for tool in named if "." in tool)
+        self.renames = self._dotted.union(self._fields)
         self.carriers = _carriers(maps, named)
 
     @property
     def needed(self) -> bool:
         """Whether any call has another name than its tool's own."""
-        return bool(self._fields or self._dotted)
+        return bool(self.renames)
 
     def __call__(self, call: ToolCall) -> tuple[str, ...]:
         return self._inspected(call, unnamed=False).names

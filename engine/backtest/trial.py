@@ -10,7 +10,7 @@ from ..condition import Condition
 from ..history.markings import skill_net
 from ..history.parts import NetRecord, RuleRecord
 from ..history.state import SessionState
-from ..net import CallNames, NetError, SkillNet, ToolCall
+from ..net import CallNames, NetError, SkillNet, ToolCall, renamed_by
 from ..records import rule_record
 from .rows import JsonInput
 
@@ -45,6 +45,7 @@ class CachedNames:
 
     def __init__(self, names: CallNames) -> None:
         self._names = names
+        self.renames = renamed_by(names)
         self._kept: dict[object, tuple[str, ...]] = {}
 
     def __call__(self, call: ToolCall) -> Sequence[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
 from ..condition import NOWHERE, Surroundings
-from ..net import CallNames, GateState, SkillNet, ToolCall, Transition
+from ..net import CallNames, GateState, SkillNet, ToolCall, Transition, renamed_by
 from . import reasons
 from .jurisdiction import judged
 from .member import Member
@@ -71,8 +71,10 @@ class Lane:
 class Roster:
     """The active nets, in order of activation, with the index from names to nets.
 
-    `lanes` holds the tools for which nothing but markings counts, see `phases.pass_at_once`. Unless
-    `mapped`, `known` are all names that a net knows, and a call has its tool's own name only.
+    `lanes` holds the tools for which nothing but markings counts, see `phases.pass_at_once`. A call has
+    its tool's own name only, unless the tool is among `renamed`; where that holds, `known` are the nets
+    that have an opinion, by name. Where nets do not say whose names they know, `opaque`, any call may
+    have others.
     """
 
     def __init__(self, members: Iterable[Member]) -> None:
@@ -87,22 +89,25 @@ class Roster:
             call_names = member.net.call_names
             groups.setdefault(call_names, _Namesakes(call_names)).add(member)
         self._groups = list(groups.values())
-        # Where nothing maps names, the one index there is already holds the nets in active order.
+        renamed = [renamed_by(call_names) for call_names in groups]
+        self.opaque = bool(self._mapped) or None in renamed
+        self.renamed = frozenset[str]().union(*(tools for tools in renamed if tools is not None))
         self.known: dict[str, list[Member]] = {}
         self.lanes: dict[str, Lane] = {}
-        self.mapped = bool(self._mapped) or not set(groups) <= {None}
-        if not self.mapped:
-            self.known = groups[None].by_name if groups else {}
+        if not self.opaque:
+            for member in self.members:
+                for name in member.knows:
+                    self.known.setdefault(name, []).append(member)
             self.lanes = {
                 name: Lane((name,), [(m, m.knows[name].gated) for m in members if not m.knows[name].free])
                 for name, members in self.known.items()
-                if not any(m.knows[name].consults for m in members)
+                if name not in self.renamed and not any(m.knows[name].consults for m in members)
             }
 
     def findings(self, call: ToolCall, moment: Moment) -> Findings:
         """The opinions on `call`. A callback that fails blocks in its net's name (G-59)."""
         tool = call.tool_name
-        if self.mapped:
+        if self.opaque or tool in self.renamed:
             return self._named_findings(call, moment)
         found: list[Finding] = []
         plain = True

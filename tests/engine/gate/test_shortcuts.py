@@ -17,6 +17,7 @@ from interlock.engine import (
     GateManager,
     NetError,
     SkillNet,
+    ToolCall,
     ToolResult,
     Transition,
     create_gate,
@@ -39,9 +40,28 @@ transfers = st.lists(st.tuples(st.sampled_from(PLACES), st.sampled_from(PLACES))
 tokens = st.dictionaries(st.sampled_from(PLACES), st.integers(0, 3))
 
 
+class Renames:
+    """Calls of `a` whose id is even are also `b`; it says that no other tool's have another name."""
+
+    renames = frozenset({"a"})
+
+    def __call__(self, made: ToolCall) -> tuple[str, ...]:
+        if made.tool_name == "a" and made.tool_call_id in "024":
+            return ("b", "a")
+        return (made.tool_name,)
+
+
+def undeclared(made: ToolCall) -> tuple[str, ...]:
+    """The same for `c`, of which nothing tells."""
+    return ("b", "c") if made.tool_name == "c" else (made.tool_name,)
+
+
+RENAMES = Renames()
+
+
 @st.composite
 def nets(draw: st.DrawFn, name: str = "n") -> SkillNet:
-    """Any small net: deferred, structural and transferring transitions, free tools."""
+    """Any small net: deferred, structural and transferring transitions, free tools, other names."""
     transitions = [
         Transition(
             f"t{number}",
@@ -59,6 +79,7 @@ def nets(draw: st.DrawFn, name: str = "n") -> SkillNet:
         transitions=transitions,
         initial_marking=draw(tokens),
         free_tools=draw(st.lists(st.sampled_from(TOOLS), max_size=1)),
+        call_names=draw(st.sampled_from([None, None, RENAMES, RENAMES, undeclared])),
     )
 
 
@@ -107,13 +128,14 @@ class TestPassAtOnce:
     )
     @settings(max_examples=150, deadline=None)
     def test_is_the_four_phases(self, made: list[SkillNet], history: list[Any]) -> None:
-        """G-10 … G-16: any history ends in the same decisions, markings and pending calls."""
+        """G-10 … G-16, G-50: any history ends in the same decisions, markings and pending calls."""
         try:
             short = create_gate_manager(made)
         except NetError:
             return
         long, asked = create_gate_manager(made), create_gate_manager(made)
         long._roster.lanes.clear()
+        long._roster.opaque = True
 
         async def happen(gate: GateManager, kind: str, tool: str, number: int) -> Any:
             if kind == "call":
@@ -150,6 +172,16 @@ class TestPassAtOnce:
         before = everything(gate)
         assert gate.pass_at_once(call("x")) is None
         assert everything(gate) == before
+
+    @pytest.mark.parametrize("tool", ["deploy", "lint"])
+    def test_maps_hold_up_no_other_tools(self, tool: str) -> None:
+        """G-50: calls of a tool that no map renames are let pass at once under rules with maps, too."""
+        limits = [f"limit {limited} to 3 per session" for limited in ("deploy", "bash", "git")]
+        rules = ["map bash.command rm as delete", "block delete", "block git.push", *limits]
+        gate = create_gate_manager(compile_rules("\n".join(rules)).registry)
+        assert gate.pass_at_once(call(tool, "1")) is not None
+        assert gate.pass_at_once(call("bash", "2", command="rm -r .")) is None
+        assert gate.pass_at_once(call("git", "3", action="push")) is None
 
     def test_knows_the_ids_in_use(self) -> None:
         """G-53: a call whose id waits for a result is not let pass under it again."""
