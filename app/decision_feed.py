@@ -18,6 +18,7 @@ from textual.timer import Timer
 from ..engine.history.decision_counts import Counts, GroupBy, ShadowSummary
 from ..engine.history.decision_filter import EVERYTHING, DecisionFilter
 from ..engine.history.decisions import Decision, Mark, Part, Scan
+from ..engine.history.events import CallDecided, CallResult, JournalEvent
 from .door import Journal
 
 COUNTS_PAUSE = 2.0
@@ -166,3 +167,8 @@ class DecisionFeed:
         )
         self._count_pause = max(COUNTS_PAUSE, 20 * (time.monotonic() - begun))
         self._screen.post_message(Counted(search, counts, shadow))
+
+
+def bears(event: object) -> bool:
+    """Whether an event changes the list."""
+    return isinstance(event, JournalEvent) and isinstance(event.body, CallDecided | CallResult)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..engine.history.decision_filter import EVERYTHING, DecisionFilter
+from ..engine.history.decision_filter import EVERYTHING, DecisionFilter, quoted
 
 EMPTY = "No decisions are recorded yet.\n\nEvery call that an agent makes under rules is listed here."
 
@@ -14,6 +14,11 @@ def nothing_found(wanted: DecisionFilter, back: str) -> str:
     hint = f"No decision matches. Press {back} to see all of them."
     if wanted.words:
         hint += "\nWords look at the first 200 characters of an input; input:WORD looks at all of it."
+    for key, values in wanted.named.items():
+        for value in values:
+            if "," in value:
+                several = " ".join(f"{key}:{quoted(each.strip())}" for each in value.split(",") if each)
+                hint += f"\nSeveral are named one by one: {several}"
     return hint
 
 

@@ -26,6 +26,10 @@ from .words import count
 MUTED = "$foreground 60%"
 GAP = 2
 LEVELS = "▁▂▃▄▅▆▇█"
+OWN = 4
+"""Characters at the end of an id that tell it from others like it."""
+STEPS = 24
+"""Steps of time that decisions are counted in."""
 
 VERDICT: Mapping[Verdict, Look] = {
     "allow": Look("▸", "allow", MUTED),
@@ -120,7 +124,7 @@ def line(decision: Decision, width: int, *, now: datetime, zone: tzinfo | None) 
     who = f"{shown(decision.via)} of {shown(decision.agent)}" if decision.via else shown(decision.agent)
     cells = (
         moment(decision.at, now, zone),
-        shown(decision.session),
+        _short(shown(decision.session), columns(width).session),
         who,
         shown(decision.tool),
         shown(decision.input),
@@ -132,20 +136,26 @@ def line(decision: Decision, width: int, *, now: datetime, zone: tzinfo | None) 
     return _row(width, cells, styles)
 
 
+def _short(name: str, room: int) -> str:
+    """An id without its middle: it begins with the agent's name, and ends with what is its own."""
+    if len(name) <= room or room <= 2 * OWN or not name.isascii():
+        return name
+    return f"{name[: room - OWN - 1]}…{name[-OWN:]}"
+
+
 def facts(decision: Decision, zone: tzinfo | None) -> list[Content]:
     """What a narrow list leaves out of a decision: three lines, to be cut at the screen's edge."""
     look = VERDICT[decision.verdict]
-    called = f" ({shown(decision.called)})" if decision.called != decision.tool else ""
     by = f"made by {shown(decision.via)} · " if decision.via else ""
-    when = f"{day(decision.at, zone)} {clock(decision.at, zone)}"
+    when = f"{decision.at.astimezone(zone):%m-%d %H:%M:%S}"
     ended = RESULT[decision.result] if decision.result else None
-    first = [
-        (verdict_words(decision), f"bold {look.style}"),
-        (f"  {shown(decision.tool)}{called}", "bold"),
-        (f"  {shown(decision.session)} · {by}{shown(decision.agent)} · {decision.mode} · {when}", MUTED),
-    ]
+    where = f"{shown(decision.session)} · {when} · {decision.mode} · {by}{shown(decision.agent)}"
+    if decision.called != decision.tool:
+        where += f" · called {shown(decision.called)}"
+    first = [(verdict_words(decision), f"bold {look.style}"), (f"  {shown(decision.tool)}", "bold")]
     if ended is not None:
         first.append((f"  {ended.symbol} {ended.word}", ended.style))
+    first.append((f"  {where}", MUTED))
     net = shown(decision.net or "no rule concerns it")
     rule = [(f"{shown(decision.rule or '')}  ", ""), (f"{shown(decision.place or '')}  ", MUTED)]
     return [
@@ -155,8 +165,13 @@ def facts(decision: Decision, zone: tzinfo | None) -> list[Content]:
     ]
 
 
-def title_line(total: int, row: int, newer: int, *, some: bool, looked: int | None) -> Content:
-    """How many there are, and where the cursor is; `looked` while more are searched for."""
+def facts_within(decision: Decision, width: int, zone: tzinfo | None) -> Content:
+    """The lines of `facts`, cut at `width`."""
+    return Content("\n").join([row.truncate(width, ellipsis=True) for row in facts(decision, zone)])
+
+
+def title_line(total: int, row: int | None, newer: int, *, some: bool, looked: int | None) -> Content:
+    """How many there are, and where the cursor is, if anywhere; `looked` while more are searched for."""
     parts: list[tuple[str, str]] = [
         ("Interlock", "bold $primary"),
         (" ── ", MUTED),
@@ -168,7 +183,7 @@ def title_line(total: int, row: int, newer: int, *, some: bool, looked: int | No
         parts.append((f" · searching… {looked:,} looked at", MUTED))
     elif newer:
         parts.append((f" · ↑ {newer:,} newer", "$text-warning"))
-    elif total:
+    elif total and row is not None:
         parts.append((f" · row {row + 1:,}", MUTED))
     return Content.assemble(*parts)
 
@@ -182,9 +197,14 @@ def course(counts: Sequence[int]) -> str:
     return "".join("·" if not c else LEVELS[min(7, c * 8 // (most + 1))] for c in counts)
 
 
+def merged(counts: Sequence[int], of: int) -> tuple[int, ...]:
+    """Counts over the same time in fewer steps, each of so many."""
+    return tuple(sum(counts[at : at + of]) for at in range(0, len(counts), of))
+
+
 def course_line(counts: Counts, width: int, zone: tzinfo | None) -> Content:
-    """All decisions that are wanted over their time, between its two ends."""
-    if counts.start is None or counts.end is None:
+    """All decisions that are wanted over their time, between its two ends; nothing for none."""
+    if counts.start is None or counts.end is None or not counts.total.count:
         return Content("")
     start, end = (short_day_and_time(at, zone) for at in (counts.start, counts.end))
     bars = course(counts.total.course)
@@ -193,27 +213,43 @@ def course_line(counts: Counts, width: int, zone: tzinfo | None) -> Content:
     return whole if whole.cell_length <= width else short.truncate(max(0, width))
 
 
-def group_line(group: Group, by: str, width: int) -> Content:
-    """A rule or a tool: its name, how many, how many stopped and asked for, and its course."""
-    nothing = "no rule" if by == "rule" else "no tool"
-    bars = course(group.course)
-    numbers = f"{group.count:>9,}  ■ {group.stopped:>6,}  ◐ {group.asked:>6,}"
-    room = width - width_of(numbers) - width_of(bars) - 4
-    if room < 14:
-        room, bars = width - width_of(numbers) - 2, ""
-    name = shown(group.name) if group.name else nothing
-    rule = f"  {shown(group.rule)}" if group.rule and width_of(name) + 12 < room else ""
-    return Content.assemble(
-        (pad(name + rule, max(8, room)), "bold" if group.name else MUTED),
-        ("  ", ""),
-        (f"{group.count:>9,}", ""),
-        (f"  ■ {group.stopped:>6,}", "$text-error" if group.stopped else MUTED),
-        (f"  ◐ {group.asked:>6,}", "$text-warning" if group.asked else MUTED),
-        (f"  {bars}" if bars else "", "$text-accent"),
-    )
+def group_lines(groups: Sequence[Group], by: str, width: int) -> list[Content]:
+    """Rules or tools: names, how many, how many stopped and asked for, and their courses.
+
+    Names go before the courses where there is no room for both, then the numbers.
+    """
+    names = [shown(g.name) if g.name else f"no {by}" for g in groups]
+    numbers = [
+        [f"{number:,}" for number in column]
+        for column in zip(*((g.count, g.stopped, g.asked) for g in groups), strict=True)
+    ]
+    sizes = [max(map(len, column)) for column in numbers]
+    longest = max(map(width_of, names), default=0)
+    room = width - sum(sizes) - 2 * GAP - len("  ■ ◐ ")
+    step = next((of for of in (1, 2) if longest + GAP + STEPS // of <= room), None)
+    room -= 0 if step is None else STEPS // step + GAP
+    return [
+        Content.assemble(
+            (_named(name, group.rule, room), "bold" if group.name else MUTED),
+            (f"  {calls:>{sizes[0]}}", ""),
+            (f"  ■ {stopped:>{sizes[1]}}", "$text-error" if group.stopped else MUTED),
+            (f"  ◐ {asked:>{sizes[2]}}", "$text-warning" if group.asked else MUTED),
+            (f"  {course(merged(group.course, step))}" if step else "", "$text-accent"),
+        ).truncate(width, ellipsis=True)
+        for group, name, calls, stopped, asked in zip(groups, names, *numbers, strict=True)
+    ]
+
+
+def _named(name: str, rule: str | None, room: int) -> str:
+    """A name and, where some of it can be read beside that, the rule's text."""
+    more = f"  {shown(rule)}" if rule and width_of(name) + 12 < room else ""
+    return pad(name + more, max(8, room))
 
 
 # Shadow mode
+
+SHARE = 40
+"""Cells for the name of a net, at most."""
 
 
 def shares(found: Sequence[RuleShare], most: int) -> str:
@@ -255,6 +291,38 @@ def session_words(session: ShadowSession) -> Content:
         (f"  {calls}; enforce would have ", MUTED),
         *_would(session.blocked, session.asked, 3),
     )
+
+
+def share_lines(rows: Sequence[tuple[str, RuleShare]], width: int) -> list[Content]:
+    """Nets' calls that enforce would have stopped or asked for, with the verdict, and how they ended.
+
+    Where names and words have no room beside each other, the words go.
+    """
+    names = [shown(share.net or "no rule") for _, share in rows]
+    calls, done, failed = (
+        [f"{number:,}" for number in column]
+        for column in zip(*((s.ended.calls, s.ended.done, s.ended.failed) for _, s in rows), strict=True)
+    )
+    sizes = [max(map(len, column)) for column in (calls, done, failed)]
+    longest = min(SHARE, max(map(width_of, names)))
+    labels = [verdict for verdict, _ in rows]
+    label = max(map(width_of, labels))
+    room = width - GAP - label - sum(sizes) - 4 * GAP - len("✓ ✗ ")
+    words = (" done", " failed") if room - len(" done failed") >= longest else ("", "")
+    if room < longest:
+        # The panel's title says that these would have been.
+        labels, label = [text.replace("would ", "") for text in labels], label - len("would ")
+        room += len("would ")
+    return [
+        Content.assemble(
+            (f"  {text:<{label}}  ", "$text-secondary"),
+            (f"{calls[n]:>{sizes[0]}}  ", "bold"),
+            pad(names[n], max(8, min(longest, room))),
+            (f"  ✓ {done[n]:>{sizes[1]}}{words[0]}", "$text-success" if s.ended.done else MUTED),
+            (f"  ✗ {failed[n]:>{sizes[2]}}{words[1]}", "$text-error" if s.ended.failed else MUTED),
+        ).truncate(width, ellipsis=True)
+        for n, (text, (_, s)) in enumerate(zip(labels, rows, strict=True))
+    ]
 
 
 def _would(blocked: Sequence[RuleShare], asked: Sequence[RuleShare], most: int) -> list[tuple[str, str]]:

@@ -48,7 +48,9 @@ class HistoryConsole(RecordedApp):
         first: Screen[None] = (
             self._history()
             if self._recorded is None
-            else ReplayScreen(self._recorded, zone=self._zone, journal=self._journal)
+            else ReplayScreen(
+                self._recorded, zone=self._zone, journal=self._journal, sessions=self._source
+            )
         )
         self.push_screen(first, lambda _: self.exit())
         if not self.is_headless:

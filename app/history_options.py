@@ -45,6 +45,14 @@ def add_parts(history: argparse.ArgumentParser, command: Command, operator: Oper
         help="a public key (PEM) of somebody else whose stubs are trusted; may be given again",
     )
 
+    verify.add_argument(
+        "--against",
+        metavar="FILE",
+        type=Path,
+        action="append",
+        help="an export made before, to see whether the journal still has all of it",
+    )
+
     export = part("export", "write one session into a file of its own, secrets masked")
     export.add_argument("session", metavar="SESSION", help="its id, or the first letters of it")
     export.add_argument(

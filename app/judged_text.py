@@ -22,6 +22,7 @@ from .backtest_text import now_words, then_words
 from .moments import clock, day_and_time
 from .symbols import SHADOW, Look
 from .text import clip, pad, place, shown, spread, wrap_all
+from .widgets.so_far import flow
 from .words import count
 
 MUTED = "$foreground 60%"
@@ -153,9 +154,13 @@ def totals_lines(totals: Totals, width: int) -> list[Content]:
     """All sessions together, then rule by rule, the most first."""
     counts, judged = totals.counts, totals.counts.judged
     said = f"{count(judged.calls, 'call')} in {count(totals.sessions, 'session')}"
-    head = [(f"{said}, {totals.diverging:,} with a divergence", "bold"), (_unsure(judged), MUTED)]
-    same = (f"  {counts.same.calls:,} as recorded", MUTED)
-    lines = [Content.assemble(*head), Content.assemble(same, *((f"   {t}", s) for t, s in _news(counts)))]
+    head = Content.styled(f"{said}, {totals.diverging:,} with a divergence", "bold")
+    unsure = Content.styled(_unsure(judged), MUTED)
+    whole = Content.assemble(head, unsure)
+    lines = [whole] if whole.cell_length <= width else [head, Content("  ") + unsure[len(", ") :]]
+    pieces = [(f"{counts.same.calls:,} as recorded", MUTED), *_news(counts)]
+    numbers = flow([Content.styled(text, style) for text, style in pieces], width - 2)
+    lines += [Content.assemble("  ", line) for line in numbers]
     if totals.following:
         those = count(totals.following, "session")
         lines.append(

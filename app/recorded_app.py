@@ -69,7 +69,12 @@ class RecordedApp(TerminalApp):
             return
         goes_on = self._host is not None
         replay = ReplayScreen(
-            ready, zone=self._zone, goes_on=goes_on, journal=self._journal, at=chosen.at
+            ready,
+            zone=self._zone,
+            goes_on=goes_on,
+            journal=self._journal,
+            sessions=self._source,
+            at=chosen.at,
         )
         self.call_later(self.push_screen, replay)
 

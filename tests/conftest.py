@@ -8,9 +8,12 @@ import os
 import pytest
 from hypothesis import settings
 from textual import strip
+from textual.color import Color
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
 from textual.css.types import CSSLocation
+from textual.filter import LineFilter
+from textual.strip import Strip
 
 
 def keep_parsed_styles() -> None:
@@ -55,6 +58,16 @@ def keep_no_parts_of_strips() -> None:
     """
     nothing = _Nothing()
     vars(strip)["FIFOCache"] = lambda _maxsize: nothing
+    Strip.apply_filter = _filtered
+
+
+def _filtered(self: Strip, line_filter: LineFilter, background: Color) -> Strip:
+    """What a filter makes of a line is asked at every paint: the last stays where its cache would be."""
+    kept = self._filter_cache
+    if isinstance(kept, _Nothing) or kept[0] is not line_filter or kept[1] != background:
+        made = Strip(line_filter.apply(self._segments, background), self._cell_length)
+        kept = self._filter_cache = (line_filter, background, made)
+    return kept[2]
 
 
 def pytest_configure() -> None:

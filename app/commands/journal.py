@@ -8,22 +8,25 @@ import io
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TextIO
 
+from ...engine.history.against import compare
 from ...engine.history.errors import JournalError, SessionNotFound
 from ...engine.history.exporting import Mask, as_csv, as_jsonl, linked_events
 from ...engine.history.importing import ExportError, import_session, read_export
-from ...engine.history.prune import StubCheck, prune, stubs
+from ...engine.history.listed import listed_otherwise
+from ...engine.history.prune import prune, stubs
 from ...engine.history.queries import open_reader
 from ...engine.history.rebuild import rebuild
-from ...engine.history.signing import fingerprint, public_key, trusted_key
-from ...engine.history.times import from_ms, to_ms
+from ...engine.history.signing import public_key, trusted_key
+from ...engine.history.times import to_ms
 from ...engine.history.verify import ChainCheck, check_file, verify_journal, verify_session
 from ...engine.text import visible, visible_json
 from ..ages import age
+from ..findings import Compared, Findings, day, findings_json, findings_lines
 from ..words import count
 from . import BAD_INPUT, operator
 from . import redaction as masks
@@ -60,141 +63,47 @@ def run(args: argparse.Namespace, database: Path, *, out: TextIO, err: TextIO) -
 # Verifying
 
 
-@dataclass(frozen=True, slots=True)
-class _Findings:
-    """What a verification found: chains in their order, and what concerns the whole file.
-
-    `own` is the public key of this machine, `trusted` are those of others that were named.
-    """
-
-    checks: tuple[ChainCheck, ...]
-    stubs: tuple[StubCheck, ...] = ()
-    missing: int = 0
-    own: bytes | None = None
-    trusted: frozenset[bytes] = frozenset()
-
-    def knows(self, stub: StubCheck) -> bool:
-        """Whether a stub is signed by somebody known: anybody can make a key and sign with it."""
-        return stub.good and (stub.key == self.own or stub.key in self.trusted)
-
-    @property
-    def unknown(self) -> int:
-        """Stubs with a good signature of which nobody knows whose it is."""
-        return sum(stub.good and not self.knows(stub) for stub in self.stubs)
-
-    @property
-    def broken(self) -> bool:
-        return bool(
-            self.missing
-            or any(check.fault for check in self.checks)
-            or any(not stub.good for stub in self.stubs)
-        )
-
-
 def _verify(args: argparse.Namespace, database: Path, out: TextIO) -> int:
     if args.what:
-        found = _Findings(tuple(_named(args.what, database)))
+        found = Findings(tuple(_named(args.what, database)))
     else:
-        found = _Findings(
-            tuple(verify_journal(database)), tuple(stubs(database)), check_file(database).missing
-        )
+        checks = tuple(verify_journal(database))
+        broken = {check.session for check in checks if check.fault}
+        otherwise = tuple(listed_otherwise(database, broken))
+        found = Findings(checks, tuple(stubs(database)), check_file(database), otherwise)
+    compared = tuple(_compared(path.expanduser(), database) for path in args.against or ())
+    found = replace(found, compared=compared)
     trusted = frozenset(trusted_key(path.expanduser()) for path in args.trust or ())
     if found.stubs:
         found = replace(found, own=public_key(_key(args)), trusted=trusted)
     if args.json:
-        print(json.dumps(_as_json(found), indent=2), file=out)
+        print(json.dumps(findings_json(found), indent=2), file=out)
     else:
-        for line in _lines(found):
+        for line in findings_lines(found):
             print(line, file=out)
     return BROKEN if found.broken or found.unknown else 0
+
+
+def _compared(path: Path, database: Path) -> Compared:
+    """A file that was exported before, and what the journal still has of it."""
+    export = read_export(path)
+    if export.check.fault is not None:
+        raise ValueError(
+            f"'{path}' is not as it was exported: {export.check.fault.message}. "
+            "Compare with an export that is whole."
+        )
+    return Compared(path.name, compare(database, export))
 
 
 def _named(names: list[str], database: Path) -> Iterator[ChainCheck]:
     for name in names:
         if os.path.isfile(name):  # unlike `Path`'s, also for what is too long for a file's name
             yield read_export(Path(name)).check
+        elif name.endswith(".jsonl") or os.path.isdir(name):
+            what = "is a directory" if os.path.isdir(name) else "is not here"
+            raise ValueError(f"'{name}' {what}; name the file of an exported session")
         else:
             yield verify_session(database, open_reader(database).session(name).id)
-
-
-def _lines(found: _Findings) -> Iterator[str]:
-    width = max((len(visible(check.session)) for check in found.checks), default=0)
-    for check in found.checks:
-        name = visible(check.session).ljust(width)
-        if check.fault is not None:
-            yield f"✗ {name}  {visible(check.fault.message)}"
-            continue
-        imported = ", imported" if check.imported else ""
-        masked = f", {check.masked} masked" if check.masked else ""
-        head = check.head.hex()[:16] if check.head else "none"
-        yield f"✓ {name}  {count(check.events, 'event')}{imported}{masked}, hash {head}"
-    for stub in found.stubs:
-        what = stub.stub
-        if not stub.good:
-            yield f"✗ {visible(what.session)}  the stub that pruning left was changed"
-            continue
-        known = found.knows(stub)
-        here = ", signed here" if stub.key == found.own else ""
-        yield (
-            f"{'-' if known else '?'} {visible(what.session)}  {count(what.events, 'event')}, "
-            f"pruned {_day(what.at)} by {visible(what.by)}{here}"
-        )
-        if not here:
-            whose = "the trusted key" if known else "a key this machine does not know:"
-            yield f"    signed by {whose} {fingerprint(stub.key)}"
-    if found.unknown:
-        yield "? Whoever signed by an unknown key can tell you its number. Where it is the"
-        yield "    same, trust the key's public half: interlock history verify --trust FILE"
-    if found.missing > 0:
-        were = "is" if found.missing == 1 else "are"
-        yield f"✗ {count(found.missing, 'event')} of sessions that are not in the file {were} missing"
-    elif found.missing < 0:
-        yield f"✗ the file holds {count(-found.missing, 'event')} more than it ever numbered"
-    broken = sum(check.fault is not None for check in found.checks)
-    total = sum(check.events for check in found.checks)
-    verdict = f"{broken} broken" if broken else "the file is not whole" if found.broken else "all whole"
-    if found.unknown:
-        verdict += f", {count(found.unknown, 'stub')} by unknown keys"
-    yield f"{count(len(found.checks), 'session')}, {count(total, 'event')}: {verdict}."
-
-
-def _as_json(found: _Findings) -> dict[str, object]:
-    return {
-        "whole": not found.broken,
-        "unknown_keys": found.unknown,
-        "missing_events": found.missing,
-        "sessions": [
-            {
-                "session": check.session,
-                "events": check.events,
-                "imported": check.imported,
-                "masked": check.masked,
-                "head": check.head.hex() if check.head else None,
-                "fault": None
-                if check.fault is None
-                else {
-                    "event": check.fault.seq,
-                    "kind": check.fault.kind,
-                    "message": check.fault.message,
-                },
-            }
-            for check in found.checks
-        ],
-        "pruned": [
-            {
-                "session": stub.stub.session,
-                "events": stub.stub.events,
-                "head": stub.stub.head.hex(),
-                "by": stub.stub.by,
-                "at": stub.stub.at,
-                "good": stub.good,
-                "key": fingerprint(stub.key),
-                "own_key": stub.key == found.own,
-                "known_key": found.knows(stub),
-            }
-            for stub in found.stubs
-        ],
-    }
 
 
 # Moving sessions between files
@@ -253,6 +162,8 @@ def _save(lines: Iterator[str], path: Path, database: Path) -> None:
     """Put lines into a file that only its owner reads: whole, or what was there stays."""
     if path.exists() and database.exists() and path.samefile(database):
         raise ValueError(f"'{path}' is the journal itself; choose another file")
+    if path.is_dir():
+        raise ValueError(f"'{path}' is a directory; name a file in it")
     beside = path.with_name(f"{path.name}.{os.getpid()}.part")
     target = path if path.exists() and not path.is_file() else beside  # a device or a pipe stays one
     try:
@@ -266,7 +177,8 @@ def _save(lines: Iterator[str], path: Path, database: Path) -> None:
         raise
     except OSError as error:
         raise ValueError(
-            f"Cannot write '{path}': {error.strerror}. Check the free space and the permissions."
+            f"Cannot write '{path}': {error.strerror}. "
+            "Check the path, the free space and the permissions."
         ) from error
     finally:
         beside.unlink(missing_ok=True)
@@ -299,7 +211,9 @@ def _prune(args: argparse.Namespace, database: Path, out: TextIO) -> int:
     events = sum(stub.events for stub in done.pruned)
     would = "Would prune" if args.dry_run else "Pruned"
     for stub in done.pruned:
-        what = f"{count(stub.events, 'event')}, last on {_day(stub.updated)}"
+        what = f"{count(stub.events, 'event')}, last on {day(stub.updated)}"
+        if asked := done.questions.get(stub.session):
+            what += f", {count(asked, 'question')} still open"
         print(f"  {visible(stub.session)}  {what}", file=out)
     for check in done.kept:
         why = check.fault.message if check.fault else "it has no events"
@@ -320,10 +234,6 @@ def _old_enough(text: str) -> timedelta:
     if text.strip().lower().endswith(("s", "m")):
         raise ValueError(f"say the age in hours, days or weeks: 36h, 90d, 12w; found '{text}'")
     return length
-
-
-def _day(ms: int) -> str:
-    return from_ms(ms).date().isoformat()
 
 
 def _rebuild(database: Path, out: TextIO) -> int:

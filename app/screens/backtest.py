@@ -100,6 +100,7 @@ class BacktestScreen(Screen[None], inherit_bindings=False):
         self._totals = Totals()
         self._progress: tuple[int, int] | None = None
         self._error = ""
+        self._asked: tuple[str, Scope] | None = None
 
     def compose(self) -> ComposeResult:
         this = [] if self._session is None else [("this", "this session")]
@@ -148,9 +149,20 @@ class BacktestScreen(Screen[None], inherit_bindings=False):
 
     # What the operator does
 
+    @property
+    def _wanted(self) -> tuple[str, Scope]:
+        """What would be judged now: the rules as they are typed, and the sessions."""
+        return self.query_one("#rules", Input).value.strip(), self.scope
+
     @on(Choice.Changed)
     def show_since(self, message: Choice.Changed) -> None:
         self.query_one("#since").display = message.chosen == "since"
+        self.tell_state()
+
+    @on(Input.Changed)
+    def tell_state(self) -> None:
+        """What was found before is not taken for what would be found now."""
+        self.query_one("#state", Static).update(self._state())
 
     @on(Input.Submitted)
     def submit(self) -> None:
@@ -174,6 +186,8 @@ class BacktestScreen(Screen[None], inherit_bindings=False):
         except ValueError as error:
             self._fail(str(error))
             return
+        self._asked = self._wanted
+        self.query_one(BlockList).scroll_to(y=0, animate=False)
         judging = self._judge(self._run, files, self.scope)
         self._work = self.run_worker(judging, group="backtest", exit_on_error=False)
         self._show()
@@ -270,11 +284,21 @@ class BacktestScreen(Screen[None], inherit_bindings=False):
                 f"  {done:,} of {total:,} calls",
                 (f"  {leave} cancels", MUTED),
             )
+        if self._asked is not None and self._asked != self._wanted:
+            again = key_of(BacktestScreen, "backtest.run")
+            before = f"◌ found under {shown(self._asked[0])} over {self._over(self._asked[1])}"
+            return Content.assemble((before, "$text-warning"), (f"  {again} judges anew", MUTED))
         if self._totals.cancelled:
             return Content.styled(f"◐ cancelled after {done:,} of {total:,} calls", "$text-warning")
-        return Content.styled("✓ done", "$text-success") + Content.styled(
-            f"  {key_of(BlockList, 'list.open')} opens a session where it first diverges", MUTED
-        )
+        hint = f"  {key_of(BlockList, 'list.open')} opens a session where it first diverges"
+        opens = Content.styled(hint if self._totals.diverging else "", MUTED)
+        return Content.styled("✓ done", "$text-success") + opens
+
+    def _over(self, scope: Scope) -> str:
+        """`sessions since 24h`."""
+        if scope.session is not None:
+            return "this session"
+        return "all sessions" if scope.since is None else f"sessions since {shown(scope.since)}"
 
     def _block(self, report: SessionReport) -> Block:
         zone = self._zone

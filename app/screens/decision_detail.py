@@ -1,4 +1,4 @@
-"""One decision in full: what was decided and why, by its record; what the nets said of it, and say now."""
+"""One decision in full: what was decided and why, and what the nets said of the call, or say now."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def show_decision(
 ) -> None:
     """Open the panel of a decision with what the nets said of the call.
 
-    `sessions` has what led to it. For a live session of `hub` the panel says what they say of it now, too.
+    `sessions` has what led to it. For a live session of `hub` it is said, too, how things stand now.
     """
     explain: Explain | None = None
     try:

@@ -16,23 +16,15 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import Screen
 from textual.timer import Timer
-from textual.widgets import Input, Static
+from textual.widgets import Static
 
 from ...engine.clock import Clock, utc_now
 from ...engine.history.decision_counts import Counts, GroupBy, ShadowSummary
-from ...engine.history.decision_filter import (
-    EVERYTHING,
-    LONGEST,
-    DecisionFilter,
-    FilterError,
-    parse_filter,
-    quoted,
-)
+from ...engine.history.decision_filter import EVERYTHING, DecisionFilter, FilterError
 from ...engine.history.decisions import Decision
-from ...engine.history.events import CallDecided, CallResult, JournalEvent
-from ..decision_feed import Counted, DecisionFeed, Failed, Found, Loaded, Newer
+from ..decision_feed import Counted, DecisionFeed, Failed, Found, Loaded, Newer, bears
 from ..decision_notes import choose_shadow, nothing_found
-from ..decision_text import course_line, facts, heading, line, session_words, shadow_lines, title_line
+from ..decision_text import course_line, facts_within, heading, line, shadow_lines, title_line
 from ..door import Door, Journal
 from ..history_source import HistorySource
 from ..keymap import key_of
@@ -43,15 +35,15 @@ from ..widgets.blocks import BlockList
 from ..widgets.cursor_list import GUTTER
 from ..widgets.decision_groups import GroupList
 from ..widgets.decision_table import DecisionTable
+from ..widgets.filter_line import FilterLine
 from .decision_detail import show_decision
 from .decision_keys import DECISION_KEYS
 from .enforcing import enforce
 from .fatigue import FatigueScreen
-from .shadow import ShadowPanel
+from .shadow import ShadowChoice, ShadowPanel
 
-TYPING_PAUSE = 0.15
 NEWER_PAUSE = 0.3
-"""Seconds: after a key in the filter, and between looks for newer decisions."""
+"""Seconds between looks for newer decisions."""
 
 SCROLLBAR = 1
 """Cells that the table leaves at its right edge, scrolled or not."""
@@ -90,20 +82,16 @@ class DecisionsScreen(Screen[None], inherit_bindings=False):
         self._by: GroupBy | None = None
         self._looked = 0
         self._searching = False
-        self._problem = ""
+        self._mistake = ""
+        self._failure = ""
         self._counts: Counts | None = None
         self._shadow = ShadowSummary()
-        self._typing: Timer | None = None
         self._due: Timer | None = None
 
     def compose(self) -> ComposeResult:
         with Vertical(id="decisions"):
             yield Static("", id="title")
-            yield Input(
-                placeholder="words, input: tool: rule: verdict: session: agent: result: since:24h until:",
-                id="filter",
-                max_length=LONGEST,
-            )
+            yield FilterLine()
             yield Static("", id="note")
             yield Static("", id="course")
             yield Static("", id="heading")
@@ -114,7 +102,6 @@ class DecisionsScreen(Screen[None], inherit_bindings=False):
         yield KeyBar()
 
     def on_mount(self) -> None:
-        self.query_one("#filter").display = False
         self._front()
         self._start(EVERYTHING)
 
@@ -129,7 +116,7 @@ class DecisionsScreen(Screen[None], inherit_bindings=False):
 
     def _start(self, wanted: DecisionFilter) -> None:
         """Begin another search."""
-        self._looked, self._searching, self._problem = 0, True, ""
+        self._looked, self._searching, self._failure = 0, True, ""
         self._table.clear()
         self._feed.start(wanted)
         self._feed.count(self._by)
@@ -147,7 +134,7 @@ class DecisionsScreen(Screen[None], inherit_bindings=False):
     @on(HubMoved)
     def follow(self, moved: HubMoved) -> None:
         """Look for newer decisions soon; those of one moment share a look."""
-        if any(_bears(event) for event in moved.events) and self._due is None:
+        if any(bears(event) for event in moved.events) and self._due is None:
             self._due = self.set_timer(NEWER_PAUSE, self._look_again)
 
     def _look_again(self) -> None:
@@ -155,6 +142,9 @@ class DecisionsScreen(Screen[None], inherit_bindings=False):
         self._table.outdate()
         if self._searching:
             self._due = self.set_timer(NEWER_PAUSE, self._look_again)
+        elif self._failure:
+            # What was cut short has left out nobody knows what.
+            self._start(self._feed.wanted)
         else:
             self._feed.look_again(self._table.border)
             self._feed.count_soon(self._by)
@@ -184,7 +174,7 @@ class DecisionsScreen(Screen[None], inherit_bindings=False):
     @on(Failed)
     def show_failure(self, message: Failed) -> None:
         self._searching = False
-        self._problem = message.error
+        self._failure = message.error
         self._show()
 
     # Painting
@@ -211,20 +201,19 @@ class DecisionsScreen(Screen[None], inherit_bindings=False):
         self._summarize()
 
     def _title(self) -> None:
-        table = self._table
+        table, looked = self._table, self._looked if self._searching else None
+        row = table.row if self._by is None else None
         some = self._feed.wanted != EVERYTHING
-        looked = self._looked if self._searching else None
-        title = title_line(table.total, table.row, table.newer, some=some, looked=looked)
+        title = title_line(table.total, row, table.newer, some=some, looked=looked)
         self.query_one("#title", Static).update(title, layout=False)
 
     def _note(self) -> None:
         note = self.query_one("#note", Static)
-        if self._problem:
-            text = Content.styled(f"✗ {shown(self._problem)}", "$text-error")
+        text = Content("")
+        if problem := self._mistake or self._failure:
+            text = Content.styled(f"✗ {shown(problem)}", "$text-error")
         elif not self._searching and not self._table.total:
             text = Content(nothing_found(self._feed.wanted, key_of(DecisionsScreen, "decisions.back")))
-        else:
-            text = Content("")
         note.update(text)
         note.display = bool(text)
 
@@ -236,7 +225,7 @@ class DecisionsScreen(Screen[None], inherit_bindings=False):
         course = self.query_one("#course", Static)
         counts = self._counts
         course.update(Content("counting…") if counts is None else course_line(counts, width, self._zone))
-        course.display = counts is None or counts.start is not None
+        course.display = counts is None or counts.total.count > 0
         if self._by is not None and counts is not None:
             self.query_one(GroupList).show_groups(counts.groups, self._by)
 
@@ -245,19 +234,16 @@ class DecisionsScreen(Screen[None], inherit_bindings=False):
         detail = self.query_one("#detail", Static)
         detail.display = self._by is None and self._table.total > 0 and self.size.height >= 18
         chosen = self._table.current
-        width = self.size.width - 2
-        rows = [] if chosen is None else facts(chosen, self._zone)
-        told = Content("\n").join([row.truncate(width, ellipsis=True) for row in rows])
+        told = "" if chosen is None else facts_within(chosen, self.size.width - 2, self._zone)
         detail.update(told, layout=False)
 
     def _summarize(self) -> None:
         """What enforce would have done where sessions ran in shadow mode."""
         below = self.query_one("#shadow", Static)
         below.display = bool(self._shadow.sessions)
-        if not self._shadow.sessions:
-            return
-        high = self.size.height >= 30
-        below.update(shadow_lines(self._shadow, self.size.width - 2, sessions=3 if high else 0))
+        if below.display:
+            sessions = 3 if self.size.height >= 30 else 0
+            below.update(shadow_lines(self._shadow, self.size.width - 2, sessions=sessions))
 
     @on(DecisionTable.Moved)
     def moved(self) -> None:
@@ -266,42 +252,51 @@ class DecisionsScreen(Screen[None], inherit_bindings=False):
 
     # What the operator does
 
+    @property
+    def _line_typed(self) -> FilterLine:
+        return self.query_one(FilterLine)
+
     def action_filter(self) -> None:
         """Show the filter and type into it."""
-        words = self.query_one("#filter", Input)
-        words.display = True
-        words.focus()
+        self._line_typed.open()
 
-    @on(Input.Changed, "#filter")
-    def narrow(self) -> None:
-        """Search again once nobody types for a moment."""
-        if self._typing is not None:
-            self._typing.stop()
-        self._typing = self.set_timer(TYPING_PAUSE, self._apply)
-
-    @on(Input.Submitted, "#filter")
-    def to_list(self) -> None:
-        if self._apply():
+    @on(FilterLine.Settled)
+    def search(self, message: FilterLine.Settled) -> None:
+        """Search again; to what is found once that is wanted."""
+        if self._apply() and message.done:
             self._front()
+
+    @on(FilterLine.Cleared)
+    def clear(self) -> None:
+        """Show everything again."""
+        self._line_typed.close()
+        self._apply()
+        self._front()
 
     def _apply(self) -> bool:
         """Search for what the filter says; what cannot be understood is said and changes nothing."""
-        if self._typing is not None:
-            self._typing.stop()
-            self._typing = None
-        text = self.query_one("#filter", Input).value
         try:
-            wanted = parse_filter(text, now=self._clock(), zone=self._zone)
+            wanted = self._line_typed.wanted(self._clock(), self._zone)
         except FilterError as error:
-            self._problem = str(error)
+            self._mistake = str(error)
             self._note()
             return False
-        self._problem = ""
+        self._mistake = ""
         if wanted != self._feed.wanted:
             self._start(wanted)
         else:
             self._note()
         return True
+
+    def _narrow(self, *named: tuple[str, str], anew: bool = False) -> None:
+        """List what is `named`; see `FilterLine.narrow`."""
+        if self._line_typed.narrow(*named, anew=anew):
+            self._by = None
+            self.refresh_bindings()
+            self._apply()
+            self._front()
+        else:
+            self.notify("Its name cannot be typed.")
 
     def action_group(self) -> None:
         """From the list to its groups by rule, by tool, and back."""
@@ -320,18 +315,10 @@ class DecisionsScreen(Screen[None], inherit_bindings=False):
     @on(BlockList.Opened, "#groups")
     def open_group(self, message: BlockList.Opened) -> None:
         """The decisions of one group."""
-        name = message.key[1:]
-        if not name or '"' in name or shown(name) != name:
-            self.notify("Its name cannot be typed." if name else "These have no rule to filter by.")
-            return
-        key = f"{self._by}:{quoted(name)}"
-        words = self.query_one("#filter", Input)
-        words.display = True
-        words.value = f"{words.value.strip()} {key}".strip()
-        self._by = None
-        self.refresh_bindings()
-        self._apply()
-        self._front()
+        if message.key:
+            self._narrow((str(self._by), message.key[1:]))
+        else:
+            self.notify("These have no rule to filter by.")
 
     def action_reload(self) -> None:
         """Read everything again; times that are said from now are said anew."""
@@ -362,8 +349,15 @@ class DecisionsScreen(Screen[None], inherit_bindings=False):
         if not self._shadow.sessions:
             self.notify("No call in view was made in shadow mode.")
             return
-        panel = ShadowPanel(self._shadow, switches=self._hub is not None)
-        self.app.push_screen(panel, lambda session: self._enforce(session) if session else None)
+        changes = self._hub is not None and not getattr(self.app, "read_only", False)
+        self.app.push_screen(ShadowPanel(self._shadow, switches=changes), self._shadow_chosen)
+
+    def _shadow_chosen(self, chosen: ShadowChoice | None) -> None:
+        """Switch the session, or list what enforce would have changed in it."""
+        if chosen is not None and chosen.switch:
+            self._enforce(chosen.session)
+        elif chosen is not None:
+            self._narrow(("session", chosen.session), ("verdict", "shadow"), anew=True)
 
     def action_fatigue(self) -> None:
         """What the approvals among them cost people."""
@@ -379,31 +373,22 @@ class DecisionsScreen(Screen[None], inherit_bindings=False):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """One decision is chosen in the list only; and only where sessions run can one be switched."""
+        if action == "filter":
+            return self.focused is None or self.focused.id != "filter"
         if action in ("replay", "enforce") and self._by is not None:
             return False
         return self._hub is not None if action == "enforce" else True
 
     def _enforce(self, session: str) -> None:
-        found = next((s for s in self._shadow.sessions if s.session == session), None)
-        details = [] if found is None else [session_words(found).plain]
         if self._hub is not None:
-            switch = enforce(self.app, self._hub, session, by=self._operator, details=details)
+            switch = enforce(self.app, self._hub, session, by=self._operator, found=self._shadow)
             self.run_worker(switch, group="decisions-enforce", exclusive=True, exit_on_error=False)
 
     def action_leave(self) -> None:
         """Clear the filter when there is one, leave the groups when they are shown, else the screen."""
-        words = self.query_one("#filter", Input)
-        if words.display:
-            words.value = ""
-            words.display = False
-            self._apply()
-            self._front()
+        if self._line_typed.display:
+            self.clear()
         elif self._by is not None:
             self._group(None)
         elif self.is_current:
             self.dismiss()
-
-
-def _bears(event: object) -> bool:
-    """Whether an event changes the list."""
-    return isinstance(event, JournalEvent) and isinstance(event.body, CallDecided | CallResult)

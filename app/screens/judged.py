@@ -57,7 +57,12 @@ class JudgedScreen(Screen[int], inherit_bindings=False):
         Binding("d", "only", "differences", id="judged.only", tooltip="Show only what differs, or all"),
         Binding("n", "next(1)", "next difference", id="judged.next", tooltip="Go to the next difference"),
         Binding(
-            "N,p", "next(-1)", "last difference", show=False, id="judged.last", tooltip="The one before"
+            "N,p",
+            "next(-1)",
+            "previous difference",
+            show=False,
+            id="judged.last",
+            tooltip="The one before",
         ),
         Binding(
             "escape", "leave", "back", id="judged.leave", tooltip="Stop judging; then back to the replay"
@@ -118,7 +123,7 @@ class JudgedScreen(Screen[int], inherit_bindings=False):
             id="title",
         )
         yield Static("", id="sums")
-        yield BlockList(id="calls", empty="No call was recorded after this event.")
+        yield BlockList(id="calls")
         yield Static("", id="facts")
         yield KeyBar()
 
@@ -224,14 +229,25 @@ class JudgedScreen(Screen[int], inherit_bindings=False):
                 pieces.append(Content.styled(f"{look.symbol} {number:,} newly {kind}", style))
         if not self._finished:
             key = key_of(JudgedScreen, "judged.leave")
-            going = f"judging, {judged:,} of {self._total:,}   {key} cancels"
-            pieces.append(Content.styled(going, "$text-accent"))
+            of = f", {judged:,} of {self._total:,}" if self._total else ""
+            pieces.append(Content.styled(f"judging{of}   {key} cancels", "$text-accent"))
         elif self._cancelled:
-            done = f"cancelled, {judged:,} of {self._total:,} judged"
-            pieces.append(Content.styled(done, "$text-warning"))
+            of = f", {judged:,} of {self._total:,} judged" if self._total else ""
+            pieces.append(Content.styled(f"cancelled{of}", "$text-warning"))
         # Broken between what is counted, never amid it; an error is text, and folds by itself.
         lines = pieces if self._error else flow(pieces, max(20, self.size.width - SIDES))
         self.query_one("#sums", Static).update(Content("\n").join(lines))
+        self.query_one(BlockList).say_when_empty(self._silence())
+
+    def _silence(self) -> str:
+        """What stands where no call is listed: whether there is none is known when all were judged."""
+        if self._found:
+            return (
+                f"No call was judged differently. Press {key_of(JudgedScreen, 'judged.only')} to see all."
+            )
+        if self._error or self._cancelled or not self._finished:
+            return ""
+        return "No call was recorded after this event."
 
     @on(BlockList.Moved)
     def moved(self) -> None:

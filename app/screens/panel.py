@@ -12,11 +12,12 @@ from textual.visual import Visual
 from ..ascii import AsWritten
 from ..widgets.behind import Behind
 from .keys import COPY_KEY, FOCUS_KEYS, HELP_KEY, LEAVE_KEY
+from .settled import SettledScreen
 
 Answer = TypeVar("Answer")
 
 
-class Panel(AsWritten, ModalScreen[Answer], inherit_bindings=False):
+class Panel(AsWritten, SettledScreen[Answer], ModalScreen[Answer], inherit_bindings=False):
     """A modal with a frame; `escape` closes it with nothing decided."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime
 
-from textual.screen import Screen
-
 from ...engine.history.state import ApprovalState, GrantState, SessionState
 from ...engine.hub import Outcome
 from ..aging import in_force
@@ -25,6 +23,7 @@ from ..widgets.markings import NetList
 from ..widgets.queue_lines import in_order
 from ..widgets.queues import WaitingList
 from .confirm import Confirm
+from .settled import SettledScreen
 from .wakeful import ASLEEP
 
 MOST = 50
@@ -33,7 +32,7 @@ COMING = ("mark", "together", "revoke", "raise_limit")
 """What is offered or not as sessions and requests come and go."""
 
 
-class QueueScreen(Screen[None], inherit_bindings=False):
+class QueueScreen(SettledScreen[None], inherit_bindings=False):
     """A screen with a queue and a list of nets."""
 
     def __init__(self, desk: Desk) -> None:

@@ -18,7 +18,6 @@ from textual.reactive import reactive
 from textual.widgets import Static
 from textual.worker import get_current_worker
 
-from ...engine.history.changes import headline
 from ...engine.history.errors import FoldError, JournalError
 from ...engine.history.events import JournalEvent
 from ...engine.history.replay import Replay
@@ -27,9 +26,10 @@ from ..acp_going_on import is_acp
 from ..call_story import told
 from ..collector import bulk_load
 from ..door import Journal
+from ..history_source import HistorySource
 from ..messages import CommandWanted, ContinueChosen
-from ..moments import clock, day
 from ..playable import Playable, playable, shortened
+from ..replay_text import what_line, where_line
 from ..text import shown
 from ..what_if import WhatIf
 from ..widgets.bars import KeyBar, PaneTabs
@@ -40,30 +40,23 @@ from ..widgets.moment_nets import MomentNets, changed_nets
 from ..widgets.moment_picture import MomentPicture
 from ..widgets.moment_transcript import MomentTranscript
 from ..widgets.queues import PendingList, WaitingList
-from ..widgets.scrubber import STYLES, SYMBOLS, Scrubber
+from ..widgets.scrubber import Scrubber
 from .detail import entry_detail
 from .event_detail import event_detail
-from .goto import GoToScreen
+from .goto import GoToScreen, ends_of
+from .growing import GrowingScreen
 from .net_picture import picture_of
-from .recorded import RecordedScreen
-from .replay_keys import PANES, REPLAY_KEYS
+from .replay_keys import PANES, REPLAY_KEYS, TITLES
 
-TITLES = {
-    "transcript": "Transcript up to this moment",
-    "details": "This event",
-    "nets": "Nets",
-    "pending": "Pending",
-    "waiting": "Waiting",
-}
 WIDE = 100
 
 
-class ReplayScreen(RecordedScreen, inherit_bindings=False):
+class ReplayScreen(GrowingScreen, inherit_bindings=False):
     """The events of one recorded session, from the first to the last; `zone` is the operator's.
 
-    With `goes_on` a new session can begin at any event of it, with its `journal` other sessions
-    can be judged too; `at` is the number of the event that is shown first. Events that cannot follow from
-    those before them are not shown; the screen says which and why.
+    With `goes_on` a new session can begin at any event of it, with its `journal` other sessions can be
+    judged too, from `sessions` it is read again when it goes on; `at` is the number of the event that is
+    shown first. Events that cannot follow from those before them are not shown; it says which and why.
     """
 
     CSS_PATH = "replay.tcss"
@@ -89,10 +82,12 @@ class ReplayScreen(RecordedScreen, inherit_bindings=False):
         zone: tzinfo | None = None,
         goes_on: bool = False,
         journal: Journal | None = None,
+        sessions: HistorySource | None = None,
         at: int | None = None,
     ) -> None:
-        super().__init__(zone=zone, goes_on=goes_on, journal=journal)
         ready = recorded if isinstance(recorded, Playable) else playable(recorded)
+        session = ready.events[0].session if ready.events else None
+        super().__init__(session, sessions, zone=zone, goes_on=goes_on, journal=journal)
         self._first = at or 1
         self._take(ready)
 
@@ -130,6 +125,7 @@ class ReplayScreen(RecordedScreen, inherit_bindings=False):
             return
         for name, title in TITLES.items():
             self.query_one(f"#{name}").border_title = title
+        self.query_one(WaitingList).say_when_empty("Nobody was being asked.")
         self.watch_pane(self.pane)
         self.position = self._first
         if not self._complete:
@@ -157,17 +153,38 @@ class ReplayScreen(RecordedScreen, inherit_bindings=False):
     def shorten(self, message: Shortened) -> None:
         """Only the events that can follow are shown; what is wrong with the rest is said."""
         here = self.position
-        self._take(message.ready)
-        trouble = self.query_one("#trouble", Static)
-        trouble.update(Content(f"✗ {shown(self._trouble or '')}"))
-        trouble.display = True
-        self.query_one(Scrubber).renew(len(self._recorded), self._marks, self._ends())
+        self._renew(message.ready)
         self.set_reactive(ReplayScreen.position, 0)
         self.position = here
 
+    def _renew(self, ready: Playable) -> None:
+        """Have other events, and say what is wrong with them."""
+        self._take(ready)
+        trouble = self.query_one("#trouble", Static)
+        trouble.update(Content(f"✗ {shown(self._trouble or '')}"))
+        trouble.display = self._trouble is not None
+        self.query_one(Scrubber).renew(len(self._recorded), self._marks, self._ends())
+
+    @property
+    def known(self) -> int:
+        return len(self._recorded)
+
+    @property
+    def here(self) -> int:
+        return self.position
+
+    def grow(self, ready: Playable) -> None:
+        """What is shown of the moment stays as it is, where the eye is too."""
+        if ready.replay is not None and self._trouble is None:
+            self.workers.cancel_group(self, "replay")
+            self._renew(ready)
+            ready.replay.goto(self.position)
+            self._show_heading(ready.replay)
+            if not self._complete:
+                self._complete_replay()
+
     def _ends(self) -> tuple[str, str]:
-        first, last = (clock(self._recorded[at].at, self._zone) for at in (0, -1))
-        return first, last
+        return ends_of(self._recorded, self._zone)
 
     def on_resize(self) -> None:
         if self._replay is not None and self.position:
@@ -213,31 +230,10 @@ class ReplayScreen(RecordedScreen, inherit_bindings=False):
         self.query_one(PaneTabs).counts = {"queues": len(after.pending) + len(waiting)}
 
     def _show_heading(self, replay: Replay) -> None:
-        event = self._recorded[self.position - 1]
-        dot = (" · ", "$text-muted")
-        where = Content.assemble(
-            *(
-                [("Interlock", "bold $primary"), (" ── ", "$text-muted")]
-                if self.size.width >= WIDE
-                else []
-            ),
-            ("replay ", "$foreground"),
-            (shown(replay.state.id), "bold"),
-            dot,
-            (f"event {self.position} of {len(self._recorded)}", "bold $text-primary"),
-            dot,
-            clock(event.at, self._zone),
-            dot,
-            (f"{day(event.at, self._zone)} · {replay.state.mode}", "$text-muted"),
-        )
+        event, width = self._recorded[self.position - 1], self.size.width - 2
+        where = where_line(replay, event, width, self._zone)
+        what = what_line(replay, event, self._marks.get(self.position))
         self.query_one("#where", Static).update(where, layout=False)
-        mark = self._marks.get(self.position)
-        kind, *words = headline(event, replay.before.wanting).split("  ", 1)
-        what = Content.assemble(
-            (f"{SYMBOLS[mark]} " if mark else "", STYLES[mark] if mark else ""),
-            (kind, "$text-muted"),
-            ("  ".join(["", *(shown(word) for word in words)]), "bold"),
-        )
         self.query_one("#what", Static).update(what, layout=False)
 
     # Moving

@@ -14,6 +14,14 @@ PANES = (
     ("picture", "Picture"),
 )
 
+TITLES = {
+    "transcript": "Transcript up to this moment",
+    "details": "This event",
+    "nets": "Nets",
+    "pending": "Pending",
+    "waiting": "Waiting",
+}
+
 
 def _key(key: str, action: str, name: str, own: str, tooltip: str, **more: str | bool) -> Binding:
     """A binding of this screen. It has priority: the panes' own lists know `g`, `home` and `end` too."""
@@ -28,7 +36,7 @@ REPLAY_KEYS: tuple[BindingType, ...] = (
     _key(
         "left_curly_bracket",
         "decision(-1)",
-        "last decision",
+        "previous decision",
         "previous-decision",
         "Back to the block or approval before this event",
         key_display="{",
@@ -50,6 +58,7 @@ REPLAY_KEYS: tuple[BindingType, ...] = (
     _key("p", "picture", "picture", "picture", "Show the chosen net as a picture, or the event again"),
     _key("R", "app.rules", "rules", "rules", "The rules of this session, and others"),
     _key("c", "continue", "continue", "continue", "Go on from here in a new session"),
+    _key("f5", "reload", "reload", "reload", "Read what was recorded of it since"),
     *(
         _key(
             str(number),

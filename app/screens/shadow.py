@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -11,16 +13,24 @@ from textual.content import Content
 from textual.widgets import Static
 
 from ...engine.history.decision_counts import RuleShare, ShadowSession, ShadowSummary
-from ..decision_text import MUTED, shadow_words
-from ..keymap import hints
-from ..text import pad, shown
+from ..decision_text import MUTED, shadow_words, share_lines
+from ..keymap import hints, key_of
+from ..text import shown
 from ..widgets.blocks import Block, BlockList
 from ..words import count
 from .panel import Panel
 
 
-class ShadowPanel(Panel[str]):
-    """The shadow sessions; `e` answers with the chosen one, to be switched to enforce."""
+@dataclass(frozen=True, slots=True)
+class ShadowChoice:
+    """A session, to `switch` to enforce or else to have its decisions listed that would have differed."""
+
+    session: str
+    switch: bool = False
+
+
+class ShadowPanel(Panel[ShadowChoice]):
+    """The shadow sessions; `e` and `enter` answer with the chosen one."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("e", "enforce", "enforce", id="shadow.enforce", tooltip="Switch this session to enforce"),
@@ -35,7 +45,8 @@ class ShadowPanel(Panel[str]):
         with Vertical(classes="frame") as frame:
             frame.border_title = "Shadow mode: what enforce would have done"
             switches = [("shadow.enforce", "enforce this session")] if self._switches else []
-            frame.border_subtitle = hints(self, *switches, ("panel.close", "close"))
+            lists = (f"{key_of(BlockList, 'list.open')} lists them", *switches)
+            frame.border_subtitle = hints(self, *lists, ("panel.close", "close"))
             yield Static(shadow_words(self._summary))
             yield BlockList()
 
@@ -52,7 +63,14 @@ class ShadowPanel(Panel[str]):
         """Close with the chosen session."""
         chosen = self.query_one(BlockList).current
         if chosen is not None and self.is_current:
-            self.dismiss(chosen)
+            self.dismiss(ShadowChoice(chosen, switch=True))
+
+    @on(BlockList.Opened)
+    def list_decisions(self, message: BlockList.Opened) -> None:
+        """Close, to list what enforce would have blocked and asked in the chosen session."""
+        message.stop()
+        if self.is_current:
+            self.dismiss(ShadowChoice(message.key))
 
 
 def _block(session: ShadowSession) -> Block:
@@ -69,18 +87,9 @@ def _block(session: ShadowSession) -> Block:
                 (shown(session.session), "bold"), (f"  {shown(session.agent)} · {calls}", MUTED)
             ),
         ]
-        for verdict, share in rows:
-            ended = share.ended
-            made.append(
-                Content.assemble(
-                    (f"  {verdict:<14}", "$text-secondary"),
-                    (f"{ended.calls:>7,}  ", "bold"),
-                    (pad(shown(share.net or "no rule"), min(34, max(10, width - 60))), ""),
-                    (f"  ✓ {ended.done:,} done", "$text-success" if ended.done else MUTED),
-                    (f"  ✗ {ended.failed:,} failed", "$text-error" if ended.failed else MUTED),
-                )
-            )
-        if not rows:
+        if rows:
+            made += share_lines(rows, width)
+        else:
             made.append(Content.styled("  nothing would have been blocked or asked", MUTED))
         return [row.truncate(width, ellipsis=True) for row in made]
 

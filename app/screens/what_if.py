@@ -21,12 +21,14 @@ from ..backtest_job import rules_files
 from ..charset import ours
 from ..keymap import hints
 from ..language import rules_of_files
-from ..text import clip, place, shown, shown_lines
+from ..text import pad, place, shown, shown_lines, width_of
 from ..what_if import ALWAYS, OTHER, OWN, WhatIf, active_at, nets_of
 from ..widgets.blocks import Block, BlockList
 from .panel import Panel
 
 MUTED = "$foreground 60%"
+BOX = 4
+"""Cells of `[x] `."""
 
 
 class WhatIfDialog(Panel[WhatIf]):
@@ -89,8 +91,9 @@ class WhatIfDialog(Panel[WhatIf]):
         self.query_one(BlockList).focus()
 
     def _show(self) -> None:
+        longest = max((width_of(shown(key)) for key in self._nets), default=0)
         self.query_one(BlockList).show(
-            [_box(key, net, key in self._active) for key, net in self._nets.items()]
+            [_box(key, net, key in self._active, longest) for key, net in self._nets.items()]
         )
         how = OWN if self._rules is None else OTHER
         self._say(f"{how} {ALWAYS}", MUTED)
@@ -159,18 +162,19 @@ class WhatIfDialog(Panel[WhatIf]):
             self.action_judge()
 
 
-def _box(key: str, net: NetRecord, active: bool) -> Block:
+def _box(key: str, net: NetRecord, active: bool, longest: int) -> Block:
+    """A net to switch. Its name is whole before its rule is, which says nearly the same."""
     rule = net.rule
-    where = f"{place(rule)}  {shown(rule.text.strip())}" if rule else ""
+    where = f"  {place(rule)}  {shown(rule.text.strip())}" if rule else ""
 
     def lines(width: int) -> list[Content]:
-        name = width if not where else max(16, width * 2 // 5)
+        name = min(longest, width - BOX)
         return [
             Content.assemble(
                 ("[x] " if active else "[ ] ", "$text-success" if active else MUTED),
-                (clip(shown(key), name - 5).ljust(name - 4), "bold" if active else MUTED),
+                (pad(shown(key), name), "bold" if active else MUTED),
                 (where, MUTED),
             ).truncate(width, ellipsis=True)
         ]
 
-    return Block(key, (active, where), lines)
+    return Block(key, (active, where, longest), lines)

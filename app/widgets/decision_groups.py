@@ -9,7 +9,7 @@ from textual.binding import BindingType
 from textual.content import Content
 
 from ...engine.history.decision_counts import Group, GroupBy
-from ..decision_text import group_line
+from ..decision_text import group_lines
 from .blocks import Block, BlockList
 from .decision_table import TABLE_KEYS
 
@@ -21,12 +21,24 @@ class GroupList(BlockList, inherit_bindings=False):
 
     def show_groups(self, groups: Sequence[Group], by: GroupBy) -> None:
         """Show these, counted `by` rule or tool."""
-        self.show([_block(group, by) for group in groups])
+        found = _Lines(tuple(groups), by)
+        self.show([_block(found, index, group) for index, group in enumerate(groups)])
 
 
-def _block(group: Group, by: GroupBy) -> Block:
-    def lines(width: int) -> list[Content]:
-        return [group_line(group, by, width).truncate(width, ellipsis=True)]
+class _Lines:
+    """The lines of all groups for a width: how wide a column is depends on all of them."""
 
+    def __init__(self, groups: Sequence[Group], by: GroupBy) -> None:
+        self._groups = groups
+        self._by: GroupBy = by
+        self._made: tuple[int, list[Content]] = (0, [])
+
+    def at(self, index: int, width: int) -> Content:
+        if self._made[0] != width:
+            self._made = (width, group_lines(self._groups, self._by, width))
+        return self._made[1][index]
+
+
+def _block(found: _Lines, index: int, group: Group) -> Block:
     key = "" if group.name is None else f"={group.name}"
-    return Block(key, (group.count, group.stopped, group.asked, group.course, by), lines)
+    return Block(key, found, lambda width: [found.at(index, width)])

@@ -15,15 +15,34 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from ...engine.history.events import ApprovalRequested, CallDecided, JournalEvent
+from ..symbols import SHADOW
 
-Mark: TypeAlias = Literal["block", "approval"]
-SYMBOLS: Mapping[Mark, str] = {"block": "■", "approval": "◐"}
-STYLES: Mapping[Mark, str] = {"block": "$text-error bold", "approval": "$text-warning bold"}
-LEGEND: Mapping[Mark, str] = {"block": "blocked", "approval": "asked"}
+Mark: TypeAlias = Literal["block", "would-block", "approval", "would-ask"]
+"""What a cell shows of several is the one that is listed first."""
+
+SYMBOLS: Mapping[Mark, str] = {
+    "block": "■",
+    "would-block": SHADOW.symbol,
+    "approval": "◐",
+    "would-ask": SHADOW.symbol,
+}
+STYLES: Mapping[Mark, str] = {
+    "block": "$text-error bold",
+    "would-block": f"{SHADOW.style} bold",
+    "approval": "$text-warning bold",
+    "would-ask": f"{SHADOW.style} bold",
+}
+LEGEND: Mapping[Mark, str] = {
+    "block": "blocked",
+    "would-block": "would block",
+    "approval": "asked",
+    "would-ask": "would ask",
+}
+_RANK: Mapping[Mark, int] = {mark: rank for rank, mark in enumerate(SYMBOLS)}
 
 
 def marks_of(recorded: Sequence[JournalEvent]) -> dict[int, Mark]:
-    """Where a call was blocked or put to a person, by event number counted from 1.
+    """Where a call was or would have been blocked or put to a person, by event number counted from 1.
 
     An approval is marked where it was decided, or where it was asked when it never was.
     """
@@ -35,7 +54,10 @@ def marks_of(recorded: Sequence[JournalEvent]) -> dict[int, Mark]:
                 asked[call_id] = number
             case CallDecided() as decision:
                 asked.pop(decision.call_id, None)
-                if decision.outcome == "block":
+                if decision.mode == "shadow":
+                    if decision.outcome != "allow":
+                        marks[number] = "would-block" if decision.outcome == "block" else "would-ask"
+                elif decision.outcome == "block":
                     marks[number] = "block"
                 elif decision.outcome == "ask" or decision.approved_by:
                     marks[number] = "approval"
@@ -91,7 +113,7 @@ class Scrubber(Widget):
         return Content("\n").join([self._track(width), self._labels(width)])
 
     def _track(self, width: int) -> Content:
-        """`├────■──◐──●──┤`; a block hides an approval that falls on the same cell."""
+        """`├────■──◐──●──┤`; a block hides all else that falls on the same cell."""
         marked = {column: self._marks[number] for column, number in self._marked(width).items()}
         cells = {column: (SYMBOLS[mark], STYLES[mark]) for column, mark in marked.items()}
         here = self.column(self.position, width) if self.position else None
@@ -105,7 +127,7 @@ class Scrubber(Widget):
         return Content.assemble(*parts)
 
     def _marked(self, width: int) -> Mapping[int, int]:
-        """The marked event of each cell of `width`: the first block, else the first question.
+        """The marked event of each cell of `width`: the first block, else the first of whatever else.
 
         Found once for a width: there may be more marks than can be looked through at every step.
         """
@@ -113,7 +135,7 @@ class Scrubber(Widget):
             cells: dict[int, int] = {}
             for number, mark in self._marks.items():
                 there = cells.setdefault(self.column(number, width), number)
-                if mark == "block" and self._marks[there] != "block":
+                if _RANK[mark] < _RANK[self._marks[there]]:
                     cells[self.column(number, width)] = number
             self._cells = {width: cells}
         return self._cells[width]

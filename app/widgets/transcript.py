@@ -32,6 +32,7 @@ from ..text import (
     width_of,
     wrap_all,
 )
+from ..words import count
 from .blocks import Block, BlockList
 
 SETTLED = {"done", "failed", "blocked", "skipped", "unknown"}
@@ -374,7 +375,7 @@ def _output_head(output: str, width: int, *, failed: bool) -> list[Content]:
     lines = [
         Content.assemble((bar, style), (row, MUTED)).truncate(width, ellipsis=True) for row in picked
     ]
-    more = f"  … {total - HEAD_LINES} more lines, {key_of(BlockList, 'list.open')} shows them"
+    more = f"  … {count(total - HEAD_LINES, 'more line')}, {key_of(BlockList, 'list.open')} shows them"
     if failed and total > HEAD_LINES:
         last = shown_lines(output[-width * 4 :].rstrip("\n"))[-1]
         lines = [

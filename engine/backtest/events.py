@@ -18,6 +18,7 @@ from ..history.events import (
     SessionOpened,
     SessionResumed,
 )
+from ..history.parts import RuleRecord
 from ..history.rows import event_of
 from ..history.times import to_ms
 from .recorded import (
@@ -36,7 +37,8 @@ OPENINGS = 32
 
 
 class Items:
-    """The items of one session, event by event: who denied a call is remembered until it is decided.
+    """The items of one session, event by event: which rule asked about a call, and who denied it, is
+    remembered until it is decided.
 
     A step of a flow that a person takes is no call: no rule has a say in it, then or now.
 
@@ -46,16 +48,19 @@ class Items:
 
     def __init__(self, openings: dict[str, RecordedOpening] | None = None) -> None:
         self._denied: dict[str, str] = {}
+        self._asked: dict[str, tuple[str, RuleRecord | None]] = {}
         self._steps: set[str] = set()
         self._openings = {} if openings is None else openings
 
     def of_rows(self, session: str, rows: Iterable[CallRow], path: Path) -> Iterator[Recorded]:
         """The items in rows of the journal at `path`. Raises `JournalError` for an unreadable one."""
-        steps = self._steps
+        steps, asked = self._steps, self._asked
         for row in rows:
             kind = row[2]
             if kind == "call.decided":
                 item = plain_call(row)
+                if item is not None and asked:
+                    asked.pop(item.call_id, None)
             elif kind == "call.result":
                 item = result(row)
                 if item is not None and item.call_id in steps:
@@ -96,6 +101,7 @@ class Items:
                 return None
             case ApprovalRequested() as body:
                 at = event.at.timestamp()
+                self._asked.setdefault(body.call_id, (body.net, body.rule))
                 return RecordedQuestion(body.call_id, body.called, body.input, body.names, at)
             case ApprovalDecided(approved=False) as body:
                 self._denied[body.call_id] = body.by
@@ -110,6 +116,7 @@ class Items:
                 branch = event if body.kind == "branch" else None
                 return RecordedOpening(known, body.active, branch, body.workdir)
             case SessionResumed() as body:
+                self._asked.clear()
                 added = tuple(net.key for net in body.nets)
                 return RecordedResumption(added, body.dropped, body.active, body.workdir)
             case _:
@@ -117,6 +124,8 @@ class Items:
 
     def _then(self, body: CallDecided) -> Then:
         own = body.outcome == "block" and body.net is None
+        net, rule = body.net, body.rule
+        asked = None if own else self._asked.pop(body.call_id, None)
         denied_by = None if own else self._denied.pop(body.call_id, None)
         shadow = body.mode == "shadow"
         if denied_by is not None and body.outcome == "block":
@@ -125,14 +134,16 @@ class Items:
             # What a grant let pass a person had approved before.
             by = body.approved_by or body.granted
             outcome = "ask" if body.outcome == "allow" and by else body.outcome
+        if outcome == "ask" and net is None and asked is not None:
+            net, rule = asked
         return Then(
             outcome=outcome,
             ran=shadow or body.outcome == "allow",
             shadow=shadow,
             denied=outcome == "ask" and body.outcome == "block",
             by=by,
-            net=body.net,
-            rule=body.rule,
+            net=net,
+            rule=rule,
             reason=body.reason,
             own=own,
         )

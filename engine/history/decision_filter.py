@@ -33,7 +33,11 @@ _FAMILIES: dict[str, tuple[Verdict, ...]] = {
     "shadow": ("would-block", "would-ask"),
     **{verdict: (verdict,) for verdict in VERDICTS},
 }
-_TOKEN = re.compile(r'\s*(?:(?P<key>[a-z]+):)?(?:"(?P<quoted>[^"]*)(?P<end>"?)|(?P<bare>\S*))')
+_KEYS = "tool|input|rule|verdict|session|agent|result|since|until"
+_TOKEN = re.compile(
+    rf'\s*(?:(?P<key>(?i:{_KEYS})|[a-z]+):)?(?:"(?P<quoted>[^"]*)(?P<end>"?)|(?P<bare>\S*))'
+)
+"""Small letters before a colon were meant as a key; with capitals only what is one: `C:` is a disk."""
 
 
 class DecisionFilter(Record):
@@ -49,6 +53,16 @@ class DecisionFilter(Record):
     results: tuple[Result, ...] = ()
     since: datetime | None = None
     until: datetime | None = None
+
+    @property
+    def named(self) -> dict[str, tuple[str, ...]]:
+        """What is looked for by name, under its key in the line."""
+        return {
+            "tool": self.tools,
+            "rule": self.rules,
+            "session": self.sessions,
+            "agent": self.agents,
+        }
 
     @property
     def scope(self) -> DecisionFilter:
@@ -85,6 +99,7 @@ def parse_filter(text: str, *, now: datetime, zone: tzinfo | None = None) -> Dec
         raise FilterError(LONGEST + 1, f"a filter has at most {LONGEST} characters; leave something out")
     found: dict[str, list[str]] = {}
     times: dict[str, datetime] = {}
+    last = 1
     for token in _tokens(text):
         match token.key:
             case None:
@@ -99,6 +114,7 @@ def parse_filter(text: str, *, now: datetime, zone: tzinfo | None = None) -> Dec
                 if token.key in times:
                     raise FilterError(token.column, f"'{token.key}:' is said twice; leave one out")
                 times[token.key] = _moment(token, now, zone)
+                last = token.column if token.key == "until" else last
             case other:
                 raise FilterError(
                     token.column,
@@ -106,6 +122,11 @@ def parse_filter(text: str, *, now: datetime, zone: tzinfo | None = None) -> Dec
                     "agent:, result:, since: or until:, or look for the text itself: "
                     f'"{other}:{token.value}"',
                 )
+    if len(times) == 2 and times["since"] >= times["until"]:
+        begins = times["since"].astimezone(zone)
+        raise FilterError(
+            last, f"the time ends before it begins at {begins:%Y-%m-%d %H:%M}; give a later until:"
+        )
     lists = {name: tuple(dict.fromkeys(values)) for name, values in found.items()}
     return DecisionFilter.model_validate({**lists, **times})
 
@@ -113,6 +134,17 @@ def parse_filter(text: str, *, now: datetime, zone: tzinfo | None = None) -> Dec
 def quoted(value: str) -> str:
     """A value as it is written in a filter."""
     return f'"{value}"' if not value or re.search(r"\s", value) else value
+
+
+def time_of(text: str) -> str:
+    """What a line says of the time, as it is typed there."""
+    said: list[str] = []
+    at = 0
+    while text[at:].strip() and (match := _TOKEN.match(text, at)) is not None:
+        if (match["key"] or "").lower() in ("since", "until"):
+            said.append(match[0].strip())
+        at = match.end()
+    return " ".join(said)
 
 
 def _tokens(text: str) -> Iterator[_Token]:
@@ -127,7 +159,8 @@ def _tokens(text: str) -> Iterator[_Token]:
                 raise FilterError(match.start("quoted"), "this quotation mark is never closed; add one")
         value = match["quoted"] if match["quoted"] is not None else match["bare"]
         if value or match["key"]:
-            yield _Token(start + 1, match["key"], value)
+            key = match["key"]
+            yield _Token(start + 1, None if key is None else key.lower(), value)
         at = match.end()
 
 
@@ -141,10 +174,11 @@ def _choice(
     token: _Token, known: dict[str, tuple[Verdict, ...]] | dict[Result, tuple[Result]]
 ) -> list[str]:
     choices = cast("dict[str, tuple[str, ...]]", known)
-    if token.value not in choices:
+    meant = token.value.lower().replace(" ", "-")
+    if meant not in choices:
         said = f"'{token.value}' is no {token.key}" if token.value else f"say which {token.key}"
         raise FilterError(token.column, f"{said}; use {_listed([*choices])}")
-    return [*choices[token.value]]
+    return [*choices[meant]]
 
 
 def _listed(names: list[str]) -> str:

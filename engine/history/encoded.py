@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import NamedTuple, TypeAlias, cast, get_args, get_origin
@@ -67,6 +68,8 @@ def encoded(body: EventBody) -> Encoded:
 
 def _slowly(body: EventBody) -> Encoded:
     text = body.model_dump_json()
+    # What pydantic writes for half a character in a name is another character.
+    json.dumps(body.model_dump(), ensure_ascii=False, default=str).encode()
     if not _is_shallow(text.encode()):
         event_body.validate_json(text)
     return Encoded(text, None)

@@ -27,7 +27,7 @@ class SessionNotFound(LookupError):  # noqa: N818 - says what happened, as the s
     ) -> None:
         self.wanted = wanted
         self.candidates = tuple(candidates)
-        name = visible(wanted)
+        name = visible(wanted) or "''"
         listed = ", ".join(visible(c) for c in self.candidates)
         if pruned is not None:
             text = (

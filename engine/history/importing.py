@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -22,10 +23,10 @@ from .exporting import FORMAT, FORMAT_VERSION
 from .fold import fold
 from .projection import Projection
 from .rows import INSERT_EVENT, LAST_CURSOR, UPSERT_SESSION, LinkedRow
-from .schema import name_of
+from .schema import MAGIC, name_of
 from .times import from_ms, to_ms
 from .upkeep import changing
-from .verify import ChainCheck, Fault, LinkedEvent, check_chain
+from .verify import ChainCheck, Fault, LinkedEvent, check_chain, said_once
 
 _HASH = r"^[0-9a-f]{64}$"
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -79,12 +80,24 @@ def read_export(path: Path) -> Export:
     An export that was changed is read all the same: `check` names the fault.
     """
     try:
-        with path.open(encoding="utf-8", newline="\n") as file:
+        with path.open(encoding="utf-8-sig", newline="\n") as file:
             return _read(name_of(path), file)
     except UnicodeDecodeError as error:
-        raise ExportError(f"'{name_of(path)}' is not UTF-8 text, so it is no export.") from error
+        raise ExportError(
+            f"'{name_of(path)}' is not UTF-8 text, so it is no export. {_way(path)}"
+        ) from error
     except OSError as error:
-        raise ExportError(f"Cannot read '{name_of(path)}': {error.strerror}.") from error
+        raise ExportError(
+            f"Cannot read '{name_of(path)}': {error.strerror}. Name a file that export wrote."
+        ) from error
+
+
+def _way(path: Path) -> str:
+    """What to do about a file that is no text."""
+    with suppress(OSError), path.open("rb") as file:
+        if file.read(len(MAGIC)) == MAGIC:
+            return f"If it is a journal: interlock history --db {name_of(path)} verify"
+    return "Write one with: interlock history export SESSION -o FILE"
 
 
 def _read(shown: str, lines: Iterable[str]) -> Export:
@@ -111,7 +124,8 @@ def _read(shown: str, lines: Iterable[str]) -> Export:
 
 def _heading(shown: str, text: str) -> _Heading:
     try:
-        version = _Format.model_validate_json(text).version
+        heading = said_once(text)
+        version = _Format.model_validate(heading).version
         if version > FORMAT_VERSION:
             raise ExportError(
                 f"{shown}:1: this is version {version} of the format; this Interlock reads version "
@@ -119,8 +133,8 @@ def _heading(shown: str, text: str) -> _Heading:
             )
         if version != FORMAT_VERSION:
             raise ValueError(f"there is no version {version}")
-        return _Heading.model_validate_json(text)
-    except ValueError as error:
+        return _Heading.model_validate(heading)
+    except (ValueError, RecursionError) as error:
         raise ExportError(
             f"{shown}:1: expected the heading of an exported session ('format': '{FORMAT}'). "
             "Make one with: interlock history export SESSION"
@@ -130,7 +144,7 @@ def _heading(shown: str, text: str) -> _Heading:
 def _line(shown: str, number: int, text: str) -> _Line:
     try:
         # Not pydantic's reader, which takes less depth than a body may have that it can still read alone.
-        line: JsonValue = json.loads(text)
+        line = said_once(text)
         if isinstance(line, dict):
             return _Line.model_validate(line)
         why, cause = "expected an object", None
@@ -138,8 +152,11 @@ def _line(shown: str, number: int, text: str) -> _Line:
         first = error.errors()[0]
         why = f"{'.'.join(map(str, first['loc'])) or 'the line'}: {first['msg']}"
         cause = error
+    except json.JSONDecodeError as error:
+        column = min(error.pos, len(text.rstrip("\r\n"))) + 1
+        why, cause = f"the line is no JSON at column {column}: {error.msg}", error
     except (ValueError, RecursionError) as error:
-        why, cause = f"the line is no JSON: {error}", error
+        why, cause = f"the line is no JSON that can be read: {error}", error
     raise ExportError(
         f"{shown}:{number}: no event of a session: {visible(why)}. "
         "The file was changed or cut off; export the session again."
@@ -194,7 +211,7 @@ def import_session(export: Export, database: Path) -> None:
             had = "is in" if known else "was pruned from"
             raise JournalError(
                 f"Session '{visible(export.session)}' {had} journal '{name_of(database)}' already; "
-                "import it into another."
+                "import it into another: --db FILE"
             )
         cursor = int(connection.execute(LAST_CURSOR).fetchone()[0])
         connection.execute(UPSERT_SESSION, _projected(events).row())

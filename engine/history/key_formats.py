@@ -6,6 +6,7 @@ import re
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
 
+from .password_options import password_options
 from .spans import MASK, Span, masked
 from .telling import lowered
 
@@ -36,6 +37,16 @@ _KEY_FORMATS: Mapping[str, str] = {
     "k_live_": r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))[rs]k_live_[A-Za-z0-9]{16,}",
     "k_test_": r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))[rs]k_test_[A-Za-z0-9]{16,}",
     "sk-": _key("sk-", r"[A-Za-z0-9_-]{16,}"),
+    "gsk_": _key("gsk_", r"[A-Za-z0-9]{40,}"),
+    "xai-": _key("xai-", r"[A-Za-z0-9]{40,}"),
+    "whsec_": _key("whsec_", r"[A-Za-z0-9+/]{20,}=*"),
+    "shpat_": _key("shpat_", r"[A-Fa-f0-9]{32,}"),
+    "dop_v1_": _key("dop_v1_", r"[a-f0-9]{40,}"),
+    "dckr_pat_": _key("dckr_pat_", r"[A-Za-z0-9_-]{20,}"),
+    "AGE-SECRET-KEY-1": _key("AGE-SECRET-KEY-1", r"[A-Z0-9]{40,}"),
+    "hvs.": _key("hvs.", r"[A-Za-z0-9_-]{20,}"),
+    "ya29.": _key("ya29.", r"[A-Za-z0-9_-]{20,}"),
+    ":AA": r"(?:(?<=[^0-9])|\A)[0-9]{8,10}:AA[A-Za-z0-9_-]{30,}",
     "SG.": _key("SG.", r"[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"),
     "xox": _key("xox", r"[abeoprs]-[A-Za-z0-9-]{10,}"),
     # Its first part may have hyphens: were it looked for behind each, a long text would take forever.
@@ -48,10 +59,11 @@ _KEY_FORMATS: Mapping[str, str] = {
 
 _FORMATS = {mark: re.compile(pattern, re.DOTALL) for mark, pattern in _KEY_FORMATS.items()}
 _SIGNED = {sign: [mark for mark in _FORMATS if sign in mark] for sign in "-_"}
+_DOTTED = ["SG.", "eyJ", "hvs.", "ya29."]
 _BY_SIGN: Mapping[str, list[str]] = {
     **_SIGNED,
-    ".": ["SG.", "eyJ"],
-    "": [mark for mark in _FORMATS if mark not in {"SG.", "eyJ", *_SIGNED["-"], *_SIGNED["_"]}],
+    ".": _DOTTED,
+    "": [mark for mark in _FORMATS if mark not in {*_DOTTED, *_SIGNED["-"], *_SIGNED["_"]}],
 }
 """The same by a character that each has in it: most texts lack one of them."""
 
@@ -63,6 +75,13 @@ _SCHEMES = {
     "basic": re.compile(r"\s{1,8}([A-Za-z0-9+/_-]{6,}=*)"),
 }
 _ADDRESS = re.compile(r"(://[^\s/:@\"'\\<>]*:)[^\s/\"'\\<>]+(?=@)")
+_USER = re.compile(r"(://)[A-Za-z0-9_-]{20,}(?=@)")
+_HOOK = re.compile(
+    r"(://(?:hooks\.slack\.com/[a-z]{1,20}/|discord(?:app)?\.com/api/webhooks/))[A-Za-z0-9/_-]{20,}"
+)
+_SIGNATURE = re.compile(
+    r"([?&](?:X-(?:Amz|Goog)-Signature|sig|signature)=)[^\s&#\"'\\<>]+", re.IGNORECASE
+)
 
 
 def without_keys(text: str) -> str:
@@ -77,9 +96,20 @@ def without_keys(text: str) -> str:
         if scheme in lower:
             text, whole = masked(text, _behind(scheme, text, lower)), text
             lower = lower if text is whole else lowered(text)
+    text = masked(text, password_options(text, lower))
     if "://" in text:
-        text = _ADDRESS.sub(rf"\1{MASK}", text)
+        text = _in_addresses(text)
     return text
+
+
+def _in_addresses(text: str) -> str:
+    """`text` without the passwords in its addresses, and what alone opens them: a key, a signature."""
+    text = _ADDRESS.sub(rf"\1{MASK}", text)
+    if "@" in text:
+        text = _USER.sub(rf"\1{MASK}", text)
+    if "hooks" in text:
+        text = _HOOK.sub(rf"\1{MASK}", text)
+    return _SIGNATURE.sub(rf"\1{MASK}", text) if "=" in text else text
 
 
 def _behind(scheme: str, text: str, lower: str) -> Iterator[Span]:

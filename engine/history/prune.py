@@ -7,8 +7,8 @@ held against it, and the file's count of events still comes out even.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -59,12 +59,14 @@ class StubCheck:
 class Pruning:
     """What was removed, and what was kept because its chain is broken: that is evidence.
 
-    What was removed `lingers` in the file while somebody reads the state from before: it is overwritten
-    when the journal is next opened and closed without them.
+    `questions` says how many were still open in a session that went, where any were: nobody will be asked
+    again. What was removed `lingers` in the file while somebody reads the state from before: it is
+    overwritten when the journal is next opened and closed without them.
     """
 
     pruned: tuple[Stub, ...]
     kept: tuple[ChainCheck, ...]
+    questions: Mapping[str, int] = field(default_factory=dict[str, int])
     lingers: bool = False
 
 
@@ -111,6 +113,7 @@ def _chosen(connection: sqlite3.Connection, path: Path, before: int, by: str, at
     ).fetchall()
     chosen: list[Stub] = []
     kept: list[ChainCheck] = []
+    questions: dict[str, int] = {}
     for row in rows:
         line = Projection.of_row(row)
         check = check_session(connection, line.id, line.events, line.imported)
@@ -119,10 +122,12 @@ def _chosen(connection: sqlite3.Connection, path: Path, before: int, by: str, at
             if why is None:
                 members = (line.id, line.agent, line.opened, line.updated, line.events)
                 chosen.append(Stub(*members, check.head, at, by))
+                if line.waiting:
+                    questions[line.id] = line.waiting
                 continue
             check = replace(check, fault=Fault(check.events, "changed", why))
         kept.append(check)
-    return Pruning(tuple(chosen), tuple(kept))
+    return Pruning(tuple(chosen), tuple(kept), questions)
 
 
 def _unfit(connection: sqlite3.Connection, path: Path, line: Projection) -> str | None:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from ..text import visible
 from .errors import JournalError, SessionNotFound
 from .events import JournalEvent, MessageAdded
@@ -196,7 +198,12 @@ class HistoryReader:
         try:
             return Projection.of_row(row).summary()
         except (ValueError, TypeError, OverflowError) as error:
+            why = str(error)
+            if isinstance(error, ValidationError):
+                first = error.errors()[0]
+                why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
             raise JournalError(
                 f"Journal '{name_of(self.path)}': the line of session '{visible(str(row[0]))}' cannot be "
-                f"read: {error}. The file was changed by something else; restore a backup."
+                f"read: {visible(why)}. The file was changed by something else. To see what and to make "
+                "the line anew: interlock history verify, interlock history rebuild"
             ) from error

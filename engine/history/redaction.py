@@ -18,12 +18,16 @@ from .elements import elements
 from .events import EventBody, JournalEvent
 from .given import given, options, users
 from .key_formats import MARKS, without_keys
+from .named_values import named_values
 from .parts import CallRecord
 from .spans import MASK, masked
 from .telling import NAMES, TellingNames
 
 __all__ = ["MASK", "NAMES", "Redaction"]
 
+_USERS = ("-u", "-U", "--user", "--proxy-user")
+_HELD = ("value", "Value")
+_NAMED_BY = ("name", "key", "Name", "Key", "field", "header", "variable")
 _NAME_BEHIND = re.compile(re.escape(MASK) + r"[A-Za-z0-9_.-]")
 
 Body = TypeVar("Body", bound=BaseModel)
@@ -51,6 +55,9 @@ class Redaction:
         if ends and "<" in text:
             whole, text = text, masked(text, elements(text, names, ends))
             ends = ends if text is whole else names.ends(text)
+        if ends and "alue" in text:
+            whole, text = text, masked(text, named_values(text, names, ends))
+            ends = ends if text is whole else names.ends(text)
         if ends:
             text = masked(text, given(text, names, ends))
         if ends and "-" in text:
@@ -68,12 +75,25 @@ class Redaction:
                 return self.fields(value)
             case list():
                 shown = [self.value(item) for item in value]
+                if all(isinstance(item, list) and len(item) == 2 for item in value):
+                    shown = [self._pair(item) for item in shown]
+                curl = "curl" in value
                 for at, option in enumerate(value[:-1]):
                     if self._takes(option, value[at + 1]):
                         shown[at + 1] = _hidden(value[at + 1])
+                    elif curl and option in _USERS:
+                        shown[at + 1] = _user(shown[at + 1])
                 return value if all(a is b for a, b in zip(shown, value, strict=True)) else shown
             case _:
                 return value
+
+    def _pair(self, pair: JsonValue) -> JsonValue:
+        """A name and its value in a list of such, as headers are given."""
+        match pair:
+            case [str(name), value] if self.telling(name) and _hidden(value) is not value:
+                return [name, _hidden(value)]
+            case _:
+                return pair
 
     def _takes(self, option: JsonValue, value: JsonValue) -> bool:
         """Whether `option` of a command is one whose value, the next word, is hidden."""
@@ -89,14 +109,22 @@ class Redaction:
         """An object likewise. Under a telling name all is masked but `null`, `true` and `false`."""
         shown = {k: self.value(v) for k, v in value.items()}
         shown = {k: _hidden(v) if self.telling(k) else v for k, v in shown.items()}
-        name = value.get("name", value.get("key"))
-        if isinstance(name, str) and self.telling(name) and "value" in value:
-            shown["value"] = _hidden(shown["value"])
+        for held in _HELD:
+            if held in value and any(map(self._is_telling, map(value.get, _NAMED_BY))):
+                shown[held] = _hidden(shown[held])
         same = all(shown[k] is v for k, v in value.items())
-        if not any(map(MARKS.search, value)):
+        if all(map(str.isidentifier, value)) and not any(map(MARKS.search, value)):
             return value if same else shown
-        named = {self.text(k): v for k, v in shown.items()}
+        named: dict[str, JsonValue] = {}
+        for name, each in shown.items():
+            label = self.text(name)
+            while label in named:  # two keys may look alike behind their masks
+                label = f"{label}'"
+            named[label] = each
         return value if same and named.keys() == value.keys() else named
+
+    def _is_telling(self, name: JsonValue) -> bool:
+        return isinstance(name, str) and self.telling(name)
 
     def body(self, body: EventBody) -> EventBody:
         """An event's body as it may be shown; the same object where nothing is hidden."""
@@ -135,6 +163,14 @@ class Redaction:
 def _content_fields(kind: type[BaseModel]) -> tuple[str, ...]:
     """The fields of a model that are looked through."""
     return tuple(CONTENT & kind.model_fields.keys())
+
+
+def _user(value: JsonValue) -> JsonValue:
+    """A user without the password, as curl has both behind an option."""
+    if not isinstance(value, str) or ":" not in value:
+        return value
+    name, _, password = value.partition(":")
+    return f"{name}:{MASK}" if password not in ("", MASK) else value
 
 
 def _hidden(value: JsonValue) -> JsonValue:

@@ -32,7 +32,7 @@ UNDECIDED = UNLINKED | {"0003"}
 """Revisions without lines for decisions."""
 
 MIGRATIONS = Path(__file__).parent / "migrations"
-_MAGIC = b"SQLite format 3\x00"
+MAGIC = b"SQLite format 3\x00"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +74,14 @@ def inspect(path: Path, schema: Schema = CURRENT) -> tuple[Age, str | None]:
         if not path.is_file():
             raise JournalError(f"'{shown}' is not a file. Choose a file for the journal.")
         with path.open("rb") as file:
-            magic = file.read(len(_MAGIC))
+            magic = file.read(len(MAGIC))
     except OSError as error:
         raise JournalError(
             f"Cannot read journal '{shown}': {error.strerror}. Check its permissions."
         ) from error
     if not magic:
         return "fresh", None
-    if magic != _MAGIC:
+    if magic != MAGIC:
         raise JournalError(
             f"'{shown}' is not a journal: it is not an SQLite database. "
             "It was left as it is; choose another file."

@@ -19,9 +19,27 @@ def unmasked(
     """`edited` with each mask of `shown` replaced by what `real` has there.
 
     A value that was left as it was shown is the real one. In a text edited around its masks, these
-    stand for the same as before, in their order. Raises `StillMaskedError` for any other mask.
+    stand for the same as before, in their order. A masked name of a member is the real one likewise, as
+    long as nobody changed it. Raises `StillMaskedError` for any other mask.
     """
-    return {key: _value(value, shown.get(key), real.get(key), key) for key, value in edited.items()}
+    return _fields(edited, shown, real, "")
+
+
+def _fields(
+    edited: dict[str, JsonValue], shown: dict[str, JsonValue], real: dict[str, JsonValue], where: str
+) -> dict[str, JsonValue]:
+    # Masking keeps the order of members, and every one of them.
+    alike = zip(shown, real, strict=True) if len(shown) == len(real) else ()
+    names = {label: name for label, name in alike if MASK in label}
+    found: dict[str, JsonValue] = {}
+    for label, value in edited.items():
+        name, place = names.get(label, label), f"{where}{label}"
+        if MASK in name and name not in real:
+            raise StillMaskedError(
+                f"The name '{place}' holds {MASK}. Write out what belongs there, or leave it as it was."
+            )
+        found[name] = _value(value, shown.get(label), real.get(name), place)
+    return found
 
 
 def _value(edited: JsonValue, shown: JsonValue, real: JsonValue, where: str) -> JsonValue:
@@ -29,7 +47,7 @@ def _value(edited: JsonValue, shown: JsonValue, real: JsonValue, where: str) -> 
         return real
     match edited, shown, real:
         case dict(), dict(), dict():
-            return {k: _value(v, shown.get(k), real.get(k), f"{where}.{k}") for k, v in edited.items()}
+            return _fields(edited, shown, real, f"{where}.")
         case list(), list(), list() if len(edited) == len(shown) == len(real):
             each = enumerate(zip(edited, shown, real, strict=True))
             return [_value(e, s, r, f"{where}[{n}]") for n, (e, s, r) in each]

@@ -26,7 +26,7 @@ def changing(
     path = path.absolute()
     shown = name_of(path)
     if inspect(path)[0] == "fresh" and not create:
-        raise JournalError(f"There is no journal at '{shown}' yet.")
+        raise JournalError(f"There is no journal at '{shown}' yet. Name another: --db FILE")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path = path.resolve()

@@ -16,6 +16,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+import orjson
+from pydantic import JsonValue
+
 from .chain import Place, event_hash, link
 from .errors import JournalError
 from .rows import SELECT_LINKED, LinkedRow, in_pages
@@ -23,6 +26,17 @@ from .schema import UNLINKED, inspect, name_of, reading
 
 _BEFORE_ALL = -math.inf
 _LINES = "SELECT id, events, imported FROM session"
+_MISPLACED = (
+    "SELECT seq FROM (SELECT seq, cursor, lag(cursor) OVER (ORDER BY seq) AS before FROM event "
+    "WHERE session = ?) WHERE cursor <= before ORDER BY seq LIMIT 1"
+)
+_GAPS = (
+    "SELECT before + 1, cursor - 1, (SELECT session FROM event WHERE cursor = before), "
+    "(SELECT seq FROM event WHERE cursor = before) FROM (SELECT cursor, "
+    "lag(cursor, 1, 0) OVER (ORDER BY cursor) AS before FROM (SELECT cursor FROM event "
+    "UNION ALL SELECT ?)) WHERE cursor > before + 1 ORDER BY cursor LIMIT ?"
+)
+_MOST_GAPS = 10
 _WINDOW = 2000
 """Events after a fault that are looked at to say what kind of fault it is."""
 
@@ -74,11 +88,26 @@ class ChainCheck:
 
 
 @dataclass(frozen=True, slots=True)
+class Gap:
+    """Numbers that the file gave to events it does not have; the event before them, if there is one."""
+
+    first: int
+    last: int
+    session: str | None
+    seq: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class FileCheck:
-    """What concerns no single session: `missing` events belong to none that is left in the file."""
+    """What concerns no single session: how many events are `missing` that the file has numbered.
+
+    `gaps` are the first places where they stood. Of a file that was pruned they are not known: those of
+    the pruned sessions look the same.
+    """
 
     events: int
     missing: int
+    gaps: tuple[Gap, ...] = ()
 
 
 def linked(row: LinkedRow) -> LinkedEvent:
@@ -97,14 +126,18 @@ def verify_journal(path: Path) -> Iterator[ChainCheck]:
     with reading(path) as connection:
         connection.execute("BEGIN")
         lines = connection.execute(f"{_LINES} ORDER BY opened, rowid").fetchall()
-        for line in lines:
-            yield check_session(connection, *line)
+        for session, events, imported in lines:
+            if isinstance(session, str):
+                yield check_session(connection, session, events, imported)
+            else:
+                fault = Fault(1, "changed", "the session's line has an id that is no text")
+                yield ChainCheck(str(session), 0, None, fault=fault)
         strays = connection.execute(
             "SELECT DISTINCT session FROM event WHERE session NOT IN (SELECT id FROM session)"
         ).fetchall()
         for (session,) in strays:
             message = "the session's own line was removed"
-            yield ChainCheck(session, 0, None, fault=Fault(1, "removed", message))
+            yield ChainCheck(str(session), 0, None, fault=Fault(1, "removed", message))
 
 
 def verify_session(path: Path, session: str) -> ChainCheck:
@@ -120,11 +153,11 @@ def require_chain(path: Path) -> None:
     """Raises `JournalError` where there is no journal, or one of an older version without hashes."""
     age, found = inspect(path)
     if age == "fresh":
-        raise JournalError(f"There is no journal at '{name_of(path)}' yet.")
+        raise JournalError(f"There is no journal at '{name_of(path)}' yet. Name another: --db FILE")
     if found in UNLINKED:
         raise JournalError(
             f"Journal '{name_of(path)}' has the older schema {found}, without hashes. "
-            "Open it once for writing to add them; a copy is kept."
+            "To add them: interlock history rebuild; a copy of it as it is stays beside it."
         )
 
 
@@ -132,8 +165,26 @@ def check_session(
     connection: sqlite3.Connection, session: str, events: int, imported: bool | int
 ) -> ChainCheck:
     """Check one session, whose line counts `events`, on a connection that sees one state of the file."""
-    found = check_chain(session, _stored(connection, session), expected=events, own=not imported)
+    try:
+        found = check_chain(session, _stored(connection, session), expected=events, own=not imported)
+    except sqlite3.OperationalError as error:
+        if "decode" not in str(error):
+            raise
+        # Text that is none was written into an event: it is read all the same, to say which it is.
+        connection.text_factory = _any_text
+        found = check_chain(session, _stored(connection, session), expected=events, own=not imported)
+        connection.text_factory = str
+    if found.fault is None:
+        misplaced = connection.execute(_MISPLACED, (session,)).fetchone()
+        if misplaced is not None:
+            seq = misplaced[0]
+            message = f"event {seq} was moved before event {seq - 1} in the file"
+            found = replace(found, fault=Fault(seq, "reordered", message))
     return replace(found, imported=bool(imported))
+
+
+def _any_text(stored: bytes) -> str:
+    return stored.decode("utf-8", "surrogateescape")
 
 
 def check_file(path: Path) -> FileCheck:
@@ -147,7 +198,11 @@ def check_file(path: Path) -> FileCheck:
             "WHERE name = 'event'), 0), (SELECT count(*) FROM event), "
             "(SELECT coalesce(sum(CAST(events AS INTEGER)), 0) FROM pruned)"
         ).fetchone()
-    return FileCheck(present, numbered - present - pruned)
+        missing = numbered - present - pruned
+        gaps: list[tuple[int, int, str | None, int | None]] = []
+        if missing > 0 and not pruned:
+            gaps = connection.execute(_GAPS, (numbered + 1, _MOST_GAPS)).fetchall()
+    return FileCheck(present, missing, tuple(Gap(*gap) for gap in gaps))
 
 
 def check_chain(
@@ -206,8 +261,35 @@ def _follows(event: LinkedEvent, seq: int, prev: bytes | None) -> bool:
 
 
 def _kind_of(body: str) -> object:
-    """What a body says it is; the text has been parsed before."""
-    return json.loads(body).get("type")
+    """What a body says it is; the text has been parsed before. `None` where it says a thing twice."""
+    try:
+        members: dict[str, object] = orjson.loads(body)
+        if orjson.dumps(members) == body.encode():
+            return members.get("type")
+    except ValueError:
+        pass  # `NaN`, and whatever else orjson takes for no JSON
+    try:
+        found = said_once(body)
+    except ValueError:
+        return None
+    return found.get("type") if isinstance(found, dict) else None
+
+
+def said_once(text: str) -> JsonValue:
+    """A JSON text's value. Raises `ValueError` for no JSON, and for an object with two members of a name.
+
+    A hash is over the last of them, and other readers may show the first.
+    """
+    return json.loads(text, object_pairs_hook=_members)
+
+
+def _members(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"it has two members named '{twice}'")
+    return members
 
 
 def _fault(

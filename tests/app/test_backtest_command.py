@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -208,6 +208,10 @@ class TestChosen:
             "have no place.\n"
         )
         assert "message logs" not in backtest(database)[1]
+        Path("more.json").write_text(json.dumps([messages, messages]))
+        _, out, _ = backtest(Path("none.db"), messages=["log.json", "more.json"])
+        assert "\n3 calls in 3 sessions\n" in out
+        assert "\nmore.json: conversation 2\n" in out
         assert (
             "\n2 calls in 2 sessions\n"
             in backtest(database, messages=["log.json"], sessions=["bot-2"])[1]
@@ -302,19 +306,32 @@ class TestCommandLine:
         assert "\n1 call in 1 session\n" in capsys.readouterr().out
 
 
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
 class TestProgress:
     """On a terminal."""
 
     def test_a_line_that_goes(self, database: Path) -> None:
         """How far it is stands on stderr of a terminal and is wiped before anything is printed."""
-
-        class Terminal(io.StringIO):
-            def isatty(self) -> bool:
-                return True
-
         err = Terminal()
         run(["new.rules"], database, Chosen(), out=io.StringIO(), err=err, zone=UTC, now=NOON)
         assert err.getvalue() == "\r  5 of 6 calls\r  6 of 6 calls\r\x1b[K"
+
+    def test_of_those_that_were_chosen(self, database: Path) -> None:
+        """How many there are is counted among the sessions that are judged."""
+        with Journal.open(
+            database.with_name("new.db"), clock=lambda: NOON - timedelta(days=2)
+        ) as journal:
+            journal.write("old-1", opening(), decided("c1", "rm"))
+        with Journal.open(database.with_name("new.db"), clock=lambda: NOON) as journal:
+            journal.write("new-1", opening(), decided("c1", "rm"), decided("c2", "rm"))
+        err = Terminal()
+        chosen = Chosen(since="1d")
+        run(["new.rules"], database.with_name("new.db"), chosen, out=io.StringIO(), err=err, now=NOON)
+        assert err.getvalue() == "\r  2 of 2 calls\r\x1b[K"
 
     def test_interrupted(self, database: Path) -> None:
         """What was judged until then is printed, and the exit code says that it was not all."""

@@ -181,9 +181,9 @@ class TestDecisions:
     async def test_rows_keys_and_panels(self, tmp_path: Path) -> None:
         """Rows, grouping, the panel of a decision and the way back."""
         async with showing(BY_NAME["decisions"], tmp_path) as on:
-            await click(on, "13:25:30")
+            await click(on, "13:25:30     release-")
             await on.until("row 9")
-            await click(on, "13:25:30", times=2)
+            await click(on, "13:25:30     release-", times=2)
             await on.until("decided by")
             assert isinstance(on.app.screen, DecisionDetail)
             await click(on, "esc close")

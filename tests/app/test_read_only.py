@@ -19,6 +19,7 @@ from interlock.app.read_only import CHANGING, READING, ReadOnlyError, ReadOnlyHu
 from interlock.app.screens.approval import ApprovalScreen
 from interlock.app.screens.decisions import DecisionsScreen
 from interlock.app.screens.help import Help
+from interlock.engine.history.decision_counts import ShadowSession, ShadowSummary
 from interlock.engine.hub import Hub
 from tests.app.scenes import NOW
 from tests.app.stage import everyone
@@ -159,6 +160,11 @@ class TestKeys:
             active = {b.binding.id: b.enabled for b in on.app.screen.active_bindings.values()}
             assert active["decisions.enforce"] is False
             assert active["decisions.filter"]
+            night = ShadowSession(session="night", agent="night", calls=1)
+            on.app.screen._shadow = ShadowSummary(sessions=(night,), calls=1)
+            await on.press("s")
+            await on.until(lambda: "enter lists them" in on.painted())
+            assert "enforce this session" not in on.painted()
 
     async def test_quit_asks_nothing(self) -> None:
         """Nothing ends with it, so there is nothing to confirm."""

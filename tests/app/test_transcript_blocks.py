@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from textual.content import Content
@@ -53,6 +54,18 @@ class TestHeight:
         block = entry_block("k", entry, agent, flow, NOW, labels)
         assert block.height is not None
         assert block.height(width) == len(block.lines(width))
+
+
+class TestMoreLines:
+    @pytest.mark.parametrize(("lines", "said"), [(4, "… 1 more line,"), (5, "… 2 more lines,")])
+    def test_are_counted(self, lines: int, said: str) -> None:
+        """Behind the head of an output stands how much there is besides: a line, or several."""
+        call = CallState(
+            call_id="c1", tool="sh", input={}, at=NOW, status="done", output="\n".join("x" * lines)
+        )
+        entry = TranscriptEntry(at=NOW, kind="call", call=call)
+        block = entry_block("k", entry, "bot", Flow(), NOW)
+        assert said in "\n".join(line.plain for line in block.lines(100))
 
 
 class TestLabel:

@@ -149,7 +149,7 @@ VIEWS = [
     View("decision-groups", DECISIONS, ("v", ".", "g"), "block-rm"),
     View("decision", DECISIONS, ("v", ".", *["down"] * 8, "enter"), "decided by"),
     View("decision-mistake", DECISIONS, ("v", ".", "slash", TYPED + "verdict:no"), "no verdict"),
-    View("shadow", DECISIONS, ("v", ".", "s"), "would block       3"),
+    View("shadow", DECISIONS, ("v", ".", "s"), "would block  3"),
     View("fatigue", FATIGUE, ("v", ".", "f", ".", "."), "60 requests"),
     View("fatigue-rule", FATIGUE, ("v", ".", "f", ".", ".", "enter"), "60 requests"),
     View("history", DECISIONS, (), "history"),

@@ -91,6 +91,7 @@ def serve() -> None:
         import_module(name)
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 20, 50)  # as in the program's own processes
     for line in sys.stdin:
         order = json.loads(line)
         answers.write(json.dumps(_live(order)) + "\n")

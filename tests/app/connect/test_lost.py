@@ -96,8 +96,10 @@ class TestBack:
                 await ada.until(lambda: LOST not in ada.painted())
                 # Its agent has asked again, so the request is another one.
                 await ada.until(lambda: bool(ada.app.screen_stack[0].query("#sessions")))
-                await ada.press("escape")
-                await ada.at(LiveScreen)
+                async with asyncio.timeout(20):
+                    # Its dialog may come up right after that of the other one is closed.
+                    while not isinstance(ada.app.screen, LiveScreen):
+                        await ada.press("escape")
                 await ada.shows("1 waiting")
                 await ada.press("a")
                 await ada.dialog()

@@ -14,7 +14,9 @@ from interlock.app.screens.confirm import Confirm
 from interlock.app.screens.decision_detail import DecisionDetail
 from interlock.app.screens.decisions import DecisionsScreen
 from interlock.app.screens.live import LiveScreen
+from interlock.app.screens.replay import ReplayScreen
 from interlock.app.screens.wakeful import ASLEEP
+from interlock.app.widgets.moment_transcript import MomentTranscript
 from interlock.engine.agents import Agent, C, ScriptedModel, T, ToolContext, tool
 from interlock.engine.history.journal import Journal
 from interlock.engine.hub import Hub
@@ -159,6 +161,33 @@ class TestExplaining:
                 "require-test-before-deploy  blocked it",
                 gone="AS THINGS STAND NOW",
             )
+
+
+class TestReplayOfASessionThatGoesOn:
+    async def test_it_grows_and_the_moment_stays(self, tmp_path: Path) -> None:
+        """What happens meanwhile can be gone to; what is read stays where it is."""
+        async with live(tmp_path / "run.db") as on:
+            await on.work("night")
+            await on.filter("session:night")
+            await on.until("1 decision match")
+            await on.press("r")
+            await on.when(lambda: isinstance(on.app.screen, ReplayScreen))
+            replay = on.app.screen
+            assert isinstance(replay, ReplayScreen)
+            at, before = replay.position, replay.known
+            await on.until(f"event {at} of {before}", "S 1 would block")
+            transcript = replay.query_one(MomentTranscript)
+            transcript.action_edge(0)
+            await on.work("day")
+            await on.work("night")
+            await on.when(lambda: replay.known > before)
+            painted = await on.until(f"event {at} of {replay.known}", "S 1 would block")
+            assert "lint" not in painted
+            assert transcript.current == transcript.blocks[0].key
+            await on.press("end")
+            await on.until(f"event {replay.known} of {replay.known}", "✓ lint")
+            await on.press("f5")
+            await on.until("Nothing was recorded since")
 
 
 class TestEnforcing:

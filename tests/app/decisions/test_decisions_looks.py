@@ -69,5 +69,5 @@ def test_shadow_sessions(journal: Path, snap_compare: Compare) -> None:
     assert snap_compare(
         recorded_console(journal),
         terminal_size=(80, 24),
-        run_before=keys("s", until="would block       3"),
+        run_before=keys("s", until="would block  3"),
     )

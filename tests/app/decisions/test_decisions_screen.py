@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from textual.binding import Binding
-from textual.widgets import Input
 
 from interlock.app.screens.decision_detail import DecisionDetail
 from interlock.app.screens.decisions import DecisionsScreen
@@ -17,6 +16,7 @@ from interlock.app.screens.replay import ReplayScreen
 from interlock.app.screens.shadow import ShadowPanel
 from interlock.app.widgets.decision_groups import GroupList
 from interlock.app.widgets.decision_table import KEPT_PARTS, DecisionTable
+from interlock.app.widgets.filter_line import FilterLine
 from interlock.engine.history.decisions import PART
 from interlock.engine.history.journal import Journal
 from tests.app.decisions.desk import desk, recorded_console
@@ -119,7 +119,7 @@ class TestFilter:
             assert all("S would block" in row for row in on.rows())
             await on.press("escape")
             await on.until("12 decisions")
-            assert not on.screen.query_one("#filter", Input).display
+            assert not on.screen.query_one(FilterLine).display
 
     async def test_a_bad_one_says_where_and_changes_nothing(self, journal: Path) -> None:
         """The list stays while the line is wrong."""
@@ -148,7 +148,7 @@ class TestGroups:
             await on.press("g")
             await on.until("by rule: calls", "block-rm  block rm", "limit-push-3", "no rule")
             row = next(line for line in on.painted().split("\n") if "block-rm" in line)
-            assert "3  ■      3  ◐      0" in row
+            assert "3  ■ 3  ◐ 0" in row
             assert any(bar in row for bar in "▁▂▃▄▅▆▇█")
             await on.press("g")
             await on.until("by tool: calls", "lint", gone="block-rm  block rm")
@@ -257,7 +257,7 @@ class TestShadow:
             await on.until("S Shadow")
             await on.press("s")
             await on.when(lambda: isinstance(on.app.screen, ShadowPanel))
-            await on.until("■ would block       3  block-rm", "✓ 2 done  ✗ 1 failed")
+            await on.until("■ would block  3  block-rm", "✓ 2 done  ✗ 1 failed")
             await on.press("e")
             assert isinstance(on.app.screen, ShadowPanel)
 

@@ -15,6 +15,7 @@ from interlock.app.history_source import RecordedFile
 from interlock.app.messages import HubMoved
 from interlock.app.screens.history import HistoryScreen, matches
 from interlock.app.screens.replay import ReplayScreen
+from interlock.app.widgets.bars import KeyBar
 from interlock.app.widgets.blocks import BlockList
 from interlock.engine.history.errors import JournalError, SessionNotFound
 from interlock.engine.history.events import JournalEvent
@@ -144,11 +145,14 @@ class TestFilter:
             assert "No session matches 'zz'" in text_of(screen, "note")
 
     async def test_keys_of_the_table_are_letters_in_the_filter(self) -> None:
-        """`q`, `j` and `?` typed into the filter are text."""
+        """`q`, `j`, `?` and `/` typed into the filter are text, and no bar says otherwise."""
         async with console().run_test() as pilot:
             screen = await ready(pilot)
-            await pilot.press("slash", "q", "j", "question_mark")
-            assert screen.query_one(Input).value == "qj?"
+            bar = screen.query_one(KeyBar)
+            assert "/ filter" in bar.render().plain
+            await pilot.press("slash", "q", "j", "question_mark", "slash")
+            assert screen.query_one(Input).value == "qj?/"
+            assert "/ filter" not in bar.render().plain
 
 
 class TestOpen:

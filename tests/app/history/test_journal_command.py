@@ -10,6 +10,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -31,12 +32,14 @@ from interlock.engine.history.queries import open_reader
 from interlock.engine.history.signing import Signer, fingerprint, public_key
 from interlock.engine.history.times import to_ms
 from interlock.engine.history.verify import verify_journal
+from tests.engine.history import keeping
 from tests.engine.history.keeping import BODIES, SECRET, contents, recorded_at, tamper
 from tests.engine.history.recording import opening
 
 OLD = datetime.now(UTC) - timedelta(days=100)
 ID = "release-bot-3fa9c1"
 OTHER = "docs-writer-77b0e2"
+DUMP = Path(keeping.__file__).with_name("data") / "journal_0001.sql"
 HOSTILE = "x\x1b[2J\u202e[bold]\u200b"
 PARTS = ("verify", "export", "import", "prune", "rebuild")
 
@@ -105,7 +108,8 @@ class TestVerify:
         lines = shell.run("verify", code=1).splitlines()
         assert lines[0] == f"✗ {ID}  events 4 to 5 were removed"
         assert lines[2:] == [
-            "✗ 2 events of sessions that are not in the file are missing",
+            "✗ 2 events that the file has numbered were removed from it",
+            f"    numbers 4 to 5, after event 3 of {ID}",
             "2 sessions, 5 events: 1 broken.",
         ]
         narrow(shell.out)
@@ -114,12 +118,67 @@ class TestVerify:
         """Sessions by the first letters of their ids, and exported files, can be named."""
         shell.run("export", "release", "-o", "a.jsonl")
         tamper(shell.database, f"DELETE FROM event WHERE session = '{OTHER}'")
-        assert len(shell.run("verify", "rel", "a.jsonl").splitlines()) == 3
-        assert "2 masked" in shell.out
+        lines = shell.run("verify", "rel", "a.jsonl").splitlines()
+        assert "2 masked" in lines[1]
+        assert lines[2:] == [
+            "  Of masked events the inputs and texts cannot be checked here, all else is.",
+            "2 sessions, 20 events: all whole.",
+        ]
+        narrow(shell.out)
         assert "2 events at the end were removed" in shell.run("verify", "docs", code=1)
         assert "Session not found: none" in shell.refused("verify", "none")
         shell.refused("verify", "x" * 5000)
         shell.refused("verify", "a\x00b")
+
+    def test_no_such_file(self, shell: Shell) -> None:
+        """What looks like an exported file is not looked for among the sessions."""
+        assert "'none.jsonl' is not here; name the file" in shell.refused("verify", "none.jsonl")
+        assert "'.' is a directory; name the file" in shell.refused("verify", ".")
+
+    def test_a_journal_as_a_file(self, shell: Shell) -> None:
+        """Who names a journal in place of an export is told how a journal is named."""
+        said = shell.refused("verify", "journal.db")
+        assert "If it is a journal: interlock history --db journal.db verify" in said
+        Path("a.jsonl").write_bytes("x".encode("utf-16"))
+        assert "Write one with: interlock history export SESSION -o FILE" in shell.refused(
+            "verify", "a.jsonl"
+        )
+
+    def test_where_events_are_missing(self, shell: Shell) -> None:
+        """Cut off with the count of its line, or taken out whole: the file knows where they stood."""
+        with Journal.open(shell.database) as journal:
+            journal.write("third", opening())
+        tamper(
+            shell.database,
+            f"DELETE FROM event WHERE session = '{ID}' AND seq > 7",
+            f"UPDATE session SET events = 7 WHERE id = '{ID}'",
+            "DELETE FROM event WHERE session = 'third'",
+            "DELETE FROM session WHERE id = 'third'",
+        )
+        assert shell.run("verify", code=1).splitlines()[2:] == [
+            "✗ 4 events that the file has numbered were removed from it",
+            f"    numbers 8 to 10, after event 7 of {ID}",
+            f"    number 13, after event 2 of {OTHER}",
+            "✗ 1 session listed otherwise than the events say:",
+            f"    {ID}",
+            "    The events count. To make the lists anew: interlock history rebuild",
+            "2 sessions, 9 events: the file is not whole.",
+        ]
+        narrow(shell.out)
+        found = json.loads(shell.run("verify", "--json", code=1))
+        assert found["missing_events"] == 4
+        assert found["gaps"] == [
+            {"first": 8, "last": 10, "after_session": ID, "after_event": 7},
+            {"first": 13, "last": 13, "after_session": OTHER, "after_event": 2},
+        ]
+
+    def test_where_events_of_a_pruned_file_are_missing(self, shell: Shell) -> None:
+        """What pruning took away leaves the same holes, so only the number is told."""
+        shell.run("prune", "--older-than", "90d")
+        tamper(shell.database, "DELETE FROM event WHERE seq = 2", "UPDATE session SET events = 1")
+        lines = shell.run("verify", code=1).splitlines()
+        assert lines[2] == "✗ 1 event that the file has numbered was removed from it"
+        assert len(lines) == 4
 
     def test_a_file_alone(self, shell: Shell) -> None:
         """An export can be checked where there is no journal and no key that could be read."""
@@ -169,6 +228,10 @@ class TestVerify:
             "UPDATE event SET seq = 2.5 WHERE seq = 2",
             "UPDATE event SET body = x'ff' WHERE seq = 2",
             "UPDATE event SET type = 5 WHERE seq = 2",
+            "UPDATE event SET body = CAST(x'7b22ff227d' AS TEXT) WHERE seq = 2",
+            "UPDATE event SET type = CAST(x'ff' AS TEXT) WHERE seq = 2",
+            f"UPDATE session SET id = x'00ff' WHERE id = '{ID}'",
+            f"UPDATE event SET session = x'00ff' WHERE session = '{ID}' AND seq = 2",
             "UPDATE sqlite_sequence SET seq = 'none'",
             "DELETE FROM sqlite_sequence",
             "INSERT INTO event (session, seq, at, type, body, hash) "
@@ -197,10 +260,133 @@ class TestVerify:
         connection.close()
         assert "event 3 (session.status) has lost its salt" in shell.run("verify", code=1)
 
+    @pytest.mark.parametrize(
+        "change",
+        [
+            "UPDATE decision SET verdict = 'block'",
+            "UPDATE decision SET result = NULL",
+            "DELETE FROM decision",
+            f"UPDATE session SET agent = 'nobody' WHERE id = '{ID}'",
+            f"UPDATE session SET waiting = 'x' WHERE id = '{ID}'",
+        ],
+    )
+    def test_lists_that_lie(self, shell: Shell, change: str) -> None:
+        """What screens list follows from the events; where it was changed that is told, and mended."""
+        tamper(shell.database, change)
+        assert shell.run("verify", code=1).splitlines()[2:] == [
+            "✗ 1 session listed otherwise than the events say:",
+            f"    {ID}",
+            "    The events count. To make the lists anew: interlock history rebuild",
+            "2 sessions, 12 events: the lists are not right.",
+        ]
+        narrow(shell.out)
+        found = json.loads(shell.run("verify", "--json", code=1))
+        assert (found["whole"], found["listed_otherwise"]) == (False, [ID])
+        shell.run("rebuild")
+        shell.run("verify")
+
+    def test_a_decision_of_nobody(self, shell: Shell) -> None:
+        """A decision of no session that there is was put there."""
+        tamper(
+            shell.database,
+            "CREATE TEMP TABLE forged AS SELECT * FROM decision",
+            "UPDATE forged SET session = 'ghost', cursor = 1",
+            "INSERT INTO decision SELECT * FROM forged",
+        )
+        assert "\n    ghost\n" in shell.run("verify", code=1)
+
+    def test_an_older_journal(self, shell: Shell) -> None:
+        """One without hashes says how it gets them, and that is enough."""
+        with closing(sqlite3.connect("old.db")) as connection:
+            connection.executescript(DUMP.read_text())
+        said = shell.refused("--db", "old.db", "verify")
+        assert "without hashes. To add them: interlock history rebuild; a copy" in said
+        shell.run("--db", "old.db", "rebuild")
+        assert "all whole" in shell.run("--db", "old.db", "verify")
+        assert Path("old.db.0001.bak").exists()
+
     def test_no_journal(self, shell: Shell) -> None:
         """Without a journal there is nothing that could be whole."""
         assert "There is no journal" in shell.refused("--db", "none.db", "verify")
         assert not Path("none.db").exists()
+
+
+class TestAgainst:
+    """A journal held against what was exported before."""
+
+    def test_all_there(self, shell: Shell) -> None:
+        """What came since is no fault; a session that went is told of by its stub."""
+        shell.run("export", ID, "-o", "a.jsonl")
+        shell.run("export", OTHER, "-o", "b.jsonl")
+        with Journal.open(shell.database) as journal:
+            journal.write(OTHER, SessionStatus(status="running"))
+        line = ["verify", "--against", "a.jsonl", "--against", "b.jsonl"]
+        assert shell.run(*line).splitlines()[2:] == [
+            "✓ a.jsonl  its 10 events are in the journal",
+            "✓ b.jsonl  its 2 events are in the journal, 1 more since",
+            "2 sessions, 13 events: all whole.",
+        ]
+        shell.run("prune", "--older-than", "90d")
+        assert "- a.jsonl  its 10 events are among those of a stub" in shell.run(*line)
+        narrow(shell.out)
+
+    def test_cut_off(self, shell: Shell) -> None:
+        """What was cut off a session's end with every count made anew shows by its export alone."""
+        shell.run("export", OTHER, "-o", "b.jsonl")
+        tamper(
+            shell.database,
+            f"DELETE FROM event WHERE session = '{OTHER}' AND seq = 2",
+            f"UPDATE session SET events = 1 WHERE id = '{OTHER}'",
+            "UPDATE sqlite_sequence SET seq = 11 WHERE name = 'event'",
+        )
+        shell.run("verify")
+        assert shell.run("verify", "--against", "b.jsonl", code=1).splitlines()[2:] == [
+            "✗ b.jsonl  event 2 is not in the journal any more",
+            "2 sessions, 11 events: not all that was exported.",
+        ]
+        (found,) = json.loads(shell.run("verify", "--against", "b.jsonl", "--json", code=1))["compared"]
+        assert found == {
+            "file": "b.jsonl",
+            "session": OTHER,
+            "events": 2,
+            "since": 0,
+            "pruned": False,
+            "fault": {
+                "event": 2,
+                "kind": "removed",
+                "message": "event 2 is not in the journal any more",
+            },
+        }
+
+    def test_made_anew(self, shell: Shell) -> None:
+        """A session that was recorded again, with a chain of its own, is another."""
+        shell.run("export", OTHER, "-o", "b.jsonl")
+        shell.database.unlink()
+        with Journal.open(shell.database) as journal:
+            journal.write(OTHER, opening(), MessageAdded(role="user", text="nothing"))
+        said = shell.run("verify", "--against", "b.jsonl", code=1)
+        assert "✗ b.jsonl  event 1 is another in the journal" in said
+
+    def test_gone(self, shell: Shell) -> None:
+        """One that is not there at all, or of which the stub says less, is a finding."""
+        shell.run("export", ID, "-o", "a.jsonl")
+        shell.run("prune", "--older-than", "90d")
+        for change, says in (
+            ("UPDATE pruned SET events = 9", "its stub is of 9 events"),
+            ("UPDATE pruned SET events = 'x'", "its stub is of x events"),
+            ("UPDATE pruned SET events = 10, head = x'00'", "its stub has another last hash"),
+            ("DELETE FROM pruned", "the session is not in the journal, and no stub of it"),
+        ):
+            tamper(shell.database, change)
+            assert f"✗ a.jsonl  {says}" in shell.run("verify", "--against", "a.jsonl", code=1)
+
+    def test_no_measure(self, shell: Shell) -> None:
+        """An export that was changed measures nothing, and one that is not there is none."""
+        shell.run("export", ID, "-o", "a.jsonl")
+        Path("a.jsonl").write_text(Path("a.jsonl").read_text().replace("Ship it", "Ship that"))
+        said = shell.refused("verify", "--against", "a.jsonl")
+        assert "event 3 (message) was changed. Compare with an export that is whole." in said
+        assert "Cannot read 'none.jsonl'" in shell.refused("verify", "--against", "none.jsonl")
 
 
 class TestExport:
@@ -257,6 +443,9 @@ class TestExport:
         assert "Cannot write 'none/a.jsonl': No such file" in shell.refused(
             "export", ID, "-o", "none/a.jsonl"
         )
+        Path("folder").mkdir()
+        for name in (".", "folder", "/"):
+            assert "is a directory; name a file in it" in shell.refused("export", ID, "-o", name)
 
     def test_to_a_device(self, shell: Shell) -> None:
         """A device stays one."""
@@ -417,14 +606,39 @@ class TestPrune:
         assert "the stub that pruning left was changed" in shell.run("verify", code=1)
         assert json.loads(shell.run("verify", "--json", code=1))["pruned"][0]["good"] is False
 
+    def test_asked_for_afterwards(self, shell: Shell) -> None:
+        """Who asks for a session that is gone is told so, and what can still be done."""
+        shell.run("prune", "--older-than", "90d")
+        today = datetime.now(UTC).date()
+        for line in (["export", ID], ["verify", ID[:9]]):
+            said = shell.refused(*line)
+            assert any(
+                f"was pruned on {today - timedelta(days=n)} by maria; only its stub is left" in said
+                for n in (0, 1)
+            )
+        assert "Session not found: other" in shell.refused("verify", "other")
+        tamper(shell.database, "UPDATE pruned SET at = 'soon'")
+        assert "Session not found" in shell.refused("export", ID)
+
     def test_a_removed_stub(self, shell: Shell) -> None:
         """Without the stub its session's events are missing."""
         shell.run("prune", "--older-than", "90d")
         tamper(shell.database, "DELETE FROM pruned")
         assert shell.run("verify", code=1).splitlines()[1:] == [
-            "✗ 10 events of sessions that are not in the file are missing",
+            "✗ 10 events that the file has numbered were removed from it",
+            "    numbers 1 to 10, at its beginning",
             "1 session, 2 events: the file is not whole.",
         ]
+
+    def test_open_questions(self, shell: Shell) -> None:
+        """Who prunes a session that still waits for a person is told so, before and after."""
+        recorded_at(shell.database, OLD, "waiting-1", *BODIES[:6])
+        for line in (["--dry-run"], []):
+            said = shell.run("prune", "--older-than", "90d", *line)
+            day = OLD.date().isoformat()
+            assert f"  waiting-1  6 events, last on {day}, 1 question still open\n" in said
+            assert f"  {ID}  10 events, last on {day}\n" in said
+            narrow(said)
 
     def test_evidence(self, shell: Shell) -> None:
         """A session whose chain is broken is kept and named; the exit code is 1."""
@@ -435,6 +649,16 @@ class TestPrune:
             "    event 4 was removed",
             "Pruned 0 sessions, 0 events.",
         ]
+
+    def test_beside_one_that_reads(self, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What somebody is reading cannot be overwritten yet: that is told."""
+        monkeypatch.setattr("interlock.engine.history.writer.BUSY_SECONDS", 0.05)
+        with closing(sqlite3.connect(shell.database, isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM event").fetchall()
+            said = shell.run("prune", "--older-than", "90d").splitlines()
+        assert said[2].startswith("  Somebody reads the journal: what was removed is overwritten when")
+        narrow(shell.out)
 
     def test_a_copy_that_still_has_them(self, shell: Shell) -> None:
         """Where a copy from before an upgrade stands beside the journal, it is named."""
@@ -543,6 +767,7 @@ class TestSettings:
             (["verify"], "JSON", "1", "json", True),
             (["verify"], "KEY", "k.pem", "key", Path("k.pem")),
             (["verify"], "TRUST", "k.pem", "trust", [Path("k.pem")]),
+            (["verify"], "AGAINST", "a.jsonl", "against", [Path("a.jsonl")]),
             (["export", "s"], "FORMAT", "csv", "format", "csv"),
             (["export", "s"], "OUT", "a.csv", "out", Path("a.csv")),
             (["export", "s"], "UNMASKED", "true", "unmasked", True),

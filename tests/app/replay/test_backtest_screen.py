@@ -129,6 +129,7 @@ class TestReport:
             await opened(shown, "strict.rules")
             await shown.press("enter")
             assert any("nothing to judge" in line for line in await done(shown))
+            assert "opens a session" not in shown.painted()
 
     async def test_again(self, database: Path) -> None:
         """Judging again under other rules begins anew."""
@@ -136,10 +137,16 @@ class TestReport:
             screen = await opened(shown, "strict.rules")
             await shown.press("enter")
             first = await done(shown)
+            await shown.press("end")
             screen.query_one("#rules", Input).value = "free.rules"
+            await shown.until("◌ found under strict.rules over this session", "f5 judges anew")
             await shown.press("f5")
-            await shown.until("▸ 3 newly allowed")
+            await shown.until("▸ 3 newly allowed", "5 calls in 1 session")
             assert await done(shown) != first
+            await shown.press("s", "right")
+            await shown.until("◌ found under free.rules over this session")
+            await shown.press("left")
+            await done(shown)
 
 
 class TestTrouble:

@@ -148,6 +148,27 @@ class TestJumps:
             assert isinstance(pilot.app.screen, DecisionDetail)
 
 
+class TestGrowing:
+    """Another process writes it meanwhile."""
+
+    async def test_reading_what_was_recorded_since(self, database: Path) -> None:
+        """F5 says how many events there are more, and they can be gone to; the moment stays."""
+        async with console(database).run_test(size=(120, 40), notifications=True) as pilot:
+            screen = await opened(pilot, at=510)
+            with Journal.open(database) as journal:
+                journal.write("long", MessageAdded(role="user", text="one thing more"))
+            await pilot.press("f5")
+            for _ in range(300):
+                await pilot.pause(0.01)
+                if screen.known == TOTAL + 1:
+                    break
+            assert (screen.position, screen.known) == (510, TOTAL + 1)
+            await pilot.press("end")
+            await pilot.pause()
+            assert "one thing more" in transcript(screen)[-1]
+            assert screen.position == TOTAL + 1
+
+
 class TestTrouble:
     """What cannot be read."""
 

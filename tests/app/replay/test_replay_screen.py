@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC
+from datetime import UTC, timedelta
 
 import pytest
 from textual.binding import Binding
@@ -266,6 +266,26 @@ class TestMoment:
             assert "enforce" in text_of(screen, "where")
             await pilot.press("end")
             assert "shadow" in text_of(screen, "where")
+
+    async def test_at_80_columns_of_a_session_of_days(self) -> None:
+        """With a usual id the mode is whole; both ends of the line say their day, not the hour alone."""
+        name, later = "release-bot-a75a451c101b", timedelta(days=3)
+        events = [e.model_copy(update={"session": name}) for e in RECORDED]
+        events[-1] = events[-1].model_copy(update={"at": events[-1].at + later})
+        async with console(events).run_test(size=(80, 24)) as pilot:
+            screen = await ready(pilot)
+            await pilot.press("end")
+            await pilot.pause()
+            top, _, _, ends = (strip.text for strip in screen._compositor.render_strips()[:4])
+            assert name in top
+            assert f"event {TOTAL} of {TOTAL} · 14:02:20 · shadow" in top
+            assert "…" not in top
+            assert "11-20 14:00" in ends
+            assert "11-23 14:02" in ends
+            await pilot.press("4")
+            await pilot.pause()
+            painted = "\n".join(strip.text for strip in screen._compositor.render_strips())
+            assert "Nobody was being asked." in painted
 
 
 class TestClosely:

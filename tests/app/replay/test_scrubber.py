@@ -9,6 +9,7 @@ from textual.app import App, ComposeResult
 from interlock.app.widgets.scrubber import Mark, Scrubber, marks_of
 from interlock.engine.history.events import ApprovalRequested
 from tests.app.replay.recording import BODIES, recording
+from tests.support.decisions import call
 
 
 class Track(App[None]):
@@ -41,9 +42,30 @@ class TestMarks:
         asked = next(i for i, body in enumerate(BODIES) if isinstance(body, ApprovalRequested))
         assert marks_of(recording(BODIES[: asked + 1]))[asked + 1] == "approval"
 
+    def test_in_shadow_mode_nothing_was_blocked(self) -> None:
+        """G-26: what enforce would have blocked and asked is told from what it did."""
+        bodies = [
+            call(f"c{n}", "rm", "rm x", outcome, "block-rm", mode=mode)
+            for n, (mode, outcome) in enumerate(
+                [("shadow", "block"), ("shadow", "ask"), ("shadow", "allow"), ("enforce", "block")]
+            )
+        ]
+        assert marks_of(recording(bodies)) == {1: "would-block", 2: "would-ask", 4: "block"}
+
 
 class TestTrack:
     """What the line shows."""
+
+    async def test_shadow_marks_and_their_legend(self) -> None:
+        """The legend counts them in other words; a block hides what would only have been one."""
+        app = Track(21, {6: "would-block", 11: "would-ask", 16: "block", 17: "would-block"})
+        async with app.run_test(size=(81, 4)):
+            app.scrubber.position = 21
+            assert app.line.count("S") == 3
+            legend = app.scrubber.render().plain.split("\n")[1]
+            assert "■ 1 blocked   S 2 would block   S 1 would ask" in legend
+            app.scrubber.renew(10_000, {5120: "would-block", 5121: "block"}, ("", ""))
+            assert "S" not in app.scrubber.render().plain.split("\n")[0]
 
     async def test_symbols(self) -> None:
         """Blocks, approvals and the position each have a symbol, and the ends are drawn."""

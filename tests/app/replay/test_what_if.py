@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
 from itertools import islice
 from pathlib import Path
@@ -189,6 +190,8 @@ class TestAnswer:
             await shown.press("ctrl+s")
             assert all("→ same" in line for line in await judged(shown))
             assert "nothing would have gone differently" in shown.painted()
+            await shown.press("d")
+            await shown.until("No call was judged differently. Press d to see all.")
 
     async def test_no_calls_after(self, database: Path) -> None:
         """At the last event there is nothing to judge."""
@@ -263,12 +266,18 @@ class TestAnswer:
     async def test_leaving_a_long_judgement(
         self, database: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Escape stops judging, keeps what is there, and goes back when pressed again."""
+        """Escape stops judging, keeps what is there, and goes back when pressed again.
+
+        Until then, and with the differences alone, nothing is said that is not known.
+        """
+        silence = "No call was recorded"
+        begun = threading.Event()
 
         def endless(
             events: Iterable[JournalEvent], at: int, trial: Callable[[SessionState], object]
         ) -> Recording:
             trial(fold(islice(events, at)))
+            begun.wait(30)
             calls = (RecordedCall(n, f"c{n}", "push", {}, Then()) for n in range(1, 5_000_000))
             return Recording(SESSION, calls)
 
@@ -276,6 +285,10 @@ class TestAnswer:
         async with desk(replay_of(database)) as shown:
             await dialog(shown, 1)
             await shown.press("ctrl+s")
+            painted = await shown.until("judging", "esc cancels")
+            assert silence not in painted
+            assert "0 of 0" not in painted
+            begun.set()
             await shown.until("judging, ", "esc cancels")
             screen = shown.app.screen
             assert isinstance(screen, JudgedScreen)

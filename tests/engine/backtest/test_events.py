@@ -62,6 +62,25 @@ class TestThen:
         assert (then.outcome, then.ran, then.denied, then.by) == ("ask", False, True, ("maria",))
         assert isinstance(then.rule, RuleRecord | None)
 
+    def test_the_rule_that_asked(self) -> None:
+        """A decision that a person allowed names no net: it is the first one's that asked, once."""
+        found = thens(
+            request("p1", "c1", "deploy"),
+            request("p2", "c1", "deploy").model_copy(update={"net": "another"}),
+            decided("c1", "deploy", approved_by=("anna", "jo")),
+            decided("c1", "deploy", approved_by=("anna",)),
+            request("p3", "c2", "deploy"),
+            decided("c2", "deploy"),
+            decided("c2", "deploy", approved_by=("anna",)),
+        )
+        asked = request("p1", "c1", "deploy")
+        assert [(then.net, then.rule) for then in found] == [
+            (asked.net, asked.rule),
+            (None, None),
+            (None, None),
+            (None, None),
+        ]
+
     def test_denied_while_its_id_was_taken(self) -> None:
         """The gate's own block of another call of that id is not what the person denied (G-53)."""
         taken = decided("c1", "deploy", outcome="block", reason="Tool call id 'c1' is already in use.")

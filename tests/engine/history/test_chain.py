@@ -81,6 +81,14 @@ class TestLink:
         text = f'{{"cost":{number},"input":{{"n":[{number}]}}}}'
         assert link(PLACE, text, SALT, PREV) == by_definition(text)
 
+    @pytest.mark.parametrize("escaped", [True, False])
+    def test_the_order_of_names(self, escaped: bool) -> None:
+        """Names are ordered by their UTF-16, which is another order than that of their UTF-8."""
+        names = ["\U0001f680", "\ue000", "a"]
+        for body in ({"input": dict.fromkeys(names, 1)}, dict.fromkeys(names, 1)):
+            text = json.dumps(body, ensure_ascii=escaped)
+            assert link(PLACE, text, SALT, PREV) == by_definition(text)
+
     def test_in_two_steps(self) -> None:
         """Who has only the content's hash comes to the same hash of the event."""
         text = '{"input":{"command":"ls"},"tool":"bash"}'

@@ -15,6 +15,7 @@ from interlock.engine.history.decision_filter import (
     FilterError,
     parse_filter,
     quoted,
+    time_of,
 )
 
 NOW = datetime(2026, 11, 20, 14, 2, 30, tzinfo=UTC)
@@ -51,6 +52,16 @@ class TestKeys:
         assert parsed("verdict:ask").verdicts == ("approved", "denied", "would-ask")
         assert parsed("verdict:shadow").verdicts == ("would-block", "would-ask")
 
+    def test_capitals_and_the_words_on_screen(self) -> None:
+        """A key and a verdict are known in capitals too, a verdict as the list words it."""
+        assert parsed("Tool:Bash TOOL:rm").tools == ("Bash", "rm")
+        assert parsed('Verdict:Block verdict:"would block"').verdicts == ("block", "would-block")
+        assert parsed("result:Done").results == ("done",)
+
+    def test_a_path_is_no_key(self) -> None:
+        """A capital before a colon is text unless it spells a key."""
+        assert parsed(r"C:\Temp Error: Tools:x").words == (r"C:\Temp", "Error:", "Tools:x")
+
     def test_what_looks_like_a_key_can_be_text(self) -> None:
         """In quotes nothing is a key, and places with dots are text anyway."""
         assert parsed('"tool:bash" deploy.rules:4').words == ("tool:bash", "deploy.rules:4")
@@ -82,6 +93,13 @@ class TestTimes:
             2026, 11, 20, 14, 0, tzinfo=UTC
         )
 
+    def test_alone(self) -> None:
+        """What a line says of the time can be taken out of it as it was typed."""
+        assert (
+            time_of('rm Since:"2026-11-01 08:15" tool:x until:1h ') == 'Since:"2026-11-01 08:15" until:1h'
+        )
+        assert time_of('"since:1h" rm') == ""
+
 
 class TestErrors:
     @pytest.mark.parametrize(
@@ -96,6 +114,8 @@ class TestErrors:
             ('rule:"block rm', 6, "this quotation mark is never closed"),
             ('one "two', 5, "this quotation mark is never closed"),
             ("since:999999w", 1, "there is no calendar"),
+            ("since:1h rm until:2h", 13, "ends before it begins at 2026-11-20 13:02"),
+            ("until:09:00 since:09:00", 1, "ends before it begins at 2026-11-20 09:00"),
             ("x" * (LONGEST + 1), LONGEST + 1, "at most"),
         ],
     )

@@ -113,9 +113,10 @@ class TestQuickWay:
         deep: JsonValue = []
         for _ in range(230):
             deep = [deep]
-        for value in ("\ud800", deep):
+        half = "a\ud800"
+        for values in ({"n": half}, {half: 1}, {"n": {half: 1}}, {"n": [{half: half}]}, {"n": deep}):
             with pytest.raises(ValueError, match=r"surrogates|recursion"):
-                encoded(decided("c1", "test", input={"n": value}))
+                encoded(decided("c1", "test", input=values))
 
     def test_of_nets_only_without_fractions(self) -> None:
         """A transition's time may have another notation than `orjson`'s, so nets are looked at."""

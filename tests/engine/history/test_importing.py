@@ -272,8 +272,8 @@ class TestMalformed:
     @pytest.mark.parametrize(
         ("line", "message"),
         [
-            ("{", "the line is no JSON"),
-            ("[" * 100_000, "the line is no JSON"),
+            ("{", "the line is no JSON at column 2: Expecting property name"),
+            ("[" * 100_000, "the line is no JSON that can be read"),
             ("null", "expected an object"),
             ("[]", "expected an object"),
             ('"text"', "expected an object"),
@@ -342,6 +342,33 @@ class TestMalformed:
         """A heading of a newer version is told as such, whatever else it says; another is none."""
         with pytest.raises(ExportError, match=message):
             read_export(saved(tmp_path / "a.jsonl", remade(lines, 1, **change)))
+
+    @pytest.mark.parametrize(
+        ("number", "old", "new"),
+        [
+            (4, '"text":', '"text":"Ship nothing.","text":'),
+            (4, '"seq":3', '"seq":2,"seq":3'),
+            (7, '"input":{', '"input":{"env":"dev",'),
+            (1, '"events":', '"events":3,"events":'),
+        ],
+    )
+    def test_said_twice(self, lines: list[str], tmp_path: Path, number: int, old: str, new: str) -> None:
+        """Of two members with one name one is in no hash, and is what another reader may show."""
+        assert old in lines[number - 1]
+        lines[number - 1] = lines[number - 1].replace(old, new, 1)
+        with pytest.raises(ExportError, match=rf"a\.jsonl:{number}: "):
+            read_export(saved(tmp_path / "a.jsonl", lines))
+
+    def test_a_heading_without_end(self, tmp_path: Path) -> None:
+        """Brackets that are never closed are no heading."""
+        with pytest.raises(ExportError, match="expected the heading"):
+            read_export(saved(tmp_path / "a.jsonl", ["[" * 100_000]))
+
+    def test_as_editors_leave_it(self, lines: list[str], tmp_path: Path) -> None:
+        """Line ends and a mark at the beginning, as some systems have them, are nobody's change."""
+        file = tmp_path / "a.jsonl"
+        file.write_bytes(b"\xef\xbb\xbf" + "".join(f"{line}\r\n" for line in lines).encode())
+        assert read_export(file).check.fault is None
 
     def test_names_cannot_speak_to_the_terminal(self, lines: list[str], tmp_path: Path) -> None:
         """What a file says is made visible in the message about it."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import resource
 import sqlite3
 import stat
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -19,7 +22,7 @@ from interlock.engine.history.events import MessageAdded, SessionStatus
 from interlock.engine.history.journal import Journal, JournalError
 from interlock.engine.history.prune import Pruning, prune, stubs
 from interlock.engine.history.queries import open_reader
-from interlock.engine.history.signing import fingerprint, public_key
+from interlock.engine.history.signing import Signer, fingerprint, public_key
 from interlock.engine.history.times import to_ms
 from interlock.engine.history.verify import check_file
 from tests.engine.history.keeping import (
@@ -276,6 +279,21 @@ class TestStub:
         (found,) = stubs(database)
         assert not found.good
 
+    @pytest.mark.parametrize("column", ["opened", "updated", "at"])
+    @pytest.mark.parametrize("ms", [2**62, -(2**62)])
+    def test_no_time(self, database: Path, key: Path, column: str, ms: int) -> None:
+        """A stub that somebody signed with a time beyond the calendar is none, and can be told of."""
+        pruned(database, key)
+        (found,) = stubs(database)
+        forged = replace(found.stub, **{column: ms})
+        with closing(sqlite3.connect(database)) as connection:
+            connection.execute(
+                f'UPDATE pruned SET "{column}" = ?, signature = ?',
+                (ms, Signer.open(key).sign(forged.message())),
+            )
+            connection.commit()
+        assert [found.good for found in stubs(database)] == [False]
+
     def test_by_one(self, database: Path, key: Path) -> None:
         """A number that is one too many or too few is another number."""
         pruned(database, key)
@@ -385,6 +403,22 @@ class TestKey:
         with pytest.raises(JournalError, match=r"Cannot read the signing key .*: Is a directory"):
             pruned(database, key)
         assert contents(database) == before
+
+    def test_half_a_key(
+        self, database: Path, key: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A key that could not be written whole does not stay, and the next attempt makes one."""
+
+        def full(_: int) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fsync", full)
+            with pytest.raises(JournalError, match="No space left"):
+                pruned(database, key)
+        assert not key.exists()
+        assert ids(database) == {"old", "late", "new"}
+        assert [stub.session for stub in pruned(database, key).pruned] == ["old"]
 
     def test_nowhere_to_put_it(self, database: Path, tmp_path: Path) -> None:
         """Without a place for a new key nothing is pruned."""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from interlock.engine.history.errors import JournalError
 from interlock.engine.history.importing import import_session, read_export
 from interlock.engine.history.journal import Journal
+from interlock.engine.history.listed import listed_otherwise
 from interlock.engine.history.rebuild import Rebuilt, rebuild
 from interlock.engine.history.rows import SESSION_COLUMNS
 from interlock.engine.history.verify import check_file
@@ -51,6 +52,8 @@ class TestMended:
         before = contents(database)
         tamper(database, f"UPDATE session SET {column} = {value} WHERE id = 's1'")
         assert contents(database) != before
+        assert list(listed_otherwise(database)) == ["s1"]
+        assert list(listed_otherwise(database, {"s1"})) == []
         assert rebuild(database) == Rebuilt(3, ("s1",))
         assert contents(database) == before
         assert verdicts(database)["s1"].fault is None
@@ -171,6 +174,7 @@ class TestUntouched:
             with Journal.open(path) as journal:
                 journal.write(f"s{next(numbers)}", opened.model_copy(update={"source": source}), *rest)
             before = contents(path)
+            assert list(listed_otherwise(path)) == []
             done = rebuild(path)
             assert (done.mended, done.decisions) == ((), False)
             assert contents(path) == before

@@ -156,9 +156,56 @@ class TestNames:
             "--quiet",
         ]
 
-    def test_keys_as_names(self) -> None:
-        """A key of a known format is hidden where it is a name, too."""
-        assert R.fields({"ghp_" + run(36): 1}) == {MASK: 1}
+    @pytest.mark.parametrize(
+        ("names", "held"),
+        [
+            (("Name", "Value"), "Value"),
+            (("Key", "Value"), "Value"),
+            (("field", "value"), "value"),
+            (("header", "value"), "value"),
+            (("variable", "value"), "value"),
+        ],
+    )
+    def test_other_names_of_names(self, names: tuple[str, str], held: str) -> None:
+        """Programs say a name under different names."""
+        name, value = names
+        assert R.value([{name: "DB_PASSWORD", value: SECRET}]) == [{name: "DB_PASSWORD", held: MASK}]
+        plain: list[JsonValue] = [{name: "HOME", value: SECRET}]
+        assert R.value(plain) is plain
+
+    def test_pairs(self) -> None:
+        """A list of names with their values, as headers are given; not a list of two names."""
+        shown = R.value({"headers": [["Authorization", SECRET], ["Accept", "x"]]})
+        assert shown == {"headers": [["Authorization", MASK], ["Accept", "x"]]}
+        plain: dict[str, JsonValue] = {"required": ["password", "email"], "rows": [["a", "b"], ["c"]]}
+        assert R.value(plain) is plain
+
+    def test_users_as_words(self) -> None:
+        """A user's password behind an option of curl, which other programs have for other things."""
+        assert R.value(["curl", "-u", f"bob:{SECRET}", "x"]) == ["curl", "-u", f"bob:{MASK}", "x"]
+        for plain in (["curl", "-u", "bob"], ["docker", "run", "-u", "1000:1000"]):
+            assert R.value(plain) is plain  # pyright: ignore[reportArgumentType]
+
+    @pytest.mark.parametrize(
+        ("name", "shown"),
+        [
+            ("ghp_" + run(36), MASK),
+            (f"https://bob:{SECRET}@host/", f"https://bob:{MASK}@host/"),
+            (f"password={SECRET}", f"password={MASK}"),
+            (f"Bearer {SECRET}", f"Bearer {MASK}"),
+            (json.dumps({"token": SECRET}), json.dumps({"token": MASK})),
+        ],
+    )
+    def test_in_a_name(self, name: str, shown: str) -> None:
+        """A secret is hidden where it is in the name of a member, too."""
+        assert R.fields({name: 1}) == {shown: 1}
+        assert R.value({"a": [{name: SECRET, "b": 2}]}) == {"a": [{shown: SECRET, "b": 2}]}
+
+    def test_names_alike_behind_their_masks(self) -> None:
+        """Two members stay two, so that nobody approves less than there is."""
+        shown = R.fields({f"token={n}{SECRET}": n for n in range(3)})
+        assert list(shown.values()) == [0, 1, 2]
+        assert SECRET not in str(shown)
 
 
 class TestFormats:
@@ -182,6 +229,16 @@ class TestFormats:
             ("sk-ant-api03-" + run(40, WORDS), "task-management-of-software"),
             ("sk-proj-" + run(40, WORDS), "risk-assessment-of-everything"),
             ("SG." + run(22) + "." + run(43), "SG.example.com"),
+            ("gsk_" + run(52), "gsk_label_view"),
+            ("xai-" + run(80), "xai-tools"),
+            ("whsec_" + run(32), "whsec_" + run(8)),
+            ("shpat_" + run(32, "abcdef0123"), "shpat_table"),
+            ("dop_v1_" + run(64, "abcdef0123"), "dop_v1_" + run(64)),
+            ("dckr_pat_" + run(27), "dckr_pat_" + run(9)),
+            ("AGE-SECRET-KEY-1" + run(58), "AGE-SECRET-KEY-1" + run(9)),
+            ("hvs." + run(24), "hvs.example.com"),
+            ("ya29." + run(60), "ya29.com"),
+            ("123456789:AA" + run(33), "12:34:AAB"),
             ("xoxb-" + "1234567890-" + run(20), "xox-box"),
             ("eyJ" + run(20) + "." + run(30) + "." + run(20), "eyJ"),
             ("eyJ" + run(20) + "." + run(30) + ".", "keyJumble.of.words"),
@@ -249,6 +306,34 @@ class TestTexts:
             (f"redis://:{SECRET}@host", f"redis://:{MASK}@host"),
             (f"postgres://u:p@{SECRET}@host/db", f"postgres://u:{MASK}@host/db"),
             ("http://host:8080/a@b", "http://host:8080/a@b"),
+            (f"https://{run(40)}@host/a.git", f"https://{MASK}@host/a.git"),
+            ("https://somebody@host/a.git", "https://somebody@host/a.git"),
+            (
+                f"https://hooks.slack.com/services/{run(44)} x",
+                f"https://hooks.slack.com/services/{MASK} x",
+            ),
+            (
+                f"https://discord.com/api/webhooks/123/{run(44)}",
+                f"https://discord.com/api/webhooks/{MASK}",
+            ),
+            ("https://hooks.slack.com/services/", "https://hooks.slack.com/services/"),
+            (f"https://h/x?sv=1&sig={SECRET}%3D&a=1", f"https://h/x?sv=1&sig={MASK}&a=1"),
+            (f"https://h/x?X-Amz-Signature={SECRET}", f"https://h/x?X-Amz-Signature={MASK}"),
+            ("https://h/x?design=1&signal=2", "https://h/x?design=1&signal=2"),
+            # Programs
+            (f"sshpass -p {SECRET} ssh h", f"sshpass -p {MASK} ssh h"),
+            (f"sshpass -p'{SECRET} x' ssh h", f"sshpass -p'{MASK}' ssh h"),
+            (f"sshpass -p 'mysql -p{SECRET} x' ssh h", f"sshpass -p '{MASK}' ssh h"),
+            (f'{{"c":"sshpass -p \\"{SECRET} x\\" ssh"}}', f'{{"c":"sshpass -p \\"{MASK}\\" ssh"}}'),
+            (f"mysql -u root -p{SECRET} db", f"mysql -u root -p{MASK} db"),
+            ("mysql -u root -p db --port 3", "mysql -u root -p db --port 3"),
+            ("mysql x; mkdir -p a/b", "mysql x; mkdir -p a/b"),
+            (f"redis-cli -h h -a {SECRET} ping", f"redis-cli -h h -a {MASK} ping"),
+            (f"docker login -u bob -p {SECRET} h", f"docker login -u bob -p {MASK} h"),
+            (f"machine h login bob password {SECRET}", f"machine h login bob password {MASK}"),
+            (f"CREATE USER u WITH PASSWORD '{SECRET}';", f"CREATE USER u WITH PASSWORD '{MASK}';"),
+            (f"ALTER USER u IDENTIFIED BY '{SECRET}'", f"ALTER USER u IDENTIFIED BY '{MASK}'"),
+            ("the password of the login page", "the password of the login page"),
             (f"https://h/x?a=1&api_key={SECRET}&b=2", f"https://h/x?a=1&api_key={MASK}&b=2"),
             # Configuration
             (f"password: {SECRET} and more\nuser: u", f"password: {MASK}\nuser: u"),
@@ -306,6 +391,28 @@ class TestTexts:
             (f'<string name="api_key">{SECRET}</string>', f'<string name="api_key">{MASK}</string>'),
             (f"<c>\n <private-key>\n{SECRET} {SECRET}", f"<c>\n <private-key>{MASK}"),
             (f"seen <password>{SECRET}", f"seen <password>{MASK}"),
+            # Names and values side by side
+            (
+                f"env:\n- name: DB_PASSWORD\n  value: {SECRET} x\n- name: HOME\n  value: /h",
+                f"env:\n- name: DB_PASSWORD\n  value: {MASK}\n- name: HOME\n  value: /h",
+            ),
+            (
+                f'[{{"name": "DB_PASSWORD", "value": "{SECRET} x"}}, {{"name": "A", "value": "b"}}]',
+                f'[{{"name": "DB_PASSWORD", "value": "{MASK}"}}, {{"name": "A", "value": "b"}}]',
+            ),
+            (
+                f'{{"m": "[{{\\"name\\": \\"api_key\\", \\"value\\": \\"{SECRET}\\"}}]"}}',
+                f'{{"m": "[{{\\"name\\": \\"api_key\\", \\"value\\": \\"{MASK}\\"}}]"}}',
+            ),
+            ('{"Key":"token","Value":1234}', f'{{"Key":"token","Value":{MASK}}}'),
+            ('{"key": "token", "value": null}', '{"key": "token", "value": null}'),
+            (
+                "- name: DB_PASSWORD\n  valueFrom:\n    x: y",
+                "- name: DB_PASSWORD\n  valueFrom:\n    x: y",
+            ),
+            ("name: primary_key\nvalue: 5", "name: primary_key\nvalue: 5"),
+            ("username: token\nvalue: 5", "username: token\nvalue: 5"),
+            ("a: token\nvalue: 5", "a: token\nvalue: 5"),
             # Lines below a name
             (f"password:\n  value: {SECRET}\n  other: x\nuser: u", f"password:\n  {MASK}\nuser: u"),
             (f"secrets:\n- a\n- {SECRET}\nuser: u", f"secrets:\n{MASK}\nuser: u"),

@@ -60,6 +60,23 @@ class TestUnmasked:
         """A secret that is written out replaces the one behind the mask."""
         assert unmasked({**SHOWN, "password": "new"}, SHOWN, REAL)["password"] == "new"
 
+    def test_names(self) -> None:
+        """A member whose name is masked keeps its name and its value when another is edited."""
+        real = {"token=abc1": 1, "token=abc2": "two", "in": {"Bearer abcdefgh": [1]}, "env": "staging"}
+        shown = REDACTION.fields(real)  # pyright: ignore[reportArgumentType]
+        assert "abc" not in str(shown)
+        edited = {**shown, "env": "prod"}
+        assert unmasked(edited, shown, real) == {**real, "env": "prod"}  # pyright: ignore
+        gone = {label: value for label, value in shown.items() if value != 1}
+        assert unmasked(gone, shown, real) == {k: v for k, v in real.items() if v != 1}  # pyright: ignore
+
+    def test_a_changed_name(self) -> None:
+        """A masked name that was edited is refused: nobody knows what it stands for."""
+        real = {"in": {"token=abc": 1}}
+        shown = REDACTION.fields(real)  # pyright: ignore[reportArgumentType]
+        with pytest.raises(StillMaskedError, match=r"The name 'in\.tokens=.*Write out"):
+            unmasked({"in": {f"tokens={MASK}": 1}}, shown, real)  # pyright: ignore
+
     @pytest.mark.parametrize(
         ("edited", "where"),
         [

@@ -134,10 +134,13 @@ class TestTampering:
             "body = replace(body, 'operator', 'somebody')",
             "body = json_set(body, '$.extra', 1)",
             "body = json_remove(body, '$.by')",
+            """body = '{"text":"no",' || substr(body, 2)""",
+            """body = '{"by": "no", ' || substr(body, 2)""",
             "body = '{}'",
             "body = '[]'",
             "body = 'no json'",
             "body = x'00'",
+            "body = CAST(x'7b22ff227d' AS TEXT)",
             "at = at + 1",
             "at = 9e18",
             "at = 'noon'",
@@ -266,6 +269,21 @@ class TestTampering:
         fault = found(database)["s1"].fault
         assert fault is not None
         assert (fault.seq, fault.kind) == (5, "changed")
+
+    def test_moved_in_the_file(self, database: Path) -> None:
+        """An event that stands elsewhere among those of all sessions was moved, whatever its number."""
+        tamper(
+            database,
+            "UPDATE event SET cursor = -1 WHERE session = 's1' AND seq = 5",
+            "UPDATE event SET cursor = (SELECT cursor FROM event WHERE session = 's2' AND seq = 2) "
+            "- 1000 WHERE cursor = -1",
+        )
+        checks = found(database)
+        fault = checks["s1"].fault
+        assert fault is not None
+        assert (fault.seq, fault.kind) == (5, "reordered")
+        assert fault.message == "event 5 was moved before event 4 in the file"
+        assert checks["s2"].fault is None
 
     def test_a_whole_session_gone(self, database: Path) -> None:
         """A session that was taken out with its line leaves a hole in the file's numbers."""

@@ -1,0 +1,44 @@
+"""A screen that is painted when it has settled, not at every step on the way there.
+
+Textual lays a new screen out before it has the classes of its size, again with them, and again for each
+pane that then asks for more lines, and paints each of these layouts at once. Here a layout is painted as
+a change of a widget is: with whatever else has changed, as soon as nothing more waits to be handled.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from textual.screen import Screen
+
+Answer = TypeVar("Answer")
+
+
+class SettledScreen(Screen[Answer]):
+    """See the module."""
+
+    _painting = False
+
+    def on_compose(self) -> None:
+        """The classes of the size are there before anything is laid out."""
+        width, height = self.app.size
+        for length, breakpoints in (
+            (width, self.HORIZONTAL_BREAKPOINTS),
+            (height, self.VERTICAL_BREAKPOINTS),
+        ):
+            self.add_class(*self._get_breakpoint_classes(length, breakpoints or []), update=False)
+
+    def _on_timer_update(self) -> None:
+        self._painting = True
+        try:
+            super()._on_timer_update()
+        finally:
+            self._painting = False
+
+    def _compositor_refresh(self) -> None:
+        """Paint, or see that it is done; Textual does it in a batch, and for what lies behind."""
+        if self._painting or self.app._batch_count or self.app.screen is not self:
+            super()._compositor_refresh()
+        else:
+            self._dirty_widgets.add(self)
+            self.check_idle()

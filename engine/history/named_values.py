@@ -1,0 +1,53 @@
+"""Where in a text an object says its name in one member and its value in the next, as manifests do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from string import ascii_letters, digits
+
+from .shell_words import QUOTE, quoted
+from .spans import MASK, Span
+from .telling import TellingNames
+
+_NAME = f"{ascii_letters}{digits}_.-"
+_LONGEST_NAME = 64
+_SAYS_NAME = re.compile(
+    r"(?<![A-Za-z])(?:[nN]ame|[kK]ey)\\{0,15}[\"']?\s{0,8}[:=]\s{0,8}\\{0,15}[\"']?\Z"
+)
+_LONGEST_SAYING = 64
+_BLANK = r"(?:\s|\\[nrt])"
+_VALUE = re.compile(
+    rf"\\{{0,15}}[\"']?{_BLANK}{{0,64}},?{_BLANK}{{0,64}}\\{{0,15}}[\"']?[vV]alue(\\{{0,15}}[\"'])?"
+    r"\s{0,8}[:=]\s{0,8}"
+)
+_NUMBER = re.compile(r"[^\s\"',}\]\\]+")
+_LINE = re.compile(r"(?:[^\r\n\"'\\]|\\(?![nr\"']))+")
+_PLAIN = re.compile(r"(?:null|true|false)?\s*\Z")
+
+
+def named_values(text: str, names: TellingNames, ends: Iterable[int]) -> Iterator[Span]:
+    """The spans of values in `text` whose telling names, some of which end at `ends`, stand before them.
+
+    `{"name": "DB_PASSWORD", "value": "…"}` as JSON, also within a string of JSON, or as YAML has it.
+    """
+    done = 0
+    for end in ends:
+        value = _VALUE.match(text, end) if end >= done else None
+        if value is None:
+            continue
+        before = text[max(done, end - _LONGEST_NAME) : end]
+        name = before[len(before.rstrip(_NAME)) :]
+        start = end - len(name)
+        saying = _SAYS_NAME.search(text, max(done, start - _LONGEST_SAYING), start)
+        if saying is None or not names.telling(name):
+            continue
+        quote = QUOTE.match(text, value.end())
+        if quote is not None:
+            span = quoted(text, quote)[0]
+        else:
+            found = (_NUMBER if value[1] else _LINE).match(text, value.end())
+            span = (value.end(), value.end()) if found is None else found.span()
+        if _PLAIN.match(text, *span) is None and not text.startswith(MASK, span[0]):
+            yield span
+            done = span[1]

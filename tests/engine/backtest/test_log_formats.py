@@ -1,0 +1,278 @@
+"""The other forms in which OpenAI's and Vercel's libraries write a conversation down."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.engine.backtest import RecordedCall, RecordedResult, conversations
+
+from .recorder import changes, judged
+
+GO = {"role": "user", "content": "go"}
+
+
+def read(tmp_path: Path, value: object) -> list[Any]:
+    """What the one conversation in a file of this value holds."""
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps(value))
+    [recording] = conversations(path)
+    return list(recording.items)
+
+
+def said(items: list[Any]) -> list[str]:
+    """Calls with what became of them, and results, in order."""
+    lines: list[str] = []
+    for item in items:
+        if isinstance(item, RecordedCall):
+            then = item.then
+            how = "denied" if then.denied else "ran" if then.ran else "no result"
+            by = f" by {', '.join(then.by)}" if then.by else ""
+            lines.append(
+                f"{item.seq} {item.tool} {then.outcome} {how}{by} {json.dumps(dict(item.input))}"
+            )
+        else:
+            assert isinstance(item, RecordedResult)
+            lines.append(f"{item.tool} {'failed' if item.is_error else 'ok'}")
+    return lines
+
+
+def function(call_id: str, name: str = "rm", **fields: object) -> dict[str, object]:
+    return {"type": "function_call", "id": f"fc_{call_id}", "call_id": call_id, "name": name, **fields}
+
+
+def output(call_id: str, kind: str = "function_call", **fields: object) -> dict[str, object]:
+    return {"type": f"{kind}_output", "call_id": call_id, "output": "ok", **fields}
+
+
+ITEMS = [GO, {"type": "reasoning", "id": "r"}, function("c1", arguments='{"path": "x"}'), output("c1")]
+
+
+class TestResponses:
+    """OpenAI's Responses API."""
+
+    @pytest.mark.parametrize(
+        "value",
+        [
+            ITEMS,
+            {"model": "m", "input": ITEMS},
+            {"object": "response", "input": ITEMS[:2], "output": ITEMS[2:]},
+            {"custom_id": "1", "url": "/v1/responses", "body": {"input": ITEMS}},
+        ],
+    )
+    def test_functions(self, tmp_path: Path, value: object) -> None:
+        """A call and its output are items of their own, in a list, a request, a response or a batch."""
+        assert said(read(tmp_path, value)) == ['3 rm allow ran {"path": "x"}', "rm ok"]
+
+    def test_a_response_alone(self, tmp_path: Path) -> None:
+        """What a model asked for last has no output yet; an input that is a text holds no call."""
+        value = {"input": "go", "output": [ITEMS[2]]}
+        assert said(read(tmp_path, value)) == ['1 rm allow no result {"path": "x"}']
+
+    def test_lines(self, tmp_path: Path) -> None:
+        """One item a line is one conversation, numbered by its lines."""
+        path = tmp_path / "log.jsonl"
+        path.write_text("\n".join(map(json.dumps, ITEMS)))
+        [recording] = conversations(path)
+        assert said(list(recording.items)) == ['3 rm allow ran {"path": "x"}', "rm ok"]
+
+    def test_other_calls(self, tmp_path: Path) -> None:
+        """Free texts, shells and patches are calls too; what a provider ran itself is none."""
+        found = read(
+            tmp_path,
+            [
+                {"type": "custom_tool_call", "call_id": "c1", "name": "rm", "input": "all"},
+                output("c1", "custom_tool_call"),
+                {"type": "local_shell_call", "call_id": "c2", "action": {"command": ["ls"]}},
+                output("c2", "local_shell_call", status="incomplete"),
+                {"type": "apply_patch_call", "call_id": "c3", "operation": {"path": "a.py"}},
+                output("c3", "apply_patch_call", status="failed"),
+                {"type": "web_search_call", "id": "w1", "status": "completed"},
+            ],
+        )
+        assert said(found) == [
+            '1 rm allow ran {"input": "all"}',
+            "rm ok",
+            '3 local_shell allow ran {"command": ["ls"]}',
+            "local_shell failed",
+            '5 apply_patch allow ran {"path": "a.py"}',
+            "apply_patch failed",
+        ]
+
+    def test_tools_of_mcp_servers(self, tmp_path: Path) -> None:
+        """The provider calls them, perhaps after a person was asked; each stands there with its end."""
+        call = {"type": "mcp_call", "name": "rm", "arguments": '{"n": 1}', "output": "ok", "error": None}
+        ask = {"type": "mcp_approval_request", "name": "rm", "arguments": '{"n": 2}'}
+        answer = {"type": "mcp_approval_response"}
+        found = read(
+            tmp_path,
+            [
+                {**call, "id": "m1"},
+                {**call, "id": "m2", "error": "no"},
+                {**ask, "id": "a1"},
+                {**answer, "approval_request_id": "a1", "approve": True},
+                {**call, "id": "m3", "approval_request_id": "a1"},
+                {**ask, "id": "a2"},
+                {**answer, "approval_request_id": "a2", "approve": False},
+                {**ask, "id": "a3"},
+            ],
+        )
+        assert said(found) == [
+            '1 rm allow ran {"n": 1}',
+            "rm ok",
+            '2 rm allow ran {"n": 1}',
+            "rm failed",
+            '3 rm ask ran by an operator {"n": 2}',
+            "rm ok",
+            '6 rm ask denied {"n": 2}',
+            '8 rm ask no result {"n": 2}',
+        ]
+
+
+MESSAGE = {
+    "role": "assistant",
+    "tool_calls": [{"id": "c1", "function": {"name": "rm", "arguments": "{}"}}],
+}
+
+
+class TestChat:
+    """OpenAI's chat API, beside plain messages."""
+
+    @pytest.mark.parametrize(
+        "value",
+        [
+            {"object": "chat.completion", "choices": [{"message": MESSAGE}, {"message": GO}]},
+            {"custom_id": "1", "response": {"body": {"choices": [{"message": MESSAGE}]}}},
+            {"custom_id": "1", "body": {"messages": [MESSAGE]}},
+        ],
+    )
+    def test_wrapped(self, tmp_path: Path, value: object) -> None:
+        """A response counts by its first choice, and so does one of a batch."""
+        assert said(read(tmp_path, value)) == ["1 rm allow no result {}"]
+
+    def test_a_tool_that_takes_a_text(self, tmp_path: Path) -> None:
+        """What a model wrote freely is the input's one field."""
+        call = {"id": "c1", "type": "custom", "custom": {"name": "rm", "input": "all"}}
+        found = read(tmp_path, [{"role": "assistant", "tool_calls": [call]}])
+        assert said(found) == ['1 rm allow no result {"input": "all"}']
+
+
+def ui(*parts: dict[str, object], **fields: object) -> dict[str, object]:
+    """A message as today's user interfaces keep it."""
+    return {"id": "m", "role": "assistant", "parts": [{"type": "step-start"}, *parts], **fields}
+
+
+def tool(call_id: str, state: str, **fields: object) -> dict[str, object]:
+    given = {"type": "tool-rm", "toolCallId": call_id, "state": state, "input": {"n": call_id}}
+    return {**given, **fields}
+
+
+class TestUserInterfaces:
+    """What Vercel's user interfaces keep."""
+
+    @pytest.mark.parametrize(
+        ("part", "expected"),
+        [
+            (tool("1", "input-streaming"), []),
+            (tool("1", "input-available"), ['2 rm allow no result {"n": "1"}']),
+            (tool("1", "output-available", output=7), ['2 rm allow ran {"n": "1"}', "rm ok"]),
+            (tool("1", "output-error", errorText="x"), ['2 rm allow ran {"n": "1"}', "rm failed"]),
+            (
+                tool("1", "approval-requested", approval={"id": "a"}),
+                ['2 rm ask no result {"n": "1"}'],
+            ),
+            (
+                tool("1", "approval-responded", approval={"id": "a", "approved": True}),
+                ['2 rm ask no result by an operator {"n": "1"}'],
+            ),
+            (
+                tool("1", "approval-responded", approval={"id": "a", "approved": False}),
+                ['2 rm ask denied {"n": "1"}'],
+            ),
+            (
+                tool("1", "output-denied", approval={"id": "a", "approved": False}),
+                ['2 rm ask denied {"n": "1"}'],
+            ),
+            (
+                tool("1", "output-available", approval={"id": "a", "approved": True}),
+                ['2 rm ask ran by an operator {"n": "1"}', "rm ok"],
+            ),
+            (
+                tool("1", "output-available", type="dynamic-tool", toolName="mv"),
+                ['2 mv allow ran {"n": "1"}', "mv ok"],
+            ),
+        ],
+    )
+    def test_todays(self, tmp_path: Path, part: dict[str, object], expected: list[str]) -> None:
+        """A part says of its call how far it came, and what a person answered."""
+        text: dict[str, object] = {"type": "text", "text": "x"}
+        assert said(read(tmp_path, [GO, ui(text, part)])) == expected
+
+    def test_calls_of_one_step(self, tmp_path: Path) -> None:
+        """What was called side by side was called before any of it ended, step by step."""
+        first = [tool("1", "output-available"), tool("2", "output-available")]
+        found = read(tmp_path, [ui(*first, {"type": "step-start"}, tool("3", "output-available"))])
+        assert [line.split()[1] for line in said(found)] == ["rm", "rm", "ok", "ok", "rm", "ok"]
+
+    @pytest.mark.parametrize(
+        ("state", "expected"),
+        [
+            ({"state": "result", "result": "ok"}, ['1 rm allow ran {"n": 1}', "rm ok"]),
+            ({"result": "ok"}, ['1 rm allow ran {"n": 1}', "rm ok"]),
+            ({"state": "call"}, ['1 rm allow no result {"n": 1}']),
+            ({"state": "partial-call"}, []),
+        ],
+    )
+    @pytest.mark.parametrize("where", ["parts", "toolInvocations", "both"])
+    def test_older(
+        self, tmp_path: Path, where: str, state: dict[str, object], expected: list[str]
+    ) -> None:
+        """A call that stands in a part of its own, beside the text, or in both places, counts once."""
+        call = {"toolCallId": "c1", "toolName": "rm", "args": {"n": 1}, **state}
+        message: dict[str, object] = {"role": "assistant", "content": ""}
+        if where != "toolInvocations":
+            message["parts"] = [{"type": "tool-invocation", "toolInvocation": call}]
+        if where != "parts":
+            message["toolInvocations"] = [call]
+        assert said(read(tmp_path, [message])) == expected
+
+
+ASKED = {
+    "role": "assistant",
+    "content": [
+        {"type": "tool-call", "toolCallId": "c1", "toolName": "rm", "input": {}},
+        {"type": "tool-approval-request", "toolCallId": "c1", "approvalId": "a1"},
+    ],
+}
+
+
+class TestAnswers:
+    """That a person was asked, where messages for a model say so."""
+
+    def answered(self, tmp_path: Path, *parts: dict[str, object]) -> list[Any]:
+        return read(tmp_path, [ASKED, {"role": "tool", "content": list(parts)}])
+
+    def test_approved(self, tmp_path: Path) -> None:
+        """What a person approved is no new question under rules that ask, and newly allowed without."""
+        found = self.answered(
+            tmp_path,
+            {"type": "tool-approval-response", "approvalId": "a1", "approved": True},
+            {"type": "tool-result", "toolCallId": "c1", "toolName": "rm", "output": {"type": "text"}},
+        )
+        assert said(found) == ["1 rm ask ran by an operator {}", "rm ok"]
+        assert changes(judged("require human-approval before rm", found)) == ["c1 same"]
+        assert changes(judged("block mv", found)) == ["c1 allowed"]
+
+    def test_denied(self, tmp_path: Path) -> None:
+        """What a person denied did not run."""
+        answer = {"type": "tool-approval-response", "approvalId": "a1", "approved": False}
+        assert said(self.answered(tmp_path, answer)) == ["1 rm ask denied {}"]
+
+    def test_open(self, tmp_path: Path) -> None:
+        """A question without an answer, and an answer to no question."""
+        assert said(self.answered(tmp_path)) == ["1 rm ask no result {}"]
+        answer = {"type": "tool-approval-response", "approvalId": "a2", "approved": True}
+        assert said(self.answered(tmp_path, answer)) == ["1 rm ask no result {}"]
