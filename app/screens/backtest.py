@@ -14,7 +14,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.message import Message
-from textual.screen import Screen
 from textual.widgets import Input, Static
 from textual.worker import Worker
 
@@ -31,6 +30,7 @@ from ..widgets.bars import KeyBar
 from ..widgets.blocks import Block, BlockList
 from ..widgets.choice import Choice
 from .keys import COPY_KEY, FOCUS_KEYS
+from .settled import SettledScreen
 
 MUTED = "$foreground 60%"
 BAR = 24
@@ -40,7 +40,7 @@ NONE_DIVERGES = "No session diverges: under these rules every recorded call woul
 NO_CALLS = "No call is recorded in these sessions, so there is nothing to judge."
 
 
-class BacktestScreen(Screen[None], inherit_bindings=False):
+class BacktestScreen(SettledScreen[None], inherit_bindings=False):
     """Judges a `journal`; `session` is the one that was chosen where this was opened.
 
     `rules` are files to begin with. `clock` says what spans of time count back from, `zone` is the

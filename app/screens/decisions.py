@@ -14,7 +14,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Static
 
@@ -40,6 +39,7 @@ from .decision_detail import show_decision
 from .decision_keys import DECISION_KEYS
 from .enforcing import enforce
 from .fatigue import FatigueScreen
+from .settled import SettledScreen
 from .shadow import ShadowChoice, ShadowPanel
 
 NEWER_PAUSE = 0.3
@@ -51,7 +51,7 @@ SCROLLBAR = 1
 GROUPS: tuple[GroupBy | None, ...] = (None, "rule", "tool")
 
 
-class DecisionsScreen(Screen[None], inherit_bindings=False):
+class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
     """The decisions of `source`, made in `sessions`. With a `hub` those that are live can be switched.
 
     `zone` is the operator's; `None` is the machine's.

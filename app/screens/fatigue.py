@@ -13,7 +13,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.message import Message
-from textual.screen import Screen
 from textual.widgets import Static
 
 from ...engine.backtest.saved import Saved
@@ -33,6 +32,7 @@ from ..text import shown, wrap
 from ..widgets.bars import MUTED, KeyBar
 from ..widgets.blocks import Block, BlockList
 from .keys import COPY_KEY, FOCUS_KEYS
+from .settled import SettledScreen
 
 PERIODS: tuple[tuple[str, timedelta | None], ...] = (
     ("last 30 days", timedelta(days=30)),
@@ -43,7 +43,7 @@ PERIODS: tuple[tuple[str, timedelta | None], ...] = (
 TITLE = "bold $text-primary"
 
 
-class FatigueScreen(Screen[None], inherit_bindings=False):
+class FatigueScreen(SettledScreen[None], inherit_bindings=False):
     """The approvals of `source`, counted when it is opened. `zone` is the operator's."""
 
     CSS_PATH = "fatigue.tcss"

@@ -15,7 +15,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.message import Message
-from textual.screen import Screen
 from textual.widgets import Static
 from textual.worker import Worker
 
@@ -37,6 +36,7 @@ from ..widgets.cursor_list import GUTTER
 from ..widgets.so_far import flow
 from ..words import count
 from .keys import COPY_KEY, FOCUS_KEYS
+from .settled import SettledScreen
 
 MUTED = "$foreground 60%"
 SIDES = 2
@@ -44,7 +44,7 @@ SIDES = 2
 DIVIDER = "hypothetical from here on: the agent would have gone on differently after event {}"
 
 
-class JudgedScreen(Screen[int], inherit_bindings=False):
+class JudgedScreen(SettledScreen[int], inherit_bindings=False):
     """Judges the calls of `recorded` after event `at` as `chosen`; answers with the event to go to.
 
     `state` is the session after that event. With a `journal` its events are judged as they are there:

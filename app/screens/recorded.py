@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from datetime import tzinfo
 
-from textual.screen import Screen
-
 from ...engine.history.state import SessionState, SessionSummary
 from ..door import Journal
 from ..messages import BacktestChosen
+from .settled import SettledScreen
 
 
-class RecordedScreen(Screen[None], inherit_bindings=False):
+class RecordedScreen(SettledScreen[None], inherit_bindings=False):
     """A screen with one session chosen, or none. `zone` is the operator's; `None` is the machine's.
 
     With `goes_on` it can be continued, as something hosts it; with a `journal` judged by other rules.

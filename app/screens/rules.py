@@ -17,7 +17,6 @@ from textual.binding import BindingType
 from textual.containers import Container
 from textual.content import Content
 from textual.message import Message
-from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from ..backtest_job import rules_files
@@ -35,13 +34,14 @@ from ..widgets.rule_list import key_of as block_of
 from ..words import count
 from .rule_detail import rule_detail, rule_picture
 from .rules_keys import RULES_KEYS
+from .settled import SettledScreen
 
 MUTED = "$foreground 60%"
 SECONDS_BETWEEN_LOOKS = 2.0
 NO_FILES = "No rules files are known here."
 
 
-class RulesScreen(Screen[None], inherit_bindings=False):
+class RulesScreen(SettledScreen[None], inherit_bindings=False):
     """Rules files of the sessions of `source`, of this folder and of the library.
 
     `session` is the one that was chosen where this was opened, `files` those it began with; they are

@@ -88,6 +88,7 @@ class TestPrinted:
             "  first event 7, 2026-03-14 12:00\n"
             "  call  deploy prod\n"
             "  then  ◐ asked a person: approved by maria\n"
+            "        old.rules:2  require human-approval before deploy\n"
             "  now   ■ blocked: deploy requires a successful call to lint first.\n"
             "        new.rules:1  require lint before deploy\n"
             "        The 2 calls after event 7 are hypothetical: judged as recorded, though\n"
