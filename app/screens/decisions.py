@@ -169,6 +169,7 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
     def show_counts(self, message: Counted) -> None:
         if message.search == self._feed.search:
             self._counts, self._shadow = message.counts, message.shadow
+            self.refresh_bindings()
             self._show()
 
     @on(Failed)
@@ -372,12 +373,12 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
             self._enforce(chosen.session)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """One decision is chosen in the list only; and only where sessions run can one be switched."""
+        """One decision is chosen in the list only; a session in shadow is switched only where it runs."""
         if action == "filter":
             return self.focused is None or self.focused.id != "filter"
         if action in ("replay", "enforce") and self._by is not None:
             return False
-        return self._hub is not None if action == "enforce" else True
+        return action != "enforce" or (self._hub is not None and bool(self._shadow.sessions))
 
     def _enforce(self, session: str) -> None:
         if self._hub is not None:

@@ -228,8 +228,10 @@ class TestEnforcing:
             await on.filter("verdict:denied")
             await on.until("1 decision match")
             await on.press("e")
-            await on.until("Choose a decision that was made")
+            await on.until("Choose a decision that was made", "e enforce")
             assert isinstance(on.app.screen, DecisionsScreen)
+            await on.filter("session:release-bot")
+            await on.until("4 decisions match", gone="e enforce")
 
 
 class TestNavigation:
