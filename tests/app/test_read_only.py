@@ -157,11 +157,11 @@ class TestKeys:
             on.app.push_screen(DecisionsScreen(on.app.hub, hub=on.app.hub))
             await on.until(lambda: "decision" in on.painted() and bool(on.app.screen.query("#table")))
             assert isinstance(on.app.screen, DecisionsScreen)
+            night = ShadowSession(session="night", agent="night", calls=1)
+            on.app.screen._shadow = ShadowSummary(sessions=(night,), calls=1)
             active = {b.binding.id: b.enabled for b in on.app.screen.active_bindings.values()}
             assert active["decisions.enforce"] is False
             assert active["decisions.filter"]
-            night = ShadowSession(session="night", agent="night", calls=1)
-            on.app.screen._shadow = ShadowSummary(sessions=(night,), calls=1)
             await on.press("s")
             await on.until(lambda: "enter lists them" in on.painted())
             assert "enforce this session" not in on.painted()
