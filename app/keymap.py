@@ -6,13 +6,14 @@ what works.
 
 from __future__ import annotations
 
+import string
 from collections.abc import Iterator
 
 from textual._context import active_app
 from textual.binding import Binding
 from textual.content import Content
 from textual.dom import DOMNode
-from textual.keys import format_key
+from textual.keys import _character_to_key, format_key, key_to_character
 from textual.screen import Screen
 from textual.style import Style
 
@@ -40,6 +41,17 @@ def display_key(key: str, display: str | None = None) -> str:
         modifiers.remove("ctrl")
         text = f"^{text}"
     return "+".join([*modifiers, text])
+
+
+_TYPED = {_character_to_key(character): character for character in string.punctuation}
+
+
+def is_typed(into: DOMNode, key: str) -> bool:
+    """Whether a key is text where one types, and so nothing else.
+
+    Textual's way back from a key's name to its character misses some, `/` and `+` among them.
+    """
+    return into.check_consume_key(key, key_to_character(key) or _TYPED.get(key))
 
 
 def bindings_of(owner: type[DOMNode]) -> Iterator[Binding]:

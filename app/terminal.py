@@ -13,14 +13,13 @@ from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.filter import LineFilter
-from textual.keys import key_to_character
 from textual.screen import Screen
 
 from .appearance import Appearance
 from .ascii import AsciiFilter
 from .charset import ascii_only, unmarked, use_ascii
 from .editing import EditorError, Lending, edit, has_editor
-from .keymap import display_key
+from .keymap import display_key, is_typed
 from .messages import EditChosen
 from .palette import binding_commands
 from .read_only import REFUSED, changes
@@ -114,7 +113,7 @@ class TerminalApp(App[None]):
     async def _check_bindings(self, key: str, priority: bool = False) -> bool:
         """A key that an operator gave to what works everywhere is still typed where one types."""
         typed_in = self.focused if priority else None
-        if typed_in is not None and typed_in.check_consume_key(key, key_to_character(key)):
+        if typed_in is not None and is_typed(typed_in, key):
             return False
         return await super()._check_bindings(key, priority)
 

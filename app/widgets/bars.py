@@ -19,7 +19,7 @@ from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widget import Widget
 
-from ..keymap import bindings_of
+from ..keymap import bindings_of, is_typed
 from ..text import shown
 
 MUTED = "$foreground 60%"
@@ -177,25 +177,19 @@ class KeyBar(Widget):
         width = self.content_size.width
         keys: list[Key] = []
         last: Key | None = None
-        active = self.screen.active_bindings.values()
+        active, focused = self.screen.active_bindings.values(), self.screen.focused
         for node, binding, usable, _ in sorted(active, key=self._rank):
             if not binding.show or any(binding.action == k[2] for k in keys):
                 continue
-            shown_key = self.app.get_key_display(binding)
-            if node is not self.screen.focused and self._is_typed(binding.key, shown_key):
+            if focused is not None and node is not focused and is_typed(focused, binding.key):
                 continue
-            item = (shown_key, binding.description, binding.action, usable)
+            item = (self.app.get_key_display(binding), binding.description, binding.action, usable)
             if binding.action.endswith("show_help"):
                 last = last or item
             else:
                 keys.append(item)
         # What works comes first: there may not be room for all.
         return self._fit(sorted(keys, key=lambda key: not key[3]), last, width)
-
-    def _is_typed(self, key: str, character: str) -> bool:
-        """Whether a key is text where one types: of letters Textual knows, of `/` and `+` not."""
-        focused = self.screen.focused
-        return focused is not None and len(character) == 1 and focused.check_consume_key(key, character)
 
     def _rank(self, active: ActiveBinding) -> tuple[bool, bool, int]:
         """The screen's own keys first, as they are listed, and among them the one that leaves it last."""

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC
 from pathlib import Path
 
 import pytest
+from textual.command import CommandPalette
+from textual.widgets import Input
 
 from interlock.app import keymap
 from interlock.app.appearance import Appearance, appearance_of
 from interlock.app.cli import parser
+from interlock.app.history_console import HistoryConsole
 from interlock.app.key_settings import KeySetting
 from interlock.app.keymap import bindings_of, decides, display_key
 from interlock.app.keymap_check import _classes, checked, is_key, normal
 from interlock.app.screens.approval import ApprovalScreen
 from interlock.app.settings import SettingsError
+from tests.app.history.sessions import SESSIONS, Source
 from tests.app.views import BY_NAME, Shown, showing
 
 KEY = re.compile(r"(?<![\w<])(esc|escape|enter|space|tab|ctrl\+\w|\^\w|F\d+|f\d+)(?![\w>])")
@@ -288,6 +293,21 @@ class TestShown:
             assert "3 more lines, f7 shows them" in on.painted()
             assert "^t interrupt" in on.painted()
             assert "f2 help" in on.painted()
+
+
+class TestTyping:
+    @pytest.mark.parametrize(("key", "character"), [("y", "y"), ("minus", "-"), ("at", "@")])
+    async def test_a_key_that_works_everywhere_is_text_in_a_line(self, key: str, character: str) -> None:
+        """One that an operator gave to the palette opens it, but not while it is typed into a filter."""
+        keys = dict(checked([KeySetting("app.commands", (key,), "interlock.toml:1")]))
+        source, appearance = Source(SESSIONS), Appearance(keys=keys)
+        async with HistoryConsole(source, zone=UTC, appearance=appearance).run_test() as pilot:
+            await pilot.app.workers.wait_for_complete()
+            await pilot.app.run_action("filter", pilot.app.screen)
+            await pilot.press(character)
+            assert pilot.app.screen.query_one(Input).value == character
+            await pilot.press("escape", character)
+            assert isinstance(pilot.app.screen, CommandPalette)
 
 
 class TestCommandLine:
