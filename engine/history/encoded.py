@@ -62,14 +62,16 @@ def encoded(body: EventBody) -> Encoded:
             ):
                 return named(Encoded, (text.decode(), (shown, hidden)))
     except TypeError:
-        pass  # what is no text, or nothing that `orjson` knows
+        # Nothing that `orjson` knows, or no text: what pydantic writes for half a character in a name is
+        # another character.
+        written = _slowly(body)
+        json.dumps(body.model_dump(), ensure_ascii=False, default=str).encode()
+        return written
     return _slowly(body)
 
 
 def _slowly(body: EventBody) -> Encoded:
     text = body.model_dump_json()
-    # What pydantic writes for half a character in a name is another character.
-    json.dumps(body.model_dump(), ensure_ascii=False, default=str).encode()
     if not _is_shallow(text.encode()):
         event_body.validate_json(text)
     return Encoded(text, None)
