@@ -24,7 +24,8 @@ _ALLOWED = Then()
 _ALLOWED_IN_SHADOW = Then(shadow=True)
 
 _WORD = r'"([^"\\]*)"'
-_DECIDED = re.compile(rf'\{{"type":"call\.decided","call_id":{_WORD},"tool":{_WORD},"input":\{{')
+_HEAD = rf'\{{"type":"call\.decided","call_id":{_WORD},"tool":{_WORD},"input":'
+_DECIDED = re.compile(rf"{_HEAD}\{{")
 _OUTCOME = ',"outcome":"'
 _ENFORCED = ',"outcome":"allow","mode":"enforce","reason":null,"net":null,"rule":null,'
 _IN_SHADOW = ',"outcome":"allow","mode":"shadow","reason":null,"net":null,"rule":null,'
@@ -33,10 +34,7 @@ _UNASKED = re.compile(
     r',"approved_by":\[\],"edited":(?:true|false)(?:,"granted":\[\],"clock":null)?,"via":'
 )
 """Neither a person nor a grant let it pass, and no net looked at the time."""
-_COMMON = re.compile(
-    rf'\{{"type":"call\.decided","call_id":{_WORD},"tool":{_WORD},"input":(\{{[^{{}}\\]*\}}),'
-    rf'"names":\[{_WORD}\]{re.escape(_ENFORCED)}'
-)
+_COMMON = re.compile(rf'{_HEAD}(\{{[^{{}}\\]*\}}),"names":\[{_WORD}\]{re.escape(_ENFORCED)}')
 """One name, and no object within the input: the first brace that closes is the input's own."""
 _COMMON_END = ',"approved_by":[],"edited":false,"granted":[],"clock":null,"via":null}'
 _RESULT = re.compile(rf'\{{"type":"call\.result","call_id":{_WORD},"tool":{_WORD},"output":"')

@@ -235,24 +235,31 @@ def input_head(values: dict[str, JsonValue]) -> str:
 def decisions_of(events: Iterable[JournalEvent]) -> list[DecisionLine]:
     """The lines of a session with these events, in order. The events begin with its opening."""
     lines: dict[int, DecisionLine] = {}
-    for change in _changes(events):
+    for _ in listing(events, lines):
+        pass
+    return list(lines.values())
+
+
+def listing(events: Iterable[JournalEvent], lines: dict[int, DecisionLine]) -> Iterator[JournalEvent]:
+    """The same events, each given on once `lines`, by cursor, are as it leaves them."""
+    for event, change in _taken(events):
         match change:
             case DecisionLine():
                 lines[change.cursor] = change
             case Ended():
                 lines[change.cursor] = lines[change.cursor]._replace(result=change.result)
-    return list(lines.values())
+            case None:
+                pass
+        yield event
 
 
-def _changes(events: Iterable[JournalEvent]) -> Iterator[Change]:
-    """What the events of sessions, one after the other, make."""
+def _taken(events: Iterable[JournalEvent]) -> Iterator[tuple[JournalEvent, Change | None]]:
+    """The events of sessions, one after the other, each with what it changes."""
     calls = SessionCalls("", child=True)
     for event in events:
         if isinstance(event.body, SessionOpened):
             calls = opened_calls(event.body)
-        change = calls.take(event, to_ms(event.at))
-        if change is not None:
-            yield change
+        yield event, calls.take(event, to_ms(event.at))
 
 
 def opened_calls(opened: SessionOpened) -> SessionCalls:
@@ -302,7 +309,9 @@ def rebuild_decisions(connection: sqlite3.Connection, session: str | None = None
     changes: list[Change] = []
     sessions = [session] if session is not None else _sessions(connection)
     for each in sessions:
-        for change in _changes(_bearing(connection, each)):
+        for _, change in _taken(_bearing(connection, each)):
+            if change is None:
+                continue
             changes.append(change)
             if len(changes) >= _BATCH:
                 write_changes(connection, changes)

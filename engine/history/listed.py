@@ -5,18 +5,16 @@ The lines of sessions and of decisions follow from the events; screens show them
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from .decided import COLUMNS, DecisionLine, SessionCalls, opened_calls
+from .decided import COLUMNS, DecisionLine, listing
 from .errors import JournalError
-from .events import JournalEvent, SessionOpened
+from .events import JournalEvent
 from .projection import Projection
-from .rows import SELECT_EVENTS, SELECT_SESSION, EventRow, event_of, in_pages
+from .rows import SELECT_SESSION, session_events
 from .schema import inspect, reading
-from .times import to_ms
 
 
 def listed_otherwise(path: Path, leave: Collection[str] = ()) -> Iterator[str]:
@@ -35,7 +33,7 @@ def listed_otherwise(path: Path, leave: Collection[str] = ()) -> Iterator[str]:
             if session in leave:
                 continue
             try:
-                line, decisions = _made(_events(connection, session, path))
+                line, decisions = _made(session_events(connection, session, path))
             except (ValueError, JournalError):
                 continue
             stored = connection.execute(
@@ -56,26 +54,5 @@ def listed_otherwise(path: Path, leave: Collection[str] = ()) -> Iterator[str]:
 
 def _made(events: Iterator[JournalEvent]) -> tuple[Projection, list[DecisionLine]]:
     """A session's line and its decisions. Raises `ValueError` for events that make none."""
-    calls = SessionCalls("", child=True)
     decisions: dict[int, DecisionLine] = {}
-
-    def told() -> Iterator[JournalEvent]:
-        nonlocal calls
-        for event in events:
-            if isinstance(event.body, SessionOpened):
-                calls = opened_calls(event.body)
-            change = calls.take(event, to_ms(event.at))
-            if isinstance(change, DecisionLine):
-                decisions[change.cursor] = change
-            elif change is not None and change.cursor in decisions:
-                decisions[change.cursor] = decisions[change.cursor]._replace(result=change.result)
-            yield event
-
-    return Projection.of(told()), list(decisions.values())
-
-
-def _events(connection: sqlite3.Connection, session: str, path: Path) -> Iterator[JournalEvent]:
-    def page(after: float, size: int) -> list[EventRow]:
-        return connection.execute(SELECT_EVENTS, (session, after, size)).fetchall()
-
-    return (event_of(row, path) for row in in_pages(page))
+    return Projection.of(listing(events, decisions)), list(decisions.values())

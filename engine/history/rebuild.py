@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..text import visible
 from .decided import COLUMNS, rebuild_decisions
 from .errors import JournalError
-from .events import JournalEvent
 from .projection import Projection
-from .rows import REPLACE_SESSION, SELECT_EVENTS, SELECT_SESSION, EventRow, event_of, in_pages
+from .rows import REPLACE_SESSION, SELECT_SESSION, session_events
 from .schema import name_of
 from .upkeep import changing
 
@@ -44,7 +42,7 @@ def rebuild(path: Path) -> Rebuilt:
         for session in sessions:
             row = connection.execute(f"{SELECT_SESSION} WHERE id = ?", (session,)).fetchone()
             try:
-                line = Projection.of(_events(connection, session, path))
+                line = Projection.of(session_events(connection, session, path))
             except ValueError as error:
                 raise JournalError(
                     f"Session '{visible(session)}' of journal '{name_of(path)}' cannot be followed: "
@@ -69,10 +67,3 @@ def _decisions(connection: sqlite3.Connection) -> bytes:
     for row in connection.execute(f"SELECT {COLUMNS} FROM decision ORDER BY cursor"):
         found.update(repr(row).encode())
     return found.digest()
-
-
-def _events(connection: sqlite3.Connection, session: str, path: Path) -> Iterator[JournalEvent]:
-    def page(after: float, size: int) -> list[EventRow]:
-        return connection.execute(SELECT_EVENTS, (session, after, size)).fetchall()
-
-    return (event_of(row, path) for row in in_pages(page))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -96,6 +97,15 @@ _READERS: dict[str, type[EventBody]] = {
 }
 
 _Row = TypeVar("_Row", EventRow, LinkedRow)
+
+
+def session_events(connection: sqlite3.Connection, session: str, path: Path) -> Iterator[JournalEvent]:
+    """All events of a session, read page by page. Raises `JournalError` for one that cannot be read."""
+
+    def page(after: float, size: int) -> list[EventRow]:
+        return connection.execute(SELECT_EVENTS, (session, after, size)).fetchall()
+
+    return (event_of(row, path) for row in in_pages(page))
 
 
 def in_pages(page: Callable[[float, int], Sequence[_Row]], after: float = 0) -> Iterator[_Row]:
