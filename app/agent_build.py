@@ -187,7 +187,7 @@ def _rules(spec: AgentSpec, made: object) -> RuleSet:
                 ]
             )
         raise AgentSpecError([NO_RULES])
-    rules = load_rules(*map(_as_shown, spec.rules))
+    rules = load_rules(*map(shown_path, spec.rules))
     unknown = [name for name in spec.active or () if name not in rules.registry]
     if unknown:
         known = ", ".join(rules.registry) or "none"
@@ -197,7 +197,7 @@ def _rules(spec: AgentSpec, made: object) -> RuleSet:
     return rules
 
 
-def _as_shown(path: Path) -> Path:
+def shown_path(path: Path) -> Path:
     """A rules file as rules say where they stand: below the working directory without it."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) and path.parent != LIBRARY else path

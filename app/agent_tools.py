@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
-from ..engine.agents import DuplicateToolError, Tool, tool
+from ..engine.agents import Tool, tool
 from ..engine.agents import tools as ready_made
 from ..engine.agents.tool import tool_table
 from .agent_spec import AgentSpecError
@@ -52,7 +52,7 @@ def named_tools(
         raise AgentSpecError(problems)
     try:
         return tuple(tool_table(found).values())
-    except DuplicateToolError as error:
+    except ValueError as error:
         raise AgentSpecError([f"{where}: {error}"]) from error
 
 

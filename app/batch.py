@@ -106,6 +106,8 @@ def too_much(request: ApprovalState) -> str | None:
     """Why a request is not approved together with others; `None` when it may be."""
     if request.wants is not None:
         return "answer it by itself: it wants to be filled in"
+    if request.hidden:
+        return "approve it by itself: masked text in it may be more than a secret"
     if input_size(request) > LONGEST:
         return "approve it by itself: its input is too long for a table"
     if request.preview is not None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias, cast, get_args
 
+from pydantic import JsonValue
+
+from ..engine.changed import changed_by_a_person
 from ..engine.history.changes import grant_words
 from ..engine.history.decided import decisions_of
 from ..engine.history.decisions import Decision
@@ -14,12 +17,15 @@ from ..engine.history.events import (
     ApprovalExtended,
     ApprovalGiven,
     ApprovalRequested,
+    ApprovalRevealed,
     ApprovalWithdrawn,
     CallDecided,
     CallResult,
+    CallWaits,
     GrantGiven,
     JournalEvent,
     MessageAdded,
+    ModeChanged,
     SessionOpened,
     SessionResumed,
 )
@@ -37,9 +43,11 @@ LONGEST = 400
 About: TypeAlias = (
     CallDecided
     | CallResult
+    | CallWaits
     | ApprovalRequested
     | ApprovalGiven
     | ApprovalExtended
+    | ApprovalRevealed
     | ApprovalDecided
     | ApprovalExpired
     | ApprovalWithdrawn
@@ -75,7 +83,10 @@ def told(recorded: Sequence[JournalEvent], position: int) -> list[tuple[str, str
             case CallDecided() as body:
                 if rows:
                     break
-                rows.extend(_decided(body))
+                if body.mode == "shadow" and body.outcome != "allow":
+                    rows.append(("was off", _shadowed(recorded, number)))
+                asked_for = asked_input(recorded, number) if body.edited else None
+                rows.extend(_decided(body, asked_for))
             case ApprovalDecided() as body:
                 reason = f": {body.reason}" if body.reason else ""
                 word = "approved" if body.approved else "denied"
@@ -86,12 +97,19 @@ def told(recorded: Sequence[JournalEvent], position: int) -> list[tuple[str, str
                 when = ago(seconds_between(event.at, recorded[position - 1].at))
                 rows.append(("person", f"approved by {body.by} {when}, others must too"))
             case ApprovalExtended() as body:
-                until = "for ever" if body.until is None else f"until {body.until:%H:%M:%S} UTC"
-                rows.append(("person", f"may wait {until}, by {body.by}"))
+                time = body.until if body.proposed is None else body.proposed.until
+                until = "for ever" if time is None else f"until {time:%H:%M:%S} UTC"
+                by = " and ".join((*body.others, body.by))
+                said = "may wait" if body.proposed is None else "wanted to wait"
+                rows.append(("person", f"{said} {until}, by {by}"))
+            case ApprovalRevealed() as body:
+                rows.append(("person", f"masked text looked at by {body.by}"))
             case ApprovalExpired() as body:
                 rows.append(("person", f"nobody in time: {body.reason}"))
             case GrantGiven() as body:
-                rows.append(("granted", f"{body.grant.key} by {body.by}: {grant_words(body.grant)}"))
+                why = f": {body.reason}" if body.reason else ""
+                words = f"{grant_words(body.grant)}{why}"
+                rows.append(("granted", f"{body.grant.key} by {body.by}: {words}"))
             case ApprovalWithdrawn() as body:
                 rows.append(("person", f"not asked any more: {body.reason}"))
             case ApprovalRequested(wants=dict()):
@@ -100,8 +118,15 @@ def told(recorded: Sequence[JournalEvent], position: int) -> list[tuple[str, str
                         said = as_json(given.input)[:LONGEST]
                         rows[index] = "person", f"answered by {given.by}: {said}"
                 rows.append(("asked because", _step_before(recorded, number)))
+            case CallWaits() as body:
+                rows.append(("waits for", ", ".join(body.waits_for) or "no other call"))
             case ApprovalRequested() as body:
-                rows.append(("asked because", _because(body.net, body.rule)))
+                again = (
+                    f", about the input that {body.edited_by or 'a person'} chose" if body.edited else ""
+                )
+                rows.append(("asked because", f"{_because(body.net, body.rule)}{again}"))
+                if body.beyond:
+                    rows.append(("although", body.beyond))
             case _:
                 pass
     return rows[::-1]
@@ -118,20 +143,68 @@ def _step_before(recorded: Sequence[JournalEvent], number: int) -> str:
     return "a step of a flow waits for an answer"
 
 
-def _decided(body: CallDecided) -> list[tuple[str, str]]:
-    """Last first."""
+def asked_input(recorded: Sequence[JournalEvent], position: int) -> dict[str, JsonValue] | None:
+    """The agent's own input of the call that an event, by its number, is about; `None` where unknown."""
+    call_id = call_of(recorded[position - 1])
+    found: dict[str, JsonValue] | None = None
+    for number in range(position, max(0, position - FARTHEST), -1):
+        match recorded[number - 1].body:
+            case MessageAdded(calls=calls):
+                for call in calls:
+                    if call.call_id == call_id:
+                        return call.input
+            case ApprovalRequested(call_id=asked, edited=False) as body if asked == call_id:
+                found = body.input
+            case _:
+                pass
+    return found
+
+
+def edited_words(
+    by: str | None, original: Mapping[str, JsonValue] | None, runs: Mapping[str, JsonValue]
+) -> str:
+    """An edit's author and changes (G-75): `by ada: changed env from "prod" to "staging"`."""
+    who = f"by {by or 'a person'}"
+    changed = None if original is None else changed_by_a_person(original, runs)
+    if changed is None:
+        return who if original is None else f"{who}: only in text that is masked here"
+    return f"{who}: {changed.removeprefix('A person ')}"
+
+
+def _decided(body: CallDecided, asked_for: dict[str, JsonValue] | None) -> list[tuple[str, str]]:
+    """Last first; `asked_for` is the agent's own input of an edited call."""
     would = "would " if body.mode == "shadow" and body.outcome != "allow" else ""
     word = {"allow": "allowed", "block": "blocked", "ask": "asked"}[body.outcome] if not would else ""
     verdict = word or f"would {body.outcome}, in shadow mode: it ran"
     by = f", approved by {', '.join(body.approved_by)}" if body.approved_by else ""
     by += f", by {', '.join(body.granted)}" if body.granted else ""
-    by += ", with another input than the model wrote" if body.edited else ""
+    by += f" ({body.off_words})" if body.off_words else ""
     rows = [("decided", f"{verdict}{by}")]
+    if body.edited:
+        rows.append(("edited", edited_words(body.edited_by, asked_for, body.input)))
     if body.net is not None and body.outcome != "allow":
         rows.append(("because", _because(body.net, body.rule)))
     if body.reason:
         rows.append(("reason", body.reason))
+    if body.uninspectable is not None:
+        rows.append(("unclear", f"cannot be read to its end: {body.uninspectable}"))
+    if body.judged_as:
+        rows.append(("judged as", ", ".join(body.judged_as)))
     return rows[::-1]
+
+
+def _shadowed(recorded: Sequence[JournalEvent], number: int) -> str:
+    """The people who had switched to the shadow mode that event number `number` was decided in."""
+    for before in range(number - 1, max(0, number - FARTHEST), -1):
+        match recorded[before - 1].body:
+            case ModeChanged(mode="shadow") as body:
+                who = ", ".join(dict.fromkeys((*body.others, body.by)))
+                return f"shadow mode, switched to by {who}" + (f": {body.reason}" if body.reason else "")
+            case SessionOpened(mode="shadow", opened_by=by) | SessionResumed(mode="shadow", by=by):
+                return "shadow mode, from the start" + (f": {by}" if by else "")
+            case _:
+                pass
+    return "shadow mode"
 
 
 def _because(net: str, rule: RuleRecord | None) -> str:
@@ -150,11 +223,14 @@ def decision_at(recorded: Sequence[JournalEvent], position: int) -> tuple[Decisi
     bearing = [
         event
         for event in (recorded[index] for index in near)
-        if isinstance(event.body, SessionOpened | SessionResumed) or call_of(event) == call_id
+        if isinstance(event.body, SessionOpened | SessionResumed | ModeChanged)
+        or call_of(event) == call_id
     ]
-    lines = decisions_of(bearing)
+    lines = [line for line in decisions_of(bearing) if line.kind == "call"]
     line = next((line for line in reversed(lines) if line.seq <= position), lines[0] if lines else None)
     if line is None:
         return None
-    decision = Decision.model_validate({**line._asdict(), "at": from_ms(line.at)})
-    return decision, recorded[line.seq - 1]
+    event = recorded[line.seq - 1]
+    unclear = isinstance(event.body, CallDecided) and event.body.uninspectable is not None
+    given = {**line._asdict(), "at": from_ms(line.at), "unclear": unclear}
+    return Decision.model_validate(given), event

@@ -14,6 +14,8 @@ import secrets
 import unicodedata
 from collections.abc import Mapping
 
+from ..engine.look_alikes import mark_words
+from ..engine.text import spelt
 from ..engine.text import visible as _visible
 from .cells import steady
 
@@ -34,6 +36,7 @@ _NAMED = {
     "–": "-",
     "—": "-",
     "×": "x",
+    "−": "-",
     "µ": "u",
     "…": "~",
     "“": '"',
@@ -111,6 +114,11 @@ def visible(text: str, *, keep_newlines: bool = False) -> str:
         return _visible(steady(text), keep_newlines=keep_newlines)
     theirs = steady(text.translate(_TO_UNICODE))
     return _visible(theirs, keep_newlines=keep_newlines).translate(_MARKED)
+
+
+def visible_words(text: str, *, keep_newlines: bool = False) -> str:
+    """The same for a name or a command, by `engine.text.visible_words`."""
+    return visible(text if text.isascii() else mark_words(text, spelt), keep_newlines=keep_newlines)
 
 
 def told(text: str) -> str:

@@ -31,6 +31,7 @@ from .shared_options import (
     add_journal,
     add_operator,
     add_read_only,
+    add_reason,
     dollars,
     positive,
 )
@@ -117,6 +118,7 @@ def parser() -> argparse.ArgumentParser:
         default=None,
         help="go on although its rules have changed: nets that differ start fresh",
     )
+    add_reason(resume)
     resume.add_argument(
         "--max-cost",
         metavar="USD",

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from ..engine.gate.types import GrantTerms
 from ..engine.history.state import ApprovalState
-from ..engine.hub import Outcome
+from ..engine.hub import Outcome, Revealed
 from .door import Door
 
 
@@ -54,3 +54,11 @@ async def ask_for_time(hub: Door, request: ApprovalState, seconds: float, by: st
         return await hub.extend(request.id, seconds=seconds, by=by)
     except Exception as error:
         return Outcome(ok=False, message=f"Not extended: {error}")
+
+
+async def ask_to_reveal(hub: Door, request: ApprovalState, by: str) -> Revealed:
+    """The masked parts of a request that may be more than a secret. Raises nothing."""
+    try:
+        return await hub.reveal(request.id, by=by)
+    except Exception as error:
+        return Revealed(ok=False, message=f"Not shown: {error}")

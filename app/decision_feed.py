@@ -19,6 +19,7 @@ from ..engine.history.decision_counts import Counts, GroupBy, ShadowSummary
 from ..engine.history.decision_filter import EVERYTHING, DecisionFilter
 from ..engine.history.decisions import Decision, Mark, Part, Scan
 from ..engine.history.events import CallDecided, CallResult, JournalEvent
+from ..engine.history.settings import SETTINGS
 from .door import Journal
 
 COUNTS_PAUSE = 2.0
@@ -171,4 +172,6 @@ class DecisionFeed:
 
 def bears(event: object) -> bool:
     """Whether an event changes the list."""
-    return isinstance(event, JournalEvent) and isinstance(event.body, CallDecided | CallResult)
+    return isinstance(event, JournalEvent) and isinstance(
+        event.body, (CallDecided, CallResult, *SETTINGS)
+    )

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from ..engine.history.decision_filter import EVERYTHING, DecisionFilter, quoted
 
-EMPTY = "No decisions are recorded yet.\n\nEvery call that an agent makes under rules is listed here."
+EMPTY = (
+    "No decisions are recorded yet.\n\nEvery call that an agent makes under rules is listed here, and "
+    "whatever people change of rules, modes, limits and grants."
+)
 
 
 def nothing_found(wanted: DecisionFilter, back: str) -> str:

@@ -20,7 +20,7 @@ from ..engine.history.decision_filter import Result, Verdict
 from ..engine.history.decisions import Decision
 from .moments import clock, day, short_day_and_time
 from .symbols import CALL, SHADOW, Look
-from .text import clip, pad, shown, width_of
+from .text import clip, name_shown, pad, shown, width_of
 from .words import count
 
 MUTED = "$foreground 60%"
@@ -38,6 +38,10 @@ VERDICT: Mapping[Verdict, Look] = {
     "denied": Look("■", "denied", "$text-error"),
     "would-block": Look(SHADOW.symbol, "would block", "$text-secondary"),
     "would-ask": Look(SHADOW.symbol, "would ask", "$text-secondary"),
+    "changed": Look("Δ", "changed", "$text-warning"),
+    "proposed": Look("?", "proposed", "$text-warning"),
+    "agreed": Look("?", "agreed", "$text-warning"),
+    "dropped": Look("·", "not done", MUTED),
 }
 RESULT: Mapping[Result, Look] = {result: CALL[result] for result in ("done", "failed", "unknown")}
 
@@ -99,14 +103,21 @@ def _row(width: int, cells: Sequence[str], styles: Sequence[str] = ("",) * 7) ->
 
 
 def verdict_words(decision: Decision) -> str:
-    """`◐ approved by maria`."""
+    """`◐ approved by maria`; `▸ allow, unclear` for a call that could not be read to its end."""
     look = VERDICT[decision.verdict]
     by = f" by {shown(decision.by)}" if decision.by else ""
-    if decision.verdict == "allow" and decision.by:
+    by = f", unclear{by}" if decision.unclear else by
+    by += f" ({shown(decision.off)})" if decision.off else ""
+    if decision.verdict == "allow" and (decision.by or decision.off):
         return f"{look.symbol} allowed{by}"
     if decision.verdict == "allow" and decision.mode == "shadow":
-        return f"{SHADOW.symbol} {look.word}"
+        return f"{SHADOW.symbol} {look.word}{by}"
     return f"{look.symbol} {look.word}{by}"
+
+
+def what(decision: Decision) -> str:
+    """The tool that was called, or what kind of setting was changed."""
+    return name_shown(decision.tool) if decision.kind == "call" else decision.kind
 
 
 def moment(at: datetime, now: datetime, zone: tzinfo | None) -> str:
@@ -120,14 +131,20 @@ def line(decision: Decision, width: int, *, now: datetime, zone: tzinfo | None) 
     """One decision in the list, exactly `width` cells wide where the columns fit."""
     look = VERDICT[decision.verdict]
     ended = RESULT[decision.result].symbol if decision.result in ("failed", "unknown") else ""
-    verdict = f"{verdict_words(decision)} {ended}".rstrip()
-    who = f"{shown(decision.via)} of {shown(decision.agent)}" if decision.via else shown(decision.agent)
+    # The sign of shadow mode is enough here: how the call ended must have room.
+    brief = decision if decision.mode == "enforce" else decision.model_copy(update={"off": None})
+    verdict = f"{verdict_words(brief)} {ended}".rstrip()
+    who = (
+        f"{name_shown(decision.via)} of {name_shown(decision.agent)}"
+        if decision.via
+        else name_shown(decision.agent)
+    )
     cells = (
         moment(decision.at, now, zone),
-        _short(shown(decision.session), columns(width).session),
+        _short(name_shown(decision.session), columns(width).session),
         who,
-        shown(decision.tool),
-        shown(decision.input),
+        what(decision),
+        name_shown(decision.input),
         verdict,
         shown(decision.net or ""),
     )
@@ -146,21 +163,23 @@ def _short(name: str, room: int) -> str:
 def facts(decision: Decision, zone: tzinfo | None) -> list[Content]:
     """What a narrow list leaves out of a decision: three lines, to be cut at the screen's edge."""
     look = VERDICT[decision.verdict]
-    by = f"made by {shown(decision.via)} · " if decision.via else ""
+    by = f"made by {name_shown(decision.via)} · " if decision.via else ""
     when = f"{decision.at.astimezone(zone):%m-%d %H:%M:%S}"
     ended = RESULT[decision.result] if decision.result else None
-    where = f"{shown(decision.session)} · {when} · {decision.mode} · {by}{shown(decision.agent)}"
+    where = (
+        f"{name_shown(decision.session)} · {when} · {decision.mode} · {by}{name_shown(decision.agent)}"
+    )
     if decision.called != decision.tool:
-        where += f" · called {shown(decision.called)}"
-    first = [(verdict_words(decision), f"bold {look.style}"), (f"  {shown(decision.tool)}", "bold")]
+        where += f" · called {name_shown(decision.called)}"
+    first = [(verdict_words(decision), f"bold {look.style}"), (f"  {what(decision)}", "bold")]
     if ended is not None:
         first.append((f"  {ended.symbol} {ended.word}", ended.style))
     first.append((f"  {where}", MUTED))
-    net = shown(decision.net or "no rule concerns it")
+    net = shown(decision.net or ("no rule concerns it" if decision.kind == "call" else ""))
     rule = [(f"{shown(decision.rule or '')}  ", ""), (f"{shown(decision.place or '')}  ", MUTED)]
     return [
         Content.assemble(*first),
-        Content.assemble((shown(decision.input), "")),
+        Content.assemble((name_shown(decision.input), "")),
         Content.assemble(*(rule if decision.rule else []), (net, MUTED)),
     ]
 
@@ -177,7 +196,7 @@ def title_line(total: int, row: int | None, newer: int, *, some: bool, looked: i
         (" ── ", MUTED),
         ("decisions", "bold"),
         (f"   {total:,} {'decision' if total == 1 else 'decisions'}", ""),
-        (" match" if some else "", ""),
+        ((" matches" if total == 1 else " match") if some else "", ""),
     ]
     if looked is not None:
         parts.append((f" · searching… {looked:,} looked at", MUTED))
@@ -287,7 +306,7 @@ def session_words(session: ShadowSession) -> Content:
     """The same of one session."""
     calls = count(session.calls, "call")
     return Content.assemble(
-        (f"{shown(session.session)}", "bold"),
+        (f"{name_shown(session.session)}", "bold"),
         (f"  {calls}; enforce would have ", MUTED),
         *_would(session.blocked, session.asked, 3),
     )

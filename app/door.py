@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..engine.history.decisions import Decision, Mark, Part, Scan
     from ..engine.history.events import JournalEvent
     from ..engine.history.state import ApprovalState, SessionState
-    from ..engine.hub import Outcome, Spawn, Subscription
+    from ..engine.hub import Outcome, Revealed, Spawn, Subscription
 
 
 class Journal(Protocol):
@@ -108,15 +108,40 @@ class Door(Journal, HistorySource, Protocol):
         stop: bool = False,
     ) -> Outcome: ...
 
+    async def reveal(self, approval_id: str, *, by: str) -> Revealed: ...
+
     async def extend(self, approval_id: str, *, seconds: float | None, by: str) -> Outcome: ...
 
     async def revoke_grant(self, session_id: str, key: str, *, by: str) -> Outcome: ...
 
-    async def toggle_net(self, session_id: str, net: str, active: bool, *, by: str) -> Outcome: ...
+    async def toggle_net(
+        self,
+        session_id: str,
+        net: str,
+        active: bool,
+        *,
+        by: str,
+        reason: str | None = None,
+        seconds: float | None = None,
+    ) -> Outcome: ...
 
-    async def set_mode(self, session_id: str, mode: Mode, *, by: str) -> Outcome: ...
+    async def set_mode(
+        self,
+        session_id: str,
+        mode: Mode,
+        *,
+        by: str,
+        reason: str | None = None,
+        seconds: float | None = None,
+    ) -> Outcome: ...
 
-    async def raise_limit(self, session_id: str, max_cost: float, *, by: str) -> Outcome: ...
+    async def confirm_change(self, session_id: str, change_id: str, *, by: str) -> Outcome: ...
+
+    async def drop_change(self, session_id: str, change_id: str, *, by: str) -> Outcome: ...
+
+    async def raise_limit(
+        self, session_id: str, max_cost: float, *, by: str, reason: str | None = None
+    ) -> Outcome: ...
 
     async def compact(
         self,

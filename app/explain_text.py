@@ -98,6 +98,13 @@ def explained(view: ExplanationView, moment: Moment = "now") -> Iterator[Line]:
         yield from _way(view.way, people if blocked is None else 0, says)
     if len(view.names) > 1:
         yield Line("names", ", ".join(view.names))
+    if view.unclear is not None:
+        yield Line("unclear", f"cannot be read to its end: {view.unclear}", "ask")
+    if view.off is not None:
+        yield Line("was off", view.off, "ask")
+    if view.judged_as:
+        those = ", ".join(view.judged_as)
+        yield Line("taken", f"for {those}, too: {view.tool!r} differs from it only in looks")
     label = "nets"
     concerned = [net for net in view.nets if net.verdict != "abstain" or net.note is not None]
     for net in concerned:

@@ -12,6 +12,7 @@ from ..engine.history.events import (
     ApprovalExtended,
     ApprovalGiven,
     ApprovalRequested,
+    ApprovalRevealed,
     ApprovalWithdrawn,
     CallResult,
     JournalEvent,
@@ -72,6 +73,7 @@ def changes_queue(event: HubEvent) -> bool:
         ApprovalRequested
         | ApprovalGiven
         | ApprovalExtended
+        | ApprovalRevealed
         | ApprovalDecided
         | ApprovalExpired
         | ApprovalWithdrawn,

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from ..engine.history.events import ApprovalRequested
 from ..engine.hub import Hub
 from ..engine.text import visible
-from .headless import Answer, print_events
+from .headless import Answer, answered, machine_answer, print_events
 
 Fills = Mapping[str, dict[str, JsonValue]]
 
@@ -20,27 +20,22 @@ Fills = Mapping[str, dict[str, JsonValue]]
 class _Answers:
     """What is answered; `stuck` is the first step that waits for what nobody has filled in."""
 
-    def __init__(self, hub: Hub, answer: Answer, fills: Fills) -> None:
+    def __init__(self, hub: Hub, answer: Answer, fills: Fills, out: TextIO) -> None:
         self._hub = hub
+        self._out = out
         self._answer = answer
         self._fills = fills
         self.stuck: asyncio.Future[ApprovalRequested] = asyncio.get_running_loop().create_future()
 
     async def give(self, asked: ApprovalRequested) -> str | None:
         """Answer a request. Gives why that failed."""
-        approved, filled_in = self._answer == "approve", None
+        (approved, _), filled_in = machine_answer(asked, self._answer), None
         if approved and asked.wants is not None:
             filled_in = self._fills.get(asked.tool)
             if filled_in is None:
                 self._stop(asked)
                 return None
-        outcome = await self._hub.decide(
-            asked.approval_id,
-            approved=approved,
-            by="headless",
-            reason=None if approved else f"answered by --answer {self._answer}",
-            input=filled_in,
-        )
+        outcome = await answered(self._hub, asked, self._answer, self._out, filled_in)
         if not outcome.ok and asked.wants is not None:
             self._stop(asked)
         return None if outcome.ok else outcome.message
@@ -65,7 +60,7 @@ async def follow_flow(
     `journal` is the option that a command needs to find the run again. Returns 0 when the flow came to
     its end, else 1; the run can then be resumed.
     """
-    answers = _Answers(hub, answer, fills)
+    answers = _Answers(hub, answer, fills, out)
     subscription = hub.subscribe()
     printing = asyncio.create_task(print_events(subscription.__aiter__(), answers.give, out))
     ended: asyncio.Task[None] | None = None

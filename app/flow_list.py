@@ -10,7 +10,7 @@ from ..engine.history.events import JournalEvent, SessionOpened
 from ..engine.history.flow import FlowStepped
 from ..engine.history.queries import HistoryReader, open_reader
 from ..engine.history.state import SessionSummary
-from ..engine.text import visible
+from ..engine.text import visible, visible_words
 from .symbols import STOPPED, session_look
 
 NAMES = "status", "run", "flow", "started", "step", "stands at"
@@ -45,8 +45,8 @@ def _row(reader: HistoryReader, session: SessionSummary) -> Sequence[str]:
         stands += ", waits for a person"
     return (
         f"{seen.symbol} {seen.word}{', can be resumed' if seen is STOPPED else ''}",
-        visible(session.id),
-        visible(session.agent),
+        visible_words(session.id),
+        visible_words(session.agent),
         f"{session.opened.astimezone():%m-%d %H:%M}",
         "" if step is None else str(step.step),
         visible(stands),

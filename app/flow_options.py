@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
+from .shared_options import add_reason
+
 Parts: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 Command: TypeAlias = Callable[[Parts, str, str], argparse.ArgumentParser]
 Options: TypeAlias = Callable[[argparse.ArgumentParser], None]
@@ -46,6 +48,7 @@ def add_flow(
         default=None,
         help="go on although its rules have changed: nets that differ start fresh",
     )
+    add_reason(resume)
     _terms(resume, positive)
     hosting(resume)
 

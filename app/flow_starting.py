@@ -43,6 +43,7 @@ async def resume_flow(
     *,
     nets: Nets = "recorded",
     mode: Mode | None = None,
+    reason: str | None = None,
 ) -> str:
     """Go on with a recorded run; its id. Raises as `Hub.resume_flow`."""
     return await hub.resume_flow(
@@ -52,6 +53,7 @@ async def resume_flow(
         mode=mode,
         by=operator,
         nets=nets,
+        reason=reason,
         source=prepared.spec.model_dump(mode="json"),
         context=prepared.context,
         limits=prepared.limits,
@@ -64,10 +66,11 @@ async def go_on_with_flow(
     source: dict[str, JsonValue] | None,
     operator: str,
     nets: Nets = "recorded",
+    reason: str | None = None,
 ) -> str:
     """As `resume_flow`, with all that the record says of how the run was started.
 
     Raises `FlowSpecError` too.
     """
     prepared = await asyncio.to_thread(lambda: prepare_flow(recorded_flow(session_id, source)))
-    return await resume_flow(hub, session_id, prepared, operator, nets=nets)
+    return await resume_flow(hub, session_id, prepared, operator, nets=nets, reason=reason)

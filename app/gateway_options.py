@@ -87,11 +87,14 @@ def add_gateway(commands: object, command: Add, journal: Options, operator: Opti
     new = command(parts, "new", "make a token; it is shown this once")
     new.add_argument("kind", choices=("agent", "operator"), help="who is to use it")
     new.add_argument("name", metavar="NAME", help="whose it is; an operator decides under this name")
+    owner = "the operator whose agent it is, who is no other person where several must approve its calls"
+    new.add_argument("--owner", metavar="NAME", help=f"{owner} (default: your login name)")
     rotate = command(parts, "rotate", "give a name a new token")
     rotate.add_argument("name", metavar="NAME", help="whose token")
     rotate.add_argument(
         "--overlap", metavar="TIME", help="how long the old one goes on, e.g. 15m (default: not at all)"
     )
+    rotate.add_argument("--owner", metavar="NAME", help=f"{owner} (default: as before)")
     revoke = command(parts, "revoke", "end a token; its connections end within seconds")
     revoke.add_argument("name", metavar="NAME", help="whose token")
 

@@ -6,12 +6,27 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Literal, TextIO
 
+from pydantic import JsonValue
+
 from ..engine.history.changes import headline
 from ..engine.history.events import ApprovalRequested, JournalEvent
-from ..engine.hub import Hub, HubEvent, Streaming
-from ..engine.text import visible
+from ..engine.history.state import ApprovalState, SessionState
+from ..engine.hub import Hub, HubEvent, Outcome, Streaming
+from ..engine.text import visible, visible_words
 
 Answer = Literal["approve", "deny"]
+WIDTH = 100
+"""Columns of a request that is printed before it is approved."""
+
+
+def machine_answer(asked: ApprovalRequested, answer: Answer) -> tuple[bool, str | None]:
+    """Tell whether an option approves a request, and the reason where it does not.
+
+    An option is nobody: where several people must approve it denies (G-77).
+    """
+    if answer == "approve" and asked.people > 1:
+        return False, f"{asked.people} people must approve, and --answer approve is none of them"
+    return answer == "approve", None if answer == "approve" else f"answered by --answer {answer}"
 
 
 async def follow(
@@ -27,9 +42,7 @@ async def follow(
     """
 
     async def decide(asked: ApprovalRequested) -> str | None:
-        approved = answer == "approve"
-        reason = None if approved else f"answered by --answer {answer}"
-        outcome = await hub.decide(asked.approval_id, approved=approved, by="headless", reason=reason)
+        outcome = await answered(hub, asked, answer, out)
         return None if outcome.ok else outcome.message
 
     subscription = hub.subscribe()
@@ -48,6 +61,44 @@ async def follow(
     return 1 if failed else 0
 
 
+async def answered(
+    hub: Hub,
+    asked: ApprovalRequested,
+    answer: Answer,
+    out: TextIO,
+    filled_in: dict[str, JsonValue] | None = None,
+) -> Outcome:
+    """Answer a request as told: what is approved is printed first, whole, and nothing else is approved.
+
+    Denied is what nobody can look at without a screen: masked text that may be more than a secret.
+    """
+    approved, reason = machine_answer(asked, answer)
+    if approved:
+        shown = next((each for each in await hub.approvals() if each.id == asked.approval_id), None)
+        if shown is not None and shown.hidden:
+            places = ", ".join(dict.fromkeys(each.place for each in shown.hidden))
+            approved, reason = False, f"to look at what is masked in {places} takes a screen"
+        elif shown is not None:
+            for line in request_lines(shown, await hub.session(shown.session)):
+                print(f"          {line}".rstrip(), file=out, flush=True)
+    return await hub.decide(
+        asked.approval_id,
+        approved=approved,
+        by="headless",
+        reason=reason,
+        input=filled_in if approved else None,
+        digest=asked.digest,
+    )
+
+
+def request_lines(request: ApprovalState, session: SessionState) -> list[str]:
+    """All that the dialog shows of a request before it is approved, as plain lines."""
+    from .widgets.request import request_text
+
+    text = request_text(request, session, request.since, WIDTH, 0, expanded=True)
+    return [line.plain for line in text.lines[: text.decisive]]
+
+
 async def print_events(
     events: AsyncIterator[HubEvent],
     decide: Callable[[ApprovalRequested], Awaitable[str | None]],
@@ -60,7 +111,7 @@ async def print_events(
             case JournalEvent():
                 line = headline(event, wanting)
                 print(
-                    f"{event.at.astimezone():%H:%M:%S}  {visible(event.session)}  {line}",
+                    f"{event.at.astimezone():%H:%M:%S}  {visible_words(event.session)}  {line}",
                     file=out,
                     flush=True,
                 )

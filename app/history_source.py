@@ -38,7 +38,7 @@ class RecordedFile(JudgedSource):
 
     def __init__(self, database: Path, redaction: Redaction | None = None) -> None:
         self._database = database
-        self.redaction = redaction or Redaction()
+        self.redaction = (redaction or Redaction()).reading(LANGUAGE)
         self.language = LANGUAGE
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -110,6 +111,7 @@ class _Hook:
             session=session_name(self.agent.prefix, event.session),
             agent=self.agent.name,
             workdir=event.workdir if isinstance(event, PreToolUse | SessionStart) else None,
+            shell=os.environ.get("SHELL"),
             model=event.model if isinstance(event, SessionStart) else "",
             rules=self.settings.rules,
         )

@@ -88,6 +88,7 @@ def connect(
 def _client(url: str, until: float, environ: Mapping[str, str]) -> HookClient:
     token = environ.get(TOKEN) or token_of(agent_token_file(environ))
     latest = min(until, time.monotonic() + CONNECTING)
+    gone: GoneError | None = None
     while True:
         try:
             prove(url, token, latest)
@@ -97,11 +98,16 @@ def _client(url: str, until: float, environ: Mapping[str, str]) -> HookClient:
                 f"{error}. Give it a token of that server as {TOKEN}; make one with "
                 "`interlock token new agent NAME`"
             ) from error
-        except GoneError:
+        except LateError as late:
+            if gone is None:
+                raise
+            raise gone from late
+        except GoneError as error:
             # Nothing has been asked yet. A port may be that of a server that is just started again; who
             # listens on a socket's file and hangs up is about to end.
             if url.startswith("unix:") or time.monotonic() + _LOOK > latest:
                 raise
+            gone = error
         time.sleep(_LOOK)
 
 

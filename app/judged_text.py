@@ -21,7 +21,7 @@ from ..engine.history.parts import RuleRecord
 from .backtest_text import now_words, then_words
 from .moments import clock, day_and_time
 from .symbols import SHADOW, Look
-from .text import clip, pad, place, shown, spread, wrap_all
+from .text import clip, name_shown, pad, place, shown, spread, wrap_all
 from .widgets.so_far import flow
 from .words import count
 
@@ -198,7 +198,7 @@ def report_lines(report: SessionReport, width: int, zone: tzinfo | None) -> list
     news = [(f"  {text}", style) for text, style in _news(counts)]
     calls = count(counts.judged.calls, "call")
     head = Content.assemble(
-        (clip(shown(report.session), width // 2), "bold"), (f"  {calls}", MUTED), *news
+        (clip(name_shown(report.session), width // 2), "bold"), (f"  {calls}", MUTED), *news
     )
     at = "" if first.at is None else f", {day_and_time(first.at, zone)}"
     where = f"first at {report.unit} {first.event}{at}: "

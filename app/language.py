@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from ..engine.condition import Condition
+from ..engine.history.redaction import Redaction
+from ..engine.history.shell_masking import LiteralWord
 from ..engine.net import SkillNet
 from ..rules import RuleError, RuleSet, compile_files, condition_of, read_rules
 
@@ -24,7 +26,7 @@ def rules_of_files(*paths: str) -> RuleSet:
 
 
 class RulesLanguage:
-    """Reads rules of this version; see `engine.language`."""
+    """Reads rules and shell commands of this version; see `engine.language`."""
 
     def compiled(self, rules: Mapping[str, str]) -> Mapping[str, SkillNet]:
         try:
@@ -35,5 +37,28 @@ class RulesLanguage:
     def condition(self, text: str) -> Condition | None:
         return condition_of(text)
 
+    def commands(self, text: str) -> tuple[str, ...]:
+        # Loaded with the first command: most programs that read rules never see one.
+        from ..rules.shell import read
+
+        return tuple(command.source for command in read(text).commands)
+
+    def words(self, text: str) -> tuple[LiteralWord, ...] | None:
+        from ..rules.shell.literals import literal_words
+
+        found = literal_words(text)
+        return None if found is None else tuple(LiteralWord(*word) for word in found)
+
+    def programs(self, text: str) -> frozenset[str]:
+        from ..rules.shell import read
+        from ..rules.shell.literals import programs
+
+        return programs(read(text).commands)
+
 
 LANGUAGE = RulesLanguage()
+
+
+def redaction(also: Iterable[str] = ()) -> Redaction:
+    """The masking of secrets in this program: it knows which words of a shell command are literal."""
+    return Redaction(also, LANGUAGE)

@@ -27,7 +27,7 @@ from ..engine.history.parts import RuleRecord
 from ..engine.history.state import ApprovalState
 from ..engine.hub import Hub
 from ..engine.lasting import lasting
-from ..engine.text import visible
+from ..engine.text import visible, visible_words
 from .ages import age
 from .notify_send import SendError, host_of, post, run_command
 from .settings import SettingsError, table_setting
@@ -143,9 +143,9 @@ def payload_of(
     return Payload(
         test=test,
         approval_id=request.id,
-        session=visible(request.session),
-        agent=visible(request.agent),
-        tool=visible(request.tool),
+        session=visible_words(request.session),
+        agent=visible_words(request.agent),
+        tool=visible_words(request.tool),
         rule=None if rule is None else RuleTold(text=visible(rule.text.strip()), place=rule.where),
         risk=request.risk,
         since=request.since,

@@ -10,7 +10,8 @@ from ..engine.history.events import ApprovalRequested
 from ..engine.hub import Outcome
 from .desk import Desk
 from .screens.approval import ApprovalScreen
-from .text import shown
+from .text import name_shown, shown
+from .widgets.typed import TakesText
 
 
 class Presenter:
@@ -24,6 +25,8 @@ class Presenter:
         self._monotonic = desk.monotonic
         self._news = 0
         self._told_at = float("-inf")
+        self._latest = ""
+        self._due = False
 
     async def present(self, body: ApprovalRequested) -> bool:
         """Show a new request, unless something is being typed or read in a dialog. Whether it is shown.
@@ -41,17 +44,26 @@ class Presenter:
         return await self.open(body.approval_id)
 
     def _tell(self, body: ApprovalRequested) -> None:
-        """A notice of a new request; one for all that come while one is shown, which cover no more."""
+        """Count a new request in the notice: one for all that come while one is shown.
+
+        It is shown after the next paint: of several that come before that, the first would stay, too.
+        """
         now = self._monotonic()
         several = now - self._told_at < self._app.NOTIFICATION_TIMEOUT
         self._news = self._news + 1 if several else 1
         self._told_at = now
-        if several:
+        self._latest = name_shown(body.tool)
+        if not self._due:
+            self._due = self._app.call_after_refresh(self._show_notice)
+
+    def _show_notice(self) -> None:
+        self._due = False
+        if self._news > 1:
             self._app.clear_notifications()
         self._app.notify(
-            f"{shown(body.tool)} waits for a person."
+            f"{self._latest} waits for a person."
             if self._news == 1
-            else f"{self._news} have come; the latest: {shown(body.tool)}.",
+            else f"{self._news} have come; the latest: {self._latest}.",
             title="New request" if self._news == 1 else "New requests",
             severity="warning",
             markup=False,
@@ -59,7 +71,13 @@ class Presenter:
 
     def _busy(self) -> bool:
         screen = self._app.screen
-        return isinstance(screen, ModalScreen) or isinstance(screen.focused, Input | TextArea)
+        typing = isinstance(screen.focused, Input | TextArea) or self._line_is_open()
+        return isinstance(screen, ModalScreen) or typing
+
+    def _line_is_open(self) -> bool:
+        """Tell whether a line takes what is typed, which a dialog would take for decisions."""
+        screen = self._app.screen
+        return isinstance(screen, TakesText) and screen.open_line is not None
 
     async def open(self, approval_id: str) -> bool:
         """The dialog of an open request, on top of whatever is shown. Whether it could be opened."""
@@ -73,7 +91,7 @@ class Presenter:
         except Exception as error:
             app.notify(shown(str(error)), title="Cannot open the request", severity="error", markup=False)
             return False
-        if isinstance(app.screen, ModalScreen):
+        if isinstance(app.screen, ModalScreen) or self._line_is_open():
             return False
         app.clear_notifications()
         self._dialog.present(request, known.get(request.session), known.get(request.via or ""))

@@ -59,6 +59,8 @@ CHANGING = frozenset(
         "live.start",
         "live.stop",
         "live.together",
+        "nets.drop",
+        "proposed.drop",
         "nets.switch",
         "replay.continue",
         "rules.edit",

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..engine.history.ends import end_of
+from ..engine.history.ends import end_of, own_end
 from ..engine.history.events import (
     ApprovalDecided,
     ApprovalExtended,
     ApprovalGiven,
     ApprovalRequested,
+    ApprovalRevealed,
     JournalEvent,
 )
 from ..engine.history.state import ApprovalState
@@ -37,20 +38,37 @@ class News:
         return self.changed or self.queue
 
 
-def news_of(events: Sequence[HubEvent], request: ApprovalState, *, over: bool, deciding: bool) -> News:
-    """What is new about `request`; `over` when it had ended before, `deciding` while one decides here."""
+def news_of(
+    events: Sequence[HubEvent],
+    request: ApprovalState,
+    *,
+    over: bool,
+    deciding: bool,
+    operator: str = "",
+) -> News:
+    """What is new about `request`; `over` when it had ended before, `deciding` while one decides here.
+
+    An answer of the `operator` here is told as theirs: they need not look for who was faster.
+    """
     news = News()
     for event in events:
         if not isinstance(event, JournalEvent):
             continue
         end = end_of(event.body)
         if end is not None and end[0] == request.id:
+            said = end[1]
+            if isinstance(event.body, ApprovalDecided) and operator and event.body.by == operator.strip():
+                said = own_end(event.body)
             if deciding and isinstance(event.body, ApprovalDecided):
-                news.meanwhile = end[1]
+                news.meanwhile = said
             else:
-                news.ended = end[1]
+                news.ended = said
         match event.body:
-            case ApprovalGiven(approval_id=i) | ApprovalExtended(approval_id=i) if i == request.id:
+            case (
+                ApprovalGiven(approval_id=i)
+                | ApprovalExtended(approval_id=i)
+                | ApprovalRevealed(approval_id=i)
+            ) if i == request.id:
                 news.changed = True
             case ApprovalRequested(approval_id=i, call_id=call):
                 news.queue = True

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import resource
 import signal
 import ssl
 import sys
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import JsonValue
 
+from ..engine.gate.name_changes import takes_from
 from ..engine.gate.types import Mode
 from ..engine.gateway.address import Address
 from ..engine.gateway.places import agent_token_file, operator_token_file
@@ -24,9 +26,11 @@ from ..engine.history.redaction import Redaction
 from ..engine.hub import Hub, Nets
 from ..engine.net import SkillNet
 from ..engine.questions import ApprovalPolicy
+from ..engine.rule import ApprovalRule, asks_less, people_to_loosen
 from ..engine.text import visible
 from ..rules import load_rules
-from .agent_build import prepare
+from .agent_build import Prepared, prepare, shown_path
+from .agent_spec import AgentSpec, AgentSpecError
 from .collector import settle_collector
 from .gateway_settings import GatewaySettings
 from .idling import until_unused
@@ -111,7 +115,7 @@ async def _gateway(serving: Serving) -> AsyncGenerator[tuple[Gateway, Address], 
             limits=serving.settings.limits,
             hosts=serving.settings.hosts,
             origins=serving.settings.origins,
-            starter=HubStarter(hub),
+            starter=HubStarter(hub, serving.rules, serving.mode),
         )
         address = await gateway.start(serving.address, tls=serving.tls)
         settle_collector()
@@ -156,6 +160,20 @@ async def until_told() -> None:
     await told.wait()
 
 
+def own_tokens(tokens: TokenFile, operator: str) -> tuple[Path, Path]:
+    """The files with the tokens of this user's own agents and console, made where they are missing.
+
+    The agents' names the console's operator as its owner, unless it has one. Raises `TokenError`.
+    """
+    console = own_token(tokens, "operator", operator)
+    deciding = tokens.find(read_secret(console))
+    agent = own_token(tokens, "agent", "agent")
+    judged = tokens.find(read_secret(agent))
+    if deciding is not None and judged is not None and judged.owner is None:
+        tokens.set_owner(judged.name, deciding.name)
+    return agent, console
+
+
 def own_token(tokens: TokenFile, kind: Kind, name: str) -> Path:
     """The file with a token of this user's own, for clients on this machine; made where it is missing.
 
@@ -186,15 +204,69 @@ def _make_own(tokens: TokenFile, kind: Kind, name: str, path: Path) -> None:
 
 
 class HubStarter:
-    """Starts agents on the server, from what consoles say of them; see `agent_file` for the fields."""
+    """Starts agents on the server, from what consoles say of them; see `agent_file` for the fields.
 
-    def __init__(self, hub: Hub) -> None:
+    The server's own `rules` apply to them, too: whoever starts a session cannot leave them out (G-67).
+    """
+
+    def __init__(self, hub: Hub, rules: Sequence[str] = (), mode: Mode = "enforce") -> None:
         self._hub = hub
+        self._rules = tuple(Path(os.path.abspath(name)) for name in rules)
+        self._mode: Mode = mode
 
     async def start(self, spec: dict[str, JsonValue], *, by: str) -> str:
         """Open a session and set its agent to work; its id. Raises `AgentSpecError`."""
-        prepared = await asyncio.to_thread(lambda: prepare(asked_for(spec)))
+        prepared = await asyncio.to_thread(lambda: self._prepared(asked_for(spec)))
         return await start(self._hub, prepared, by)
+
+    def _prepared(self, spec: AgentSpec) -> Prepared:
+        """An agent under the server's rules. Raises `AgentSpecError` for one that would have less."""
+        own, ruled = self._own(), self._ruled(spec)
+        guarded = [key for key, net in own.items() if people_to_loosen(net.rule)]
+        if ruled.mode == "shadow" and self._mode == "enforce" and guarded:
+            raise AgentSpecError(
+                [
+                    f"mode: nothing is blocked in shadow mode, and {', '.join(guarded)} of this server "
+                    "takes several people. Start in enforce mode; others can confirm shadow mode there"
+                ]
+            )
+        return self._checked(ruled)
+
+    def _checked(self, ruled: AgentSpec) -> Prepared:
+        """An agent whose rules leave the server's what they are. Raises `AgentSpecError`."""
+        own, prepared = self._own(), prepare(ruled)
+        every = prepared.rules.registry
+        lost = [key for key, net in own.items() if key not in every or _asks_less(every[key], net)]
+        guarded = {key: net for key, net in own.items() if people_to_loosen(net.rule)}
+        taken = [
+            f"{key} (from {of})"
+            for key, net in every.items()
+            if key not in own
+            for of, default in guarded.items()
+            if takes_from(net, default, own.values())
+        ]
+        problems: list[str] = []
+        if lost:
+            problems.append(
+                f"rules: with these the server's own {', '.join(lost)} would be gone or ask less; "
+                "leave them out"
+            )
+        if taken:
+            problems.append(f"rules: these take calls from the server's own: {', '.join(taken)}")
+        if problems:
+            raise AgentSpecError(problems)
+        return prepared
+
+    def _ruled(self, spec: AgentSpec) -> AgentSpec:
+        """The agent that is asked for, with the server's rules first, and active."""
+        if not self._rules:
+            return spec
+        rules = tuple(dict.fromkeys((*self._rules, *spec.rules)))
+        active = spec.active and tuple(dict.fromkeys((*spec.active, *self._own())))
+        return spec.model_copy(update={"rules": rules, "active": active})
+
+    def _own(self) -> Mapping[str, SkillNet]:
+        return load_rules(*map(shown_path, self._rules)).registry if self._rules else {}
 
     async def go_on(
         self,
@@ -205,6 +277,24 @@ class HubStarter:
         nets: Nets,
         task: str | None,
         max_cost: float | None,
+        reason: str | None,
     ) -> str:
         """Go on with a recorded session; the id of the live one. Raises as `starting.go_on`."""
-        return await go_on(self._hub, session_id, by, at=at, nets=nets, task=task, max_cost=max_cost)
+        return await go_on(
+            self._hub,
+            session_id,
+            by,
+            at=at,
+            nets=nets,
+            task=task,
+            max_cost=max_cost,
+            reason=reason,
+            prepared_by=lambda spec: self._checked(self._ruled(spec)),
+        )
+
+
+def _asks_less(given: SkillNet, own: SkillNet) -> bool:
+    """Tell whether the net that rules make of a server's own rule asks for less than that."""
+    if not isinstance(own.rule, ApprovalRule):
+        return False
+    return not isinstance(given.rule, ApprovalRule) or asks_less(given.rule, own.rule)

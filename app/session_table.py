@@ -15,7 +15,7 @@ from datetime import tzinfo
 from rich.cells import cell_len, set_cell_size
 
 from ..engine.history.state import SessionSummary
-from .charset import visible
+from .charset import visible, visible_words
 from .moments import day_and_time, short_day_and_time
 from .symbols import session_look
 from .text import age, seconds_between
@@ -59,7 +59,7 @@ def origin(session: SessionSummary, *, short: bool = False) -> str:
         return "elsewhere"
     if not session.parent:
         return ""
-    parent = visible(session.parent)
+    parent = visible_words(session.parent)
     if short and len(parent) > _TELLING + 1:
         parent = f"…{parent[-_TELLING:]}"
     return f"{session.kind} of {parent}"
@@ -113,9 +113,9 @@ def row(chosen: Sequence[Column], session: SessionSummary) -> list[str]:
 def _all_columns(zone: tzinfo | None) -> list[Column]:
     return [
         Column("status", "status", lambda s: f"{session_look(s).symbol} {session_look(s).word}"),
-        Column("session", "session", lambda s: visible(s.id)),
+        Column("session", "session", lambda s: visible_words(s.id)),
         Column("from", "from", origin),
-        Column("agent", "agent", lambda s: visible(s.agent)),
+        Column("agent", "agent", lambda s: visible_words(s.agent)),
         Column("model", "model", lambda s: visible(s.model)),
         Column("mode", "mode", lambda s: s.mode),
         Column("started", "started", lambda s: day_and_time(s.opened, zone)),

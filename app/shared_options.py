@@ -56,7 +56,10 @@ def add_read_only(command: argparse.ArgumentParser) -> None:
 def add_hosting(command: argparse.ArgumentParser) -> None:
     """Options of every command that hosts an agent."""
     command.add_argument(
-        "--headless", action="store_true", default=None, help="no screen: one line per event"
+        "--headless",
+        action="store_true",
+        default=None,
+        help="no screen: one line per event, and in full what is approved",
     )
     command.add_argument(
         "--answer",
@@ -86,6 +89,15 @@ def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"a number from 1, not '{text}'")
     return int(text)
+
+
+def add_reason(command: argparse.ArgumentParser) -> None:
+    """Add the option that says why a session goes on under less than its record says (G-67)."""
+    command.add_argument(
+        "--reason",
+        metavar="TEXT",
+        help="why it goes on under less than before, such as without a rule; recorded with your name",
+    )
 
 
 def dollars(text: str) -> float:

@@ -71,6 +71,7 @@ class StartsAgents(Protocol):
         nets: Nets = "recorded",
         task: str | None = None,
         max_cost: float | None = None,
+        reason: str | None = None,
     ) -> str: ...
 
 

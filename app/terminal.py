@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from time import monotonic
 from typing import ClassVar
 
-from textual import on
+from textual import events, on
 from textual.actions import ActionParseResult
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
@@ -19,6 +20,7 @@ from .appearance import Appearance
 from .ascii import AsciiFilter
 from .charset import ascii_only, unmarked, use_ascii
 from .editing import EditorError, Lending, edit, has_editor
+from .key_order import KeyOrder
 from .keymap import display_key, is_typed
 from .messages import EditChosen
 from .palette import binding_commands
@@ -28,6 +30,7 @@ from .screens.keys import COMMANDS_KEY, HELP_KEY, LEAVE_KEY
 from .screens.wakeful import FallsAsleep
 from .text import shown
 from .theme import OWN_THEMES, SIGNAL_BOX
+from .widgets.typed import TakesText
 
 
 class TerminalApp(App[None]):
@@ -53,6 +56,8 @@ class TerminalApp(App[None]):
             # Only a value that says something asks for no colours (no-color.org); Textual takes any.
             del os.environ["NO_COLOR"]
         super().__init__()
+        self._first_paint: float | None = None
+        self.keys = KeyOrder(self, self._take_typed)
         self._ascii = AsciiFilter()
         self.set_class(appearance.ascii_only, "-ascii")
         for theme in OWN_THEMES:
@@ -71,6 +76,33 @@ class TerminalApp(App[None]):
 
     def on_mount(self) -> None:
         self.app_resume_signal.subscribe(self, self._back, immediate=True)
+
+    @property
+    def was_painted(self) -> bool:
+        """Tell whether there was something to be seen yet, which keys can be about."""
+        return self._first_paint is not None
+
+    def post_display_hook(self) -> None:
+        """Note the first paint when the terminal has it, not when Textual rests after it."""
+        if self._first_paint is None:
+            self._first_paint = monotonic()
+
+    async def on_event(self, event: events.Event) -> None:
+        """Drop keys from before the first paint, and have the others handled one after the other."""
+        if not isinstance(event, events.Key | events.Paste) or event.is_forwarded:
+            await super().on_event(event)
+        elif self._first_paint is None or event.time < self._first_paint:
+            event.stop()
+        else:
+            await self.keys.add(event)
+
+    async def _take_typed(self, event: events.Key | events.Paste) -> None:
+        """Handle a key; what is typed goes into the line that is open for it."""
+        line = self.screen.open_line if isinstance(self.screen, TakesText) else None
+        typed = isinstance(event, events.Paste) or event.is_printable
+        if line is not None and typed and self.screen.focused is not line:
+            self.screen.set_focus(line)
+        await super().on_event(event)
 
     def _back(self, _: object) -> None:
         """Whoever was elsewhere has not seen what came meanwhile: keys that decide sleep first."""

@@ -16,7 +16,8 @@ from rich.cells import cell_len, chop_cells, set_cell_size
 from textual.content import Content
 
 from ..engine.history.parts import RuleRecord
-from .charset import visible
+from ..engine.history.shell_masking import Paths, holds_commands
+from .charset import visible, visible_words
 
 LABEL = 32
 """Cells that a tool's label takes at most."""
@@ -31,6 +32,16 @@ _AMPLE = 64
 def shown(text: str) -> str:
     """One line of untrusted text, safe to paint; line breaks become visible. Long ones are cut short."""
     return visible(text[:GLANCE]) + ("…" if len(text) > GLANCE else "")
+
+
+def name_shown(text: str) -> str:
+    """A tool's, an agent's or a session's name, or a command, on one line; see `visible_words`."""
+    return visible_words(text[:GLANCE]) + ("…" if len(text) > GLANCE else "")
+
+
+def command_lines(text: str) -> list[str]:
+    """A command as lines, nothing left out; see `visible_words`."""
+    return visible_words(text, keep_newlines=True).expandtabs(8).split("\n")
 
 
 def shown_lines(text: str) -> list[str]:
@@ -163,19 +174,33 @@ def amount(number: int) -> str:
     return str(number)
 
 
-def glance(values: dict[str, JsonValue], limit: int = 400) -> str:
-    """A call's input on one line: a lone string as it is, anything else as JSON."""
+def glance(values: dict[str, JsonValue], limit: int = 400, shell_fields: Paths = ()) -> str:
+    """A call's input on one line: a lone string as it is, anything else as JSON.
+
+    `shell_fields` are fields that hold commands though their names do not tell.
+    """
+    return " ".join(f"{label}{text}" for _, label, text in glance_parts(values, limit, shell_fields))
+
+
+def glance_parts(
+    values: dict[str, JsonValue], limit: int = 400, shell_fields: Paths = ()
+) -> list[tuple[str, str, str]]:
+    """The parts of `glance`: each field's name, what stands before its value, and the value."""
     if len(values) == 1:
-        (only,) = values.values()
+        ((name, only),) = values.items()
         if isinstance(only, str):
-            return shown(only[:limit]) + ("…" if len(only) > limit else "")
-    pieces: list[str] = []
+            said = name_shown if holds_commands(name, shell_fields) else shown
+            return [(name, "", said(only[:limit]) + ("…" if len(only) > limit else ""))]
+    parts: list[tuple[str, str, str]] = []
+    length = 0
     for name, value in values.items():
-        text = shown(as_json(value[:limit] if isinstance(value, str) else value)[: limit + 2])
-        pieces.append(f"{shown(name[:80])}={text}")
-        if sum(map(len, pieces)) > limit:
+        said = name_shown if holds_commands(name, shell_fields) else shown
+        text = said(as_json(value[:limit] if isinstance(value, str) else value)[: limit + 2])
+        parts.append((name, f"{shown(name[:80])}=", text))
+        length += len(parts[-1][1]) + len(text)
+        if length > limit:
             break
-    return " ".join(pieces)
+    return parts
 
 
 def as_json(value: JsonValue, indent: int | None = None) -> str:

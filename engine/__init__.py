@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from .gate import (
         ApprovalAnswer,
         ApprovalRequest,
+        ChosenEdit,
         Explanation,
         Gate,
         GateContext,
@@ -119,6 +120,7 @@ __all__ = [
     "CallIdUsed",
     "CallRefused",
     "CallWithdrawn",
+    "ChosenEdit",
     "CostLimitError",
     "Deny",
     "DrivenElsewhereError",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from .gate.types import GrantTerms
 from .history.state import ApprovalState
 from .lasting import lasting
@@ -14,11 +16,12 @@ def more_needed(shown: ApprovalState, by: str, missing: int) -> str:
     return f"{shown.tool} approved by {by} ({so_far}); {rest} must approve"
 
 
-def expired(shown: ApprovalState) -> str:
-    """Why a request that had an end is denied."""
+def expired(shown: ApprovalState, since: datetime | None = None) -> str:
+    """The reason for which a late request is denied; `since` is when it was first asked, if earlier."""
     assert shown.expires is not None
     where = "" if shown.rule is None else f" ({shown.rule.where})"
-    return f"nobody decided within {lasting((shown.expires - shown.since).total_seconds())}{where}"
+    time = (shown.expires - (since or shown.since)).total_seconds()
+    return f"nobody decided within {lasting(time)}{where}"
 
 
 def ungrantable(shown: ApprovalState, grant: GrantTerms) -> str | None:

@@ -10,7 +10,6 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from types import MappingProxyType
-from typing import NoReturn
 from uuid import uuid4
 
 from pydantic import JsonValue
@@ -19,14 +18,14 @@ from .agents import Agent, Session, StepEvent, ToolError
 from .agents.subagents import ChildGate, check_depth
 from .condition import NOWHERE
 from .explained import ExplanationView
-from .gate.types import GateDecision, Mode, ResultRecord, ToggleResult, ToolResult
+from .gate.types import GateDecision, ResultRecord, ToolResult
 from .history.events import SessionOpened
 from .history.journal import JournalError
 from .history.quick import updated
 from .hosted import HostedSession
 from .left import Left
 from .net import ToolCall
-from .questions import ApprovalPolicy
+from .questions import ApprovalPolicy, OperatorTokens
 from .records import decision_record, result_record
 
 Host = Callable[
@@ -59,9 +58,11 @@ class HostedChild(HostedSession):
             mode=parent.manager.mode,
             redaction=parent.redaction,
             policy=ApprovalPolicy(),
+            tokens=OperatorTokens(),
             surroundings=NOWHERE,
         )
         self.parent = parent
+        self.shell_fields = parent.shell_fields
         self._call_id = call_id
         if left is not None:
             self.go_on_from(left.state)
@@ -105,16 +106,9 @@ class HostedChild(HostedSession):
         """What the nets that judge it say of a call."""
         return self.parent.explain_call(call)
 
-    async def toggle(self, net: str, active: bool, by: str) -> ToggleResult:
-        """Nothing to switch here."""
-        return ToggleResult(False, self._elsewhere)
-
-    async def set_mode(self, mode: Mode, by: str) -> NoReturn:
-        """Raises `JournalError`: the mode is the parent's."""
-        raise JournalError(self._elsewhere)
-
     @property
-    def _elsewhere(self) -> str:
+    def judged_elsewhere(self) -> str:
+        """Reason why nothing can be switched here."""
         return f"'{self.id}' is a subagent's session: its calls are judged in '{self.parent.id}'"
 
 

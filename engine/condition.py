@@ -16,11 +16,15 @@ from math import isnan
 from types import UnionType
 from typing import Literal, Protocol, TypeAlias, assert_never, cast
 
+from .text import folded_name
+
 Input: TypeAlias = Mapping[str, object]
 Scalar: TypeAlias = str | int | float | bool | None
 Operator: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">=", "in", "contains", "matches", "under"]
 
 MISSING = object()
+DOUBLED = object()
+"""Stands for a field beside which another one differs from it only in looks."""
 _PLAIN_NAME = re.compile(r'[^\s.#()\[\]"=<>!,\ufeff]+')
 
 
@@ -34,21 +38,43 @@ class Matcher(Protocol):
     def search(self) -> Callable[[str], bool]: ...
 
 
+Shell: TypeAlias = Literal["bash", "sh", "zsh"]
+"""A shell that runs commands; `sh` stands for dash and other plain POSIX shells."""
+
+
+def shell_named(program: str | None) -> Shell | None:
+    """The shell that a program's path names, such as `$SHELL`; `None` for one that is not known."""
+    match (program or "").rpartition("/")[2]:
+        case "bash":
+            return "bash"
+        case "zsh":
+            return "zsh"
+        case "sh" | "dash" | "ash":
+            return "sh"
+        case _:
+            return None
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Where a session's calls run, as far as `under` needs to know.
+    """Where a session's calls run, as far as `under` and the reading of shell commands need to know.
 
     `workdir` is what relative paths start from, `home` what `~` stands for. `real` follows symbolic links
     on the machine where the tools run; `None` where nobody can tell, and raising `OSError` for a path
-    that cannot be followed.
+    that cannot be followed. `shell` is what runs the shell commands in calls, `None` where nobody knows.
     """
 
     workdir: str | None = None
     home: str | None = None
     real: Callable[[str], str] | None = None
+    shell: Shell | None = None
 
 
 NOWHERE = Surroundings()
+
+_OF_ONE_PROCESS = re.compile(
+    r"//?(?:proc/(?:self|thread-self|[0-9]+)|dev/(?:fd|stdin|stdout|stderr))(?:/|\Z)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +149,11 @@ def untold(condition: Condition, value: Input, around: Surroundings = NOWHERE) -
         return None
     match condition:
         case Compare():
-            if _at(value, condition.path) is MISSING:
+            found = _at(value, condition.path)
+            if found is MISSING:
                 return f"the call has no {condition.field_name}"
+            if found is DOUBLED:
+                return f"another field differs from {condition.field_name} only in looks"
             return f"{condition.field_name} cannot be compared by '{condition.operator}'"
         case Not(inner=inner):
             return untold(inner, value, around)
@@ -191,26 +220,34 @@ def _at(value: object, path: tuple[str, ...]) -> object:
     for name in path:
         if not isinstance(value, Mapping):
             return MISSING
-        value = cast("Mapping[str, object]", value).get(name, MISSING)
+        fields = cast("Mapping[str, object]", value)
+        value = fields.get(name, MISSING)
         if value is MISSING:
             return MISSING
+        if len(fields) > 1 and _is_doubled(fields, name):
+            return DOUBLED
     return value
+
+
+def _is_doubled(fields: Mapping[str, object], name: str) -> bool:
+    """Tell whether another field folds to the same name: which of them counts is the tool's matter."""
+    folded = folded_name(name)
+    return any(other != name and folded_name(other) == folded for other in fields)
 
 
 def _compared(part: Compare, value: Input, around: Surroundings) -> bool | None:
     found = _at(value, part.path)
-    if found is MISSING:
+    if found is MISSING or found is DOUBLED:
         return None
     match part.operator:
-        case "=":
-            return _equal(found, part.value)
-        case "!=":
-            return not _equal(found, part.value)
+        case "=" | "!=":
+            answer = _same(found, part.value)
+            return None if answer is None else answer is (part.operator == "=")
         case "<" | "<=" | ">" | ">=":
             return _ordered(found, part.operator, part.value)
         case "in":
             choices = part.value if isinstance(part.value, tuple) else ()
-            return any(_equal(found, choice) for choice in choices)
+            return _joined([_same(found, choice) for choice in choices], decisive=True)
         case "contains":
             return _contains(found, part.value)
         case "matches":
@@ -226,6 +263,16 @@ def _equal(found: object, value: object) -> bool:
     if isinstance(found, bool) or isinstance(value, bool):
         return found is value
     return found == value
+
+
+def _same(found: object, value: object) -> bool | None:
+    """Whether they are equal; a list or object and a text, a number, true or false cannot be compared.
+
+    A tool may take `["prod"]` for `prod`.
+    """
+    if isinstance(found, list | tuple | Mapping) and value is not None:
+        return None
+    return _equal(cast("object", found), value)
 
 
 def _number(value: object) -> bool:
@@ -256,7 +303,7 @@ def _contains(found: object, value: object) -> bool | None:
     if isinstance(found, str):
         return value in found if isinstance(value, str) else None
     if isinstance(found, list | tuple):
-        return any(_equal(item, value) for item in cast("list[object]", found))
+        return _joined([_same(item, value) for item in cast("list[object]", found)], decisive=True)
     return None
 
 
@@ -271,12 +318,12 @@ def _under(found: object, value: object, around: Surroundings) -> bool | None:
     """Whether a path lies in a folder, or is it.
 
     Where links can be followed, what they lead to counts and not how the path looks; elsewhere `..` is
-    taken by name.
+    taken by name. Where a path leads that means something else to each process nobody can tell.
     """
     if not isinstance(found, str) or not isinstance(value, str) or not found or "\0" in found:
         return None
     path, folder = _placed(found, around), _placed(value, around)
-    if path is None or folder is None:
+    if path is None or folder is None or of_one_process(posixpath.normpath(path)):
         return None
     if around.real is not None and path.startswith("/") and folder.startswith("/"):
         try:
@@ -290,6 +337,11 @@ def _under(found: object, value: object, around: Surroundings) -> bool | None:
         # Relative to, or above, a folder that nobody has named: where that is cannot be told.
         return None
     return _within(path.replace("//", "/", 1), folder.replace("//", "/", 1))
+
+
+def of_one_process(path: str) -> bool:
+    """Whether an absolute path without `..` leads each process elsewhere, as `/proc/self/cwd` does."""
+    return _OF_ONE_PROCESS.match(path) is not None
 
 
 def _within(path: str, folder: str) -> bool:

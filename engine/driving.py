@@ -37,20 +37,22 @@ class Driving:
         active: Sequence[str] | None = None,
         mode: Mode = "enforce",
         by: str | None = None,
+        owner: str | None = None,
         session_id: str | None = None,
         explain_blocks: bool = False,
         driver: Driver | None = None,
     ) -> str:
         """A session whose loop runs elsewhere, under the nets of `registry`; `active` defaults to all.
 
-        Its id. `by` is who started it. With a `driver` operators can speak to the agent as to any other,
-        and closing the session, or the hub, closes the driver. Raises `NetError` for unknown names in
-        `active`, `JournalError` when it cannot be recorded or the id is taken.
+        Its id. `by` is who started it, `owner` whose agent it is where that is known. With a `driver`
+        operators can speak to the agent as to any other, and closing the session, or the hub, closes the
+        driver. Raises `NetError` for unknown names in `active`, `JournalError` when it cannot be recorded
+        or the id is taken.
         """
         terms = Terms(registry, active, mode, by, explain_blocks)
         session_id = session_id or new_id(agent.name)
         with self._live.beginning(session_id, terms, agent.surroundings, OutsideSession) as hosted:
-            await hosted.record(hosted.begins(agent, by))
+            await hosted.record(hosted.begins(agent, by, owner))
             self._live.add(hosted)
             if driver is not None:
                 hosted.drive(driver)
@@ -65,6 +67,7 @@ class Driving:
         active: Sequence[str] | None = None,
         mode: Mode | None = None,
         by: str | None = None,
+        owner: str | None = None,
         explain_blocks: bool = False,
         nets: Nets = "recorded",
         driver: Driver | None = None,
@@ -82,7 +85,8 @@ class Driving:
         terms = Terms(registry, active, mode, by, explain_blocks, None, nets)
         async with self._live.reviving(session_id, terms, agent.surroundings, OutsideSession) as back:
             hosted = back.hosted
-            await hosted.record(*hosted.goes_on(agent, by, back.fit, back.events))
+            await hosted.record(*hosted.goes_on(agent, by, back.fit, back.events, owner=owner))
+            await hosted.switching.catch_up()
             self._live.add(hosted)
             if driver is not None:
                 hosted.drive(driver)

@@ -78,7 +78,12 @@ class WayView(_View):
 
 
 class ExplanationView(_View):
-    """What the active nets would do with a call now; see `gate.explain.Explanation`."""
+    """What the active nets would do with a call now; see `gate.explain.Explanation`.
+
+    `unclear` is why the call may do more than its names tell, `judged_as` are names of the rules that its
+    tool's name folds to without being one of them. `off` says of a recorded call what people had switched
+    off that would have stopped it, and who. `shell_fields` are as in `CallRecord`.
+    """
 
     tool: str
     input: dict[str, JsonValue]
@@ -87,6 +92,10 @@ class ExplanationView(_View):
     nets: tuple[NetView, ...]
     way: WayView | None
     granted: tuple[str, ...] = ()
+    unclear: str | None = None
+    judged_as: tuple[str, ...] = ()
+    off: str | None = None
+    shell_fields: tuple[str, ...] = ()
 
     def masked(self, redaction: Redaction) -> ExplanationView:
         """The same as people may see it."""
@@ -95,6 +104,12 @@ class ExplanationView(_View):
             for net in self.nets
         )
         names = tuple(map(redaction.text, self.names))
+        unclear = None if self.unclear is None else redaction.text(self.unclear)
         return self.model_copy(
-            update={"input": redaction.fields(self.input), "names": names, "nets": nets}
+            update={
+                "input": redaction.fields(self.input, self.shell_fields),
+                "names": names,
+                "nets": nets,
+                "unclear": unclear,
+            }
         )

@@ -28,14 +28,28 @@ def explained_then(
     if trial.names is not None:
         trial.names.current = decided.names
     clock = at.timestamp() if decided.clock is None else decided.clock
-    around = Surroundings(before.workdir)
+    around = Surroundings(before.workdir, shell=before.shell)
     manager = GateManager(trial.nets, active=trial.active, clock=lambda: clock, surroundings=around)
     manager.restore(
         markings={key: net.marking for key, net in before.nets.items()},
         since={key: net.since for key, net in before.nets.items()},
     )
     view = view_of(manager.explain(ToolCall(decided.call_id, decided.tool, decided.input)))
-    return view.model_copy(update={"nets": tuple(_with_rule(net, trial, decided) for net in view.nets)})
+    nets = tuple(_with_rule(net, trial, decided) for net in view.nets)
+    recorded = {"unclear": decided.uninspectable, "judged_as": decided.judged_as}
+    recorded["off"] = _off(before, decided)
+    recorded["shell_fields"] = decided.shell_fields
+    return view.model_copy(update={"nets": nets, **recorded})
+
+
+def _off(before: SessionState, decided: CallDecided) -> str | None:
+    """What people had switched off that would have stopped the call, and who."""
+    if decided.outcome == "allow":
+        return decided.off_words
+    if decided.mode != "shadow":
+        return None
+    who = "" if before.shadowed is None else f": {', '.join(before.shadowed.people)}"
+    return f"shadow mode{who or ', from the start'}"
 
 
 def _with_rule(net: NetView, trial: Trial, decided: CallDecided) -> NetView:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from .condition import written
 from .explained import ExplanationView, NetView, PlannedCallView, WayView
 from .gate.explain import Explanation, NetExplanation
+from .history.state import ApprovalState
 from .records import json_input, rule_record
 from .verify import Answer, Never, PlannedCall, Way
 
@@ -21,6 +23,37 @@ def view_of(explained: Explanation) -> ExplanationView:
         nets=tuple(map(_net, explained.nets)),
         way=None if explained.way is None else _way(explained.way),
         granted=explained.granted,
+        unclear=explained.unclear,
+        judged_as=explained.judged_as,
+    )
+
+
+def waiting_view(view: ExplanationView, waiting: Iterable[ApprovalState]) -> ExplanationView:
+    """The verdict on a call about which people are asked, also by nets that ask no more (G-67).
+
+    Whoever was to answer still does, whatever has been switched off since; such a net moves nothing.
+    """
+    asking = {net.net for net in view.nets if net.asks}
+    kept = [asked for asked in waiting if asked.net not in asking]
+    if not kept:
+        return view
+    held = {asked.net for asked in kept}
+    nets = (*(net for net in view.nets if net.net not in held), *map(_held, kept))
+    outcome = "ask" if view.outcome == "allow" else view.outcome
+    return view.model_copy(update={"nets": nets, "outcome": outcome})
+
+
+def _held(asked: ApprovalState) -> NetView:
+    return NetView(
+        net=asked.net,
+        verdict="gated",
+        tool=asked.tool,
+        asks=True,
+        reason=None,
+        marking=asked.marking,
+        rule=asked.rule,
+        people=asked.people,
+        note="it had asked before it was switched off or changed",
     )
 
 

@@ -25,6 +25,7 @@ from .hosted import HostedSession, Loop
 from .outside import OutsideSession
 from .records import net_record
 from .resuming import Standing, closings
+from .terms import Terms
 
 
 class Run(Protocol):
@@ -41,6 +42,7 @@ class FlowSession(OutsideSession):
     """See the module; nobody can speak to it. `answers` are what people filled in, by call."""
 
     loop: ClassVar[Loop] = "flow"
+    renews_ids: ClassVar[bool] = False
     interrupted: ClassVar[str] = STOPPED
     run: Run | None = None
     _task: asyncio.Task[None] | None = None
@@ -86,6 +88,8 @@ class FlowSession(OutsideSession):
             mode=self.manager.mode,
             nets=tuple(net_record(key, net) for key, net in self.manager.nets.items()),
             active=tuple(self.manager.active),
+            workdir=self.manager.surroundings.workdir,
+            shell=self.manager.surroundings.shell,
             opened_by=by,
             kind="flow",
             source=source,
@@ -95,8 +99,7 @@ class FlowSession(OutsideSession):
     def resuming(
         self,
         name: str,
-        by: str | None,
-        source: dict[str, JsonValue] | None,
+        terms: Terms,
         fit: Standing,
         events: Sequence[JournalEvent],
     ) -> list[EventBody]:
@@ -113,8 +116,12 @@ class FlowSession(OutsideSession):
             dropped=fit.dropped,
             forgot=fit.forgot,
             active=tuple(self.manager.active),
-            by=by,
-            source=source,
+            workdir=self.manager.surroundings.workdir,
+            shell=self.manager.surroundings.shell,
+            by=terms.by,
+            reason=terms.reason,
+            source=terms.source,
+            ended_grants=self.ended_grants,
         )
         ended = closings(state, (), bodies, going_on={p.call_id for p in state.pending})
         return [resumed, *ended, SessionStatus(status="running")]

@@ -16,7 +16,7 @@ from .history.events import SessionStatus
 from .live import LiveSessions, new_id
 from .net import SkillNet
 from .refusals import UnknownSessionError
-from .resuming import Nets, ResumeError
+from .resuming import Nets, ResumeError, check_reason
 from .terms import Terms
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Flowing:
 
         hosting = _hosting(flow, registry, context, factory, limits, trace)
         terms = Terms(hosting.wishes.nets, hosting.wishes.active(active), mode, by, source=source)
-        around = Surroundings(str(hosting.ctx.working_dir))
+        around = _around(hosting.ctx)
         session_id = session_id or new_id(flow.__name__)
         with self._live.beginning(session_id, terms, around, FlowSession) as hosted:
             run = FlowRun(hosted, flow, value, hosting)
@@ -83,12 +83,13 @@ class Flowing:
         factory: ClientFactory | None = None,
         limits: RunLimits | None = None,
         trace: Trace | None = None,
+        reason: str | None = None,
     ) -> str:
         """Go on with a run after its last recorded step, under its own id, which is returned.
 
         What was asked is asked again; an answer that the record has counts. A call that had been approved
-        is never run a second time. Raises as `resume_session`, and `SnapLoadError` where `flow` is not
-        what the run was begun with.
+        is never run a second time. `reason` is as for `resume_session`, and so is what raises, besides
+        `SnapLoadError` where `flow` is not what the run was begun with.
         """
         from .flow_record import RunRecord
         from .flow_run import FlowRun
@@ -96,16 +97,19 @@ class Flowing:
 
         hosting = _hosting(flow, registry, context, factory, limits, trace)
         wishes = hosting.wishes
-        terms = Terms(wishes.nets, wishes.active(active), mode, by, source=source, nets=nets)
-        around = Surroundings(str(hosting.ctx.working_dir))
+        chosen = wishes.active(active)
+        terms = Terms(wishes.nets, chosen, mode, by, source=source, nets=nets, reason=reason)
+        around = _around(hosting.ctx)
         async with self._live.reviving(session_id, terms, around, FlowSession) as back:
-            hosted = back.hosted
+            hosted, mode = back.hosted, terms.mode or back.state.mode
+            check_reason(back.state, back.fit, mode, back.state.max_cost, reason)
             was = RunRecord.of(back.events)
             if was is None:
                 raise ResumeError(f"Session '{hosted.id}' has no step of a flow in its record.")
             run = FlowRun(hosted, flow, was, hosting)
             hosted.answers.update(was.answers)
-            await hosted.record(*hosted.resuming(flow.__name__, by, source, back.fit, back.events))
+            await hosted.record(*hosted.resuming(flow.__name__, terms, back.fit, back.events))
+            await hosted.switching.catch_up()
             # What an earlier host left without a result never gets one.
             await hosted.calls.rest(but=was.asks)
             self._live.add(hosted)
@@ -120,6 +124,14 @@ class Flowing:
         if not isinstance(hosted, FlowSession):
             raise UnknownSessionError(f"Session '{session_id}' runs no flow")
         await hosted.ended()
+
+
+def _around(ctx: Context) -> Surroundings:
+    """The runtime of a flow's agents: what their tools reach the world through says it."""
+    from .agents.runtime.local import LocalRuntime
+    from .surroundings import surroundings_of
+
+    return surroundings_of(ctx.runtime or LocalRuntime(ctx.working_dir))
 
 
 def _hosting(

@@ -9,13 +9,15 @@ switches a rule off that stands in for a wish switches both off.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import assert_never
 
 from pydantic import JsonValue
 
 from .agents import Agent, Tool
 from .agents.subagents import TaskTool
 from .agents.tool import wants_approval
-from .condition import Condition, Not, Or, comparisons, holds
+from .condition import And, Compare, Condition, Input, Not, Or, comparisons, holds
 from .net import SkillNet, ToolCall, Transition, define_skill_net
 from .records import json_input
 from .rule import ApprovalRule
@@ -64,9 +66,42 @@ def asked_when(registry: Mapping[str, SkillNet], name: str) -> tuple[Condition, 
 def asked_anyway(conditions: Iterable[Condition], call: ToolCall) -> bool:
     """Whether a rule with one of `conditions` is sure to ask about `call`.
 
-    It asks unless its condition does not hold. What it makes of a path only the session can tell.
+    It asks unless its condition does not hold, wherever the call's paths may lead: that only the session
+    can tell.
     """
-    return any(holds(each, call.input) is not False for each in conditions if not _has_paths(each))
+    return any(False not in _answers(each, call.input) for each in conditions)
+
+
+def _answers(condition: Condition, value: Input) -> frozenset[bool | None]:
+    """Every answer that a condition may have for an input, wherever its paths lead."""
+    match condition:
+        case Compare(operator="under"):
+            return frozenset((True, False, None))
+        case Compare():
+            return frozenset((holds(condition, value),))
+        case Not(inner=inner):
+            return frozenset(None if each is None else not each for each in _answers(inner, value))
+        case And(parts=parts):
+            return _joined_answers(parts, value, decisive=False)
+        case Or(parts=parts):
+            return _joined_answers(parts, value, decisive=True)
+        case _:
+            assert_never(condition)
+
+
+def _joined_answers(
+    parts: Iterable[Condition], value: Input, *, decisive: bool
+) -> frozenset[bool | None]:
+    """The answers of `and` (`decisive` is false) or `or` (true), as `condition.holds` joins them."""
+    found: frozenset[bool | None] = frozenset((not decisive,))
+    for part in parts:
+        each = _answers(part, value)
+        found = frozenset(
+            decisive if decisive in (one, other) else None if None in (one, other) else not decisive
+            for one in found
+            for other in each
+        )
+    return found
 
 
 def _asks_always(net: SkillNet, name: str) -> bool:
@@ -105,7 +140,7 @@ def _net(name: str, tools: Sequence[Tool], conditions: Sequence[Condition]) -> S
     always = any(not callable(getattr(tool, "needs_approval", False)) for tool in tools)
     asking = name if always and not conditions else f"{name} (wants approval)"
     on_paths = tuple(each for each in conditions if _has_paths(each))
-    return define_skill_net(
+    net = define_skill_net(
         f"approve-before-{name}",
         places=("ready",),
         transitions=(Transition("approve", ("ready",), ("ready",), (asking,), type="manual"),),
@@ -115,6 +150,7 @@ def _net(name: str, tools: Sequence[Tool], conditions: Sequence[Condition]) -> S
         condition=Not(on_paths[0] if len(on_paths) == 1 else Or(on_paths)) if on_paths else None,
         governs=(asking,) if on_paths else (),
     )
+    return replace(net, wish=True)
 
 
 class _Wished:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
+from functools import partial
+from math import inf
 from typing import ClassVar, Literal, TypeAlias
 
 from pydantic import JsonValue
@@ -19,6 +21,7 @@ from .agents import (
     ErrorEvent,
     Event,
     Message,
+    Previews,
     Runtime,
     Session,
     StatusEvent,
@@ -36,32 +39,38 @@ from .agents.tool import labels_of
 from .condition import Surroundings
 from .conversation import conversation, message_record
 from .explained import ExplanationView
-from .explaining import view_of
+from .explaining import view_of, waiting_view
 from .gate import GateContext, GateManager, create_gate_manager
+from .gate.inspecting import ShellFields, maps_digest
 from .gate.types import (
     ApprovalAnswer,
     ApprovalRequest,
     GateDecision,
     Mode,
     ResultRecord,
-    ToggleResult,
     ToolResult,
 )
 from .granting import Grants, grant_record
 from .handing_over import HandingOver
 from .history.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    ApprovalWithdrawn,
+    CallDecided,
+    CallResult,
+    CallWaits,
     EventBody,
     GrantGiven,
     GrantRevoked,
     JournalEvent,
-    ModeChanged,
-    NetToggled,
+    MessageAdded,
     SessionOpened,
     SessionResumed,
     SessionStatus,
     StepEnded,
 )
 from .history.fold import new_state
+from .history.hidden_text import RevealedText, hidden_texts
 from .history.journal import Journal, JournalError
 from .history.quick import updated
 from .history.redaction import Redaction
@@ -69,15 +78,16 @@ from .history.state import SessionState
 from .history.unmasked import unmasked
 from .in_step import InStep
 from .net import SkillNet, ToolCall
-from .questions import ApprovalPolicy, Questions
+from .questions import ApprovalPolicy, OperatorTokens, Questions
 from .records import decision_record, json_input, net_record, result_record
 from .resuming import Standing
+from .same_json import same_json
 from .sending import Sending, stopped
+from .surroundings import surroundings_of
+from .switching import Switching
 from .told import Told
 from .withdrawing import INTERRUPTED
 
-Preview = Callable[[ToolCall], Awaitable[str | None]]
-"""What a call's tool says it would change; a bounded wait, and never an error."""
 Loop: TypeAlias = Literal["here", "elsewhere", "flow"]
 """Where a session's loop is: an agent's, in another program, or a flow's steps."""
 Publish = Callable[[JournalEvent | TextDelta | ToolInputDelta | ToolProgress | ErrorEvent, str], None]
@@ -104,6 +114,7 @@ class HostedSession:
         explain_blocks: bool = False,
         redaction: Redaction,
         policy: ApprovalPolicy,
+        tokens: OperatorTokens,
         surroundings: Surroundings,
     ) -> None:
         self.id = session_id
@@ -118,18 +129,23 @@ class HostedSession:
             surroundings=surroundings,
             clock=lambda: journal.clock().timestamp(),
         )
+        self.maps = maps_digest(registry.values())
+        self.shell_fields = ShellFields(registry.values())
+        self.ended_grants: tuple[str, ...] = ()
+        self.latest = -inf
         self.session: Session | None = None
-        self.preview: Preview | None = None
+        self.previews: Previews | None = None
         self.runtime: Runtime | None = None
         self.journal = journal
         self.publish = publish
         self.children: dict[str, HostedSession] = {}
-        self._giving = HandingOver(self.id, journal, lambda e: publish(self._told.apply(e), self.id))
+        self._giving = HandingOver(self.id, journal, self._written)
         self.sending = Sending(self)
-        self.questions = Questions(self, policy, journal.clock)
+        self.questions = Questions(self, policy, journal.clock, tokens)
         self._originals: dict[str, Mapping[str, object]] = {}
         self._settled: dict[str, str] = {}
         self._in_step = InStep(self.hand_over, self._set_back)
+        self.switching = Switching(self, self._in_step, policy, journal.clock, tokens)
 
     @property
     def state(self) -> SessionState:
@@ -145,6 +161,15 @@ class HostedSession:
         """Begin where an earlier host of the session has ended."""
         self._told = Told(state, self.redaction)
 
+    def _written(self, event: JournalEvent) -> None:
+        """Show an event that is durable; requests of calls that it has blocked are void (G-68)."""
+        self.publish(self._told.apply(event), self.id)
+        match event.body:
+            case CallDecided(steps=(_, *_)) | CallResult(fired=(_, *_)):
+                self.questions.look_soon()
+            case _:
+                pass
+
     async def record(self, *bodies: EventBody, then: Callable[[bool], None] | None = None) -> None:
         """Write events; returns once they are durable and the state has them.
 
@@ -158,16 +183,36 @@ class HostedSession:
         self, *bodies: EventBody, then: Callable[[bool], None] | None = None
     ) -> asyncio.Future[None]:
         """Give events to the journal here and now; what is handed over later follows them."""
+        if self.shell_fields:
+            bodies = tuple(self._declaring(body) for body in bodies)
         return self._giving(*bodies, then=then)
+
+    def _declaring(self, body: EventBody) -> EventBody:
+        """An event that says which fields of its input hold shell commands (G-51)."""
+        match body:
+            case MessageAdded(calls=(_, *_) as calls):
+                declared = (updated(c, {"shell_fields": self.shell_fields.of(c.tool)}) for c in calls)
+                return updated(body, {"calls": tuple(declared)})
+            case MessageAdded(tool=str(tool)) | CallDecided(tool=tool) | ApprovalRequested(called=tool):
+                pass
+            case ApprovalDecided() | ApprovalWithdrawn():
+                asked = self.state.approvals.get(body.approval_id)
+                tool = None if asked is None else asked.called
+            case GrantGiven(grant=grant):
+                tool = grant.tool
+            case _:
+                return body
+        found = () if tool is None else self.shell_fields.of(tool)
+        return updated(body, {"shell_fields": found}) if found else body
 
     # The gate, as the loop sees it
 
     async def decide(self, call: ToolCall) -> GateDecision:
         """Ask the nets, and a person where they want one. What fails blocks the call."""
-        await self._in_step.catch_up()
+        await self._catch_up()
         self._originals[call.tool_call_id] = call.input
         try:
-            return await self.manager.handle_tool_call(call, GateContext(confirm=self._confirm))
+            return await self.manager.handle_tool_call(call, GateContext(self._confirm, self._waits))
         finally:
             self._originals.pop(call.tool_call_id, None)
             self._in_step.heard(call.tool_call_id)
@@ -200,30 +245,53 @@ class HostedSession:
         return self._in_step.record(
             lambda: [
                 *self._given(decision),
-                decision_record(decision, original, via=None if via is self else via.id),
+                self.with_off(
+                    decision, decision_record(decision, original, via=None if via is self else via.id)
+                ),
             ],
             call.tool_call_id,
         )
+
+    def with_off(self, decision: GateDecision, record: CallDecided) -> CallDecided:
+        """The record of a decision, with the rules that people had switched off and whom it passed by."""
+        off = self.state.off
+        if not off or decision.outcome != "allow":
+            return record
+        answered = {approval.net for approval in decision.approvals}
+        concerned = self.manager.concerned(decision.call, [key for key in off if key not in answered])
+        return updated(record, {"off": {key: off[key].people for key in concerned}})
 
     def _given(self, decision: GateDecision) -> Iterator[GrantGiven]:
         """The grants that came about with a decision: in the record before anything they let pass."""
         now = self.journal.clock().timestamp()
         grants, states = self.manager.grants, self.manager.grant_states
-        by = {a.net: a.answer.by for a in decision.approvals if a.answer.grant}
+        answers = {a.net: a.answer for a in decision.approvals if a.answer.grant}
         for key in decision.gave:
             grant = grants[key]
+            answer = answers.get(grant.asks)
             yield GrantGiven(
-                grant=grant_record(grant, states[key], now),
-                by=by.get(grant.asks) or "unnamed",
+                grant=grant_record(grant, states[key], now, self.maps),
+                by="unnamed" if answer is None else answer.by or "unnamed",
                 call_id=decision.call.tool_call_id,
-                input=None if grant.input is None else json_input(grant.input),
+                input=json_input(grant.fixed if grant.input is None else grant.input),
+                reason=None if answer is None else answer.reason,
             )
 
     def _made_by(self, call_id: str) -> HostedSession:
         """The session that made a call: this one, or a subagent's somewhere below it."""
+        return self._origin(call_id)[0]
+
+    def _origin(self, call_id: str) -> tuple[HostedSession, str]:
+        """The session that made a call, and the call's id there."""
         name, below, rest = call_id.partition("/")
         child = self.children.get(name) if below else None
-        return self if child is None else child._made_by(rest)
+        return (self, call_id) if child is None else child._origin(rest)
+
+    def sessions_of(self, call_id: str) -> tuple[SessionState, ...]:
+        """The sessions that a call came through: this one, and those of the subagents that made it."""
+        name, below, rest = call_id.partition("/")
+        child = self.children.get(name) if below else None
+        return (self.state,) if child is None else (self.state, *child.sessions_of(rest))
 
     def wait_for(self, calls: Container[str]) -> None:
         """Have the gate wait for the results of calls that go on, as the record says it did."""
@@ -238,7 +306,7 @@ class HostedSession:
     def _set_back(self) -> None:
         """Put the gate where the journal is."""
         state = self.state
-        grants = Grants.of(state.grants, self.manager.nets)
+        grants = Grants.of(state.grants, self.manager.nets, self.maps)
         self.manager.restore(
             markings={key: net.marking for key, net in state.nets.items()} | grants.markings,
             pending=[
@@ -249,6 +317,7 @@ class HostedSession:
             since={key: net.since for key, net in state.nets.items()} | grants.since,
             grants=grants.every,
             revoked=grants.over,
+            latest=max(self.latest, state.updated.timestamp() if state.updated else -inf),
         )
 
     def _call(self, call_id: str) -> ToolCall:
@@ -256,12 +325,40 @@ class HostedSession:
         return ToolCall(call_id, call.tool, call.input)
 
     async def _confirm(self, request: ApprovalRequest) -> ApprovalAnswer:
-        maker = self._made_by(request.call.tool_call_id)
-        preview = None if maker.preview is None else await maker.preview(request.call)
+        maker, own_id = self._origin(request.call.tool_call_id)
+        if maker is not self and (stands := maker.state.calls.get(own_id)) and stands.waits_for:
+            # The request stands in this session's record, so the subagent's does not say it.
+            await maker.record(CallWaits(call_id=own_id))
+        given, previews = json_input(request.call.input), maker.previews
+        preview, stands = None, None
+        if previews is not None:
+            version = await previews.version(given)
+            preview = await previews.preview(request.call.tool_name, given)
+            if preview is not None and version is not None:
+                stands = partial(_same_version, previews, given, version)
         via = None if maker is self else maker.id
-        answer = await self.questions.ask(request, preview=preview, via=via)
-        await self._in_step.catch_up()
+        answer = await self.questions.ask(request, preview=preview, via=via, stands=stands)
+        await self._catch_up()
         return answer
+
+    async def _catch_up(self) -> None:
+        """Put the gate where the journal and the clock are, before it decides (G-67).
+
+        Raises `JournalError` when what was off for a time cannot be recorded as on again.
+        """
+        if self.switching.is_late():
+            await self.switching.catch_up()
+        await self._in_step.catch_up()
+
+    async def _waits(self, call: ToolCall, earlier: tuple[str, ...]) -> None:
+        """Show that a call waits for others (G-68), in the session that made it, or have it go on."""
+        if not earlier:
+            await self._in_step.catch_up()
+            return
+        maker, own_id = self._origin(call.tool_call_id)
+        stands = maker.state.calls.get(own_id)
+        if stands is None or stands.waits_for != earlier:
+            await maker.record(CallWaits(call_id=own_id, waits_for=earlier))
 
     # What operators do
 
@@ -270,15 +367,16 @@ class HostedSession:
         real, shown = self.state.approvals[approval_id], self.shown.approvals[approval_id]
         return edited if real is shown else unmasked(edited, shown.input, real.input)
 
-    async def toggle(self, net: str, active: bool, by: str) -> ToggleResult:
-        """Switch a net on or off. A change the gate refuses is not an event."""
-        await self._in_step.catch_up()
-        outcome = self.manager.add_net(net) if active else self.manager.remove_net(net)
-        if outcome.ok:
-            toggled = NetToggled(net=net, active=active, by=by, message=outcome.message)
-            await self._in_step.recorded(toggled)
-            await self.questions.ask_again()
-        return outcome
+    def is_as_asked(self, approval_id: str, edited: dict[str, JsonValue]) -> bool:
+        """Tell whether an edited input is the same JSON as the one that is asked about."""
+        asked = self.state.approvals[approval_id]
+        return asked.wants is None and same_json(edited, asked.input)
+
+    def revealed(self, approval_id: str) -> tuple[RevealedText, ...]:
+        """The masked texts of a request that may be more than secrets, as they are."""
+        real, shown = self.state.approvals[approval_id], self.shown.approvals[approval_id]
+        found = hidden_texts(shown.input, real.input, real.shell_fields)
+        return tuple(RevealedText(place=hidden.place, text=text) for hidden, text in found)
 
     async def revoke(self, key: str, by: str) -> bool:
         """End a grant. False when there is none of this name in force."""
@@ -295,20 +393,15 @@ class HostedSession:
         """
         if call_id not in self.state.calls:
             raise LookupError(f"Session '{self.id}' has made no call '{call_id}'")
-        return self.explain_call(self._call(call_id))
+        view = self.explain_call(self._call(call_id))
+        waiting = [asked for asked in self.state.approvals.values() if asked.call_id == call_id]
+        return waiting_view(view, [asked for asked in waiting if asked.wants is None])
 
     def explain_call(self, call: ToolCall) -> ExplanationView:
         """What the nets say of any call as things stand now."""
-        return view_of(self.manager.explain(call))
-
-    async def set_mode(self, mode: Mode, by: str) -> None:
-        """Enforce or shadow from the next call on."""
-        await self._in_step.catch_up()
-        if self.manager.mode == mode:
-            return
-        self.manager.mode = mode
-        await self._in_step.recorded(ModeChanged(mode=mode, by=by))
-        await self.questions.ask_again()
+        view = view_of(self.manager.explain(call))
+        found = self.shell_fields.of(call.tool_name)
+        return view.model_copy(update={"shell_fields": found}) if found else view
 
     # The store, as the loop sees it
 
@@ -388,6 +481,7 @@ class HostedSession:
             active=tuple(self.manager.active),
             tools=tuple(tool.name for tool in agent.tools),
             workdir=str(agent.runtime.cwd),
+            shell=surroundings_of(agent.runtime).shell,
             opened_by=by,
             source=source,
             labels=labels_of(agent.tools),
@@ -395,7 +489,12 @@ class HostedSession:
         )
 
     def resumed(
-        self, agent: Agent, by: str | None, source: dict[str, JsonValue] | None, standing: Standing
+        self,
+        agent: Agent,
+        by: str | None,
+        source: dict[str, JsonValue] | None,
+        standing: Standing,
+        reason: str | None = None,
     ) -> SessionResumed:
         """The event with which a recorded session goes on."""
         return SessionResumed(
@@ -408,8 +507,16 @@ class HostedSession:
             active=tuple(self.manager.active),
             tools=tuple(tool.name for tool in agent.tools),
             workdir=str(agent.runtime.cwd),
+            shell=surroundings_of(agent.runtime).shell,
             by=by,
+            reason=reason,
             source=source,
+            ended_grants=self.ended_grants,
             labels=labels_of(agent.tools),
             max_cost=agent.max_cost,
         )
+
+
+async def _same_version(previews: Previews, given: Mapping[str, JsonValue], version: str) -> bool:
+    """Tell whether the file that a preview was made of is as it was, as far as that can be found out."""
+    return await previews.version(given) in (version, None)

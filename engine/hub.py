@@ -7,14 +7,14 @@ models, so that the same calls can come over a wire. It runs in one asyncio loop
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 from pydantic import JsonValue
 
 from .agents import KEEP_LAST, Agent, AgentError, ErrorEvent, TextDelta, ToolInputDelta, ToolProgress
-from .approving import Approving, Outcome
+from .approving import Approving, Outcome, Revealed
 from .driving import Driving
 from .ending import end_left_open
 from .flowing import Flowing
@@ -67,6 +67,7 @@ __all__ = [
     "OutsideAgent",
     "ResultRefusedError",
     "ResumeError",
+    "Revealed",
     "Spawn",
     "Streaming",
     "Subscription",
@@ -93,7 +94,7 @@ class Hub(Approving, Driving, Flowing, JudgedSource):
     ) -> None:
         self.spawn = spawn
         self.language = language or NoLanguage()
-        self.redaction = redaction or Redaction()
+        self.redaction = (redaction or Redaction()).reading(self.language)
         self._journal = journal
         self.policy = policy or ApprovalPolicy()
         super().__init__(LiveSessions(journal, self._publish, self._spawn, self.redaction, self.policy))
@@ -106,6 +107,13 @@ class Hub(Approving, Driving, Flowing, JudgedSource):
     def spawn_in(self, spawn: Spawn) -> None:
         """From now on start runs so."""
         self.spawn = spawn
+
+    def know_tokens(self, check: Callable[[str], bool]) -> None:
+        """Look up by `check` which operators' tokens are in force, by id, from now on (G-77).
+
+        A server calls this for consoles of its own process: these come without a token.
+        """
+        self._live.tokens.check = check
 
     @classmethod
     def open(
@@ -185,6 +193,7 @@ class Hub(Approving, Driving, Flowing, JudgedSource):
         nets: Nets = "recorded",
         source: dict[str, JsonValue] | None = None,
         must_go_on: bool = False,
+        reason: str | None = None,
     ) -> str:
         """Go on with a recorded session under its own id, which is returned; its beginning is enough.
 
@@ -193,13 +202,15 @@ class Hub(Approving, Driving, Flowing, JudgedSource):
         gets one that says its outcome is unknown. What was open when the host died goes on by itself:
         calls that were not decided are put to the gate again, so questions come back to the queue;
         messages that waited are taken up; subagents at work go on, and end the calls that started them.
-        See `standing` for which nets fit.
+        See `standing` for which nets fit. A `reason`, which is recorded, is needed to go on under less
+        than the record says: without one of its active nets or with another, in shadow mode instead of
+        enforce mode, or with a higher `max_cost` (G-67).
 
         Raises `SessionNotFound` for an unknown id, `ResumeError` for a session that is live here, for
         nets that do not fit and, with `must_go_on`, for a session that would only wait for a message;
         `NetError` and `JournalError` as `open_session`.
         """
-        terms = _terms(agent, registry, active, mode, by, explain_blocks, source, nets)
+        terms = _terms(agent, registry, active, mode, by, explain_blocks, source, nets, reason)
         return await self._live.resume(session_id, agent, terms, must_go_on=must_go_on)
 
     async def branch_session(
@@ -216,6 +227,7 @@ class Hub(Approving, Driving, Flowing, JudgedSource):
         nets: Nets = "recorded",
         source: dict[str, JsonValue] | None = None,
         branch_id: str | None = None,
+        reason: str | None = None,
     ) -> str:
         """A new session that begins where another, live or not, was after its event number `at`. Its id.
 
@@ -225,7 +237,7 @@ class Hub(Approving, Driving, Flowing, JudgedSource):
 
         Raises `BranchError` where a call has no result yet, else as `resume_session`.
         """
-        terms = _terms(agent, registry, active, mode, by, explain_blocks, source, nets)
+        terms = _terms(agent, registry, active, mode, by, explain_blocks, source, nets, reason)
         return await self._live.branch(session_id, at, agent, terms, branch_id)
 
     async def close_session(self, session_id: str, by: str) -> None:
@@ -396,8 +408,9 @@ def _terms(
     explain_blocks: bool,
     source: dict[str, JsonValue] | None,
     nets: Nets = "recorded",
+    reason: str | None = None,
 ) -> Terms:
     """What a session runs under, the wishes of its agent's tools included."""
     every = with_hints(registry, agent)
     chosen = None if active is None else (*active, *hinted(registry, every))
-    return Terms(every, chosen, mode, by, explain_blocks, source, nets)
+    return Terms(every, chosen, mode, by, explain_blocks, source, nets, reason)

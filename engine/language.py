@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import NoReturn, Protocol
 
 from .condition import Condition
+from .history.shell_masking import LiteralWord
 from .net import SkillNet
 
 
 class Language(Protocol):
-    """Reads rules where recorded calls are judged.
+    """Reads rules where recorded calls are judged, and shell commands where they are shown.
 
     Rules travel as text, never as nets: how calls get their names (`map` lines, shell commands) is code,
     which no wire carries, and the texts are on the operator's machine, where the journal may not be.
@@ -22,6 +23,18 @@ class Language(Protocol):
 
     def condition(self, text: str) -> Condition | None:
         """What stands after `when`; `None` for a text that is none."""
+        ...
+
+    def commands(self, text: str) -> tuple[str, ...]:
+        """The simple commands in a shell command (G-51), each as it is written, in their order."""
+        ...
+
+    def words(self, text: str) -> tuple[LiteralWord, ...] | None:
+        """The words of a shell command in which something is literal; `None` where that is not known."""
+        ...
+
+    def programs(self, text: str) -> frozenset[str]:
+        """The names of the programs that a shell command runs."""
         ...
 
 
@@ -36,3 +49,12 @@ class NoLanguage:
 
     def condition(self, text: str) -> None:
         return None
+
+    def commands(self, text: str) -> tuple[str, ...]:
+        return ()
+
+    def words(self, text: str) -> None:
+        return None
+
+    def programs(self, text: str) -> frozenset[str]:
+        return frozenset()

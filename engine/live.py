@@ -14,11 +14,11 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeAlias, TypeVar, cast
 from uuid import uuid4
 
-from .agents import Agent, Session, preview_of
+from .agents import Agent, Previews, Session
 from .branching import check_branch_point, copied
 from .children import HostedChild, HostedChildren
 from .condition import Surroundings
@@ -28,14 +28,24 @@ from .history.events import EventBody, JournalEvent, SessionResumed, SessionStat
 from .history.journal import Journal, JournalError
 from .history.redaction import Redaction
 from .history.state import SessionState
-from .hosted import HostedSession, Preview, Publish
+from .hosted import HostedSession, Publish
 from .left import Left, look
-from .net import ToolCall
 from .outside import OutsideSession
-from .questions import ApprovalPolicy
-from .records import json_input
+from .questions import ApprovalPolicy, OperatorTokens
 from .refusals import DrivenElsewhereError, UnknownSessionError
-from .resuming import ResumeError, Standing, folded, withdrawals
+from .resuming import (
+    ResumeError,
+    Standing,
+    check_no_looser,
+    check_reason,
+    chosen_edits,
+    deadlines,
+    folded,
+    latest_time,
+    open_questions,
+    switched_on,
+    withdrawals,
+)
 from .surroundings import surroundings_of
 from .terms import Terms
 
@@ -74,6 +84,7 @@ class LiveSessions:
     ) -> None:
         self._redaction = redaction
         self._policy = policy
+        self.tokens = OperatorTokens()
         self._journal = journal
         self._publish = publish
         self._spawn = spawn
@@ -120,6 +131,8 @@ class LiveSessions:
         around = surroundings_of(agent.runtime)
         async with self.reviving(session_id, terms, around, HostedSession) as back:
             hosted, fit, reader = back.hosted, back.fit, self._journal.reader()
+            mode = terms.mode or back.state.mode
+            check_reason(back.state, fit, mode, agent.max_cost, terms.reason)
             left = await asyncio.to_thread(look, reader, back.events, back.state, agent, fit.markings)
             if must_go_on and not left.works:
                 raise ResumeError(
@@ -127,7 +140,7 @@ class LiveSessions:
                     "that waits, no subagent at work. Give it a task."
                 )
             hosted.wait_for(left.going_on)
-            resumed = _goes_on(hosted.resumed(agent, terms.by, terms.source, fit), left)
+            resumed = _goes_on(hosted.resumed(agent, terms.by, terms.source, fit, terms.reason), left)
             return await self._start(hosted, agent, resumed, *left.closing, left=left)
 
     @asynccontextmanager
@@ -144,14 +157,21 @@ class LiveSessions:
             state = await asyncio.to_thread(folded, events)
             check_loop(state, kind.loop)
             fit = terms.fit(state)
+            check_no_looser(state, fit, terms.registry, terms.mode or state.mode)
             hosted = self._prepare(session_id, terms, around, kind, fit, recorded=state)
-            grants = Grants.of(state.grants, same_rules(state, terms.registry, fit.markings))
+            same = same_rules(state, terms.registry, fit.markings)
+            grants = Grants.of(state.grants, same, hosted.maps)
+            hosted.ended_grants = grants.ended
+            hosted.latest = latest_time(events)
             hosted.manager.restore(
                 since=fit.since | grants.since,
                 markings=grants.markings,
                 grants=grants.every,
                 revoked=grants.over,
+                latest=hosted.latest,
             )
+            hosted.manager.owe(open_questions(events, same), chosen_edits(events))
+            hosted.questions.keep(deadlines(events))
             hosted.go_on_from(state)
             yield Revived(hosted, events, state, fit)
 
@@ -168,9 +188,15 @@ class LiveSessions:
         # Whose it is stands in its first event; only then is any moment of it offered.
         check_loop(folded(events[:1]), "here")
         check_branch_point(events, at)
+        now = await asyncio.to_thread(folded, events)
         events = events[:at]
         state = await asyncio.to_thread(folded, events)
-        fit = terms.fit(state)
+        fit, mode = switched_on(terms.fit(state), terms.registry, state, now)
+        fit = fit if terms.active is None else terms.fit(state)
+        terms = replace(terms, mode=terms.mode or mode)
+        for record in (state, now):
+            check_no_looser(record, fit, terms.registry, terms.mode or state.mode)
+        check_reason(state, fit, terms.mode or state.mode, agent.max_cost, terms.reason)
         branch_id = branch_id or new_id(agent.name)
         with self._change(branch_id, _taken(branch_id)):
             around = surroundings_of(agent.runtime)
@@ -180,6 +206,7 @@ class LiveSessions:
                 "parent": parent,
                 "parent_seq": at,
                 "markings": fit.markings,
+                "reason": terms.reason,
             }
             opened = hosted.opened(agent, terms.by, terms.source).model_copy(update=origin)
             return await self._start(hosted, agent, opened, *copied(events, state))
@@ -197,6 +224,7 @@ class LiveSessions:
             questions = withdrawals(hosted.state, CLOSED)
             await hosted.sending.withdraw(CLOSED, *questions, ending(hosted.state, by))
             self._hosted.pop(session_id, None)
+            hosted.switching.disarm()
             self._forget_children(hosted, keep=0)
             await self._leave(hosted)
         except JournalError as error:
@@ -221,6 +249,7 @@ class LiveSessions:
                     problems.append(error)
         left = list(self)
         for hosted in left:
+            hosted.switching.disarm()
             self._hosted.pop(hosted.id, None)
             await self._leave(hosted)
         return problems
@@ -270,6 +299,7 @@ class LiveSessions:
             explain_blocks=terms.explain_blocks,
             redaction=self._redaction,
             policy=self._policy,
+            tokens=self.tokens,
             surroundings=around,
         )
         if fit is not None:
@@ -282,6 +312,7 @@ class LiveSessions:
         """Record how a session begins or goes on, then make it live; what was `left` of it goes on."""
         session_id = hosted.id
         await hosted.record(*beginning)
+        await hosted.switching.catch_up()
         self.add(hosted)
         try:
             session = await agent.create_session(
@@ -294,7 +325,7 @@ class LiveSessions:
                 spent=hosted.state.cost,
             )
             session.on_any(hosted.on_event)
-            hosted.preview = _previews(agent)
+            hosted.previews = Previews(agent.tools, agent.runtime)
             hosted.runtime = agent.runtime
             hosted.session = session
             if left is not None:
@@ -322,7 +353,9 @@ class LiveSessions:
             resumed = _goes_on(child.resumed(agent, None, None, NO_NETS), left)
             await child.record(resumed, *left.closing)
         self._hosted[child.id] = parent.children[child.id] = child
-        child.preview, child.runtime = _previews(agent), parent.runtime
+        # Its tools run where its parent's do.
+        child.runtime = parent.runtime or agent.runtime
+        child.previews = Previews(agent.tools, child.runtime)
         try:
             session = child.session = await agent.create_session(
                 child.id,
@@ -381,17 +414,6 @@ def _take_up(hosted: HostedSession, session: Session, left: Left) -> None:
     session.restore(hosted.sending.restored())
     if left.works and (left.said or hosted.state.kind != "child"):
         session.continue_(decide_open=bool(left.again), unfinished=left.unfinished)
-
-
-def _previews(agent: Agent) -> Preview:
-    """What the tools of `agent` would change."""
-    tools = {tool.name: tool for tool in agent.tools}
-
-    async def preview(call: ToolCall) -> str | None:
-        tool = tools.get(call.tool_name)
-        return None if tool is None else await preview_of(tool, json_input(call.input), agent.runtime)
-
-    return preview
 
 
 async def _stop(hosted: HostedSession) -> None:

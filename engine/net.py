@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import Literal, TypeAlias, TypeVar, cast
+from typing import Literal, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
-from .condition import Condition, Input
+from .condition import Condition, Input, Shell
 from .frozen import frozen
 from .rule import Rule
 
@@ -31,11 +31,21 @@ class NetError(ValueError):
 
 @frozen
 class ToolCall:
-    """A call an agent wants to make; `input` is the tool's arguments as a JSON object."""
+    """A call an agent wants to make; `input` is the tool's arguments as a JSON object.
+
+    `shell` is what will run the shell commands in it, `None` where nobody knows; a gate fills it in.
+    """
 
     tool_call_id: str
     tool_name: str
     input: Input = field(default_factory=dict[str, object])
+    shell: Shell | None = None
+
+    def run_by(self, shell: Shell | None) -> ToolCall:
+        """This call, with the shell that will run its commands unless it says one itself."""
+        if shell is None or self.shell is not None:
+            return self
+        return ToolCall(self.tool_call_id, self.tool_name, self.input, shell)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +141,55 @@ class Rejection:
 ToolMapper: TypeAlias = Callable[[ToolCall], str]
 CallNames: TypeAlias = Callable[[ToolCall], Sequence[str]]
 """Every name of a call. One that has a frozen set `renames` is asked about calls of those tools alone."""
+
+
+@runtime_checkable
+class ReadsCalls(Protocol):
+    """A `call_names` function that can also say why there may be more to a call than its names tell."""
+
+    def named(self, call: ToolCall, /) -> tuple[Sequence[str], str | None]:
+        """Every name of a call, and the reason why it is `unclear`; `None` for one that is not (G-64)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FieldMaps:
+    """The first `count` maps of a field, by their digest; `shell` says that it holds shell commands."""
+
+    tool: str
+    field: str
+    shell: bool
+    count: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class NameMaps:
+    """The maps that give calls a name, as far down in each field as they matter for it.
+
+    `renamed` are the tools whose calls may have other names than their own. For `unclear` also the names
+    that maps give and rules restrict, `risky`, and the tools whose calls can be it; `None` for all.
+    """
+
+    fields: tuple[FieldMaps, ...] = ()
+    renamed: tuple[str, ...] = ()
+    risky: tuple[str, ...] = ()
+    unclear: tuple[str, ...] | None = None
+
+
+@runtime_checkable
+class KnowsMaps(Protocol):
+    """A `call_names` function that can say by which maps calls come by a name."""
+
+    def name_maps(self, name: str, /) -> NameMaps:
+        """The maps that give `name`."""
+        ...
+
+    def gives_less(self, name: str, was: NameMaps, /) -> bool:
+        """Tell whether `name` is given to fewer calls than by the maps that `was` is of (G-67)."""
+        ...
+
+
 Validator: TypeAlias = Callable[[ToolCall, str, Transition, GateState], Rejection | None]
 DeferredHook: TypeAlias = Callable[[ToolCall, str, Transition, GateState], None]
 
@@ -142,7 +201,9 @@ class SkillNet:
     `call_names` gives every name a call goes by, the most specific first (G-50); compiled rules share
     one such function per file. A hand-written `tool_mapper` gives exactly one name and then only that
     one counts. With neither, a call has its tool's own name. Of calls by the names in `governs` the net
-    has a say only where `condition` holds, or it cannot be told whether it does. Derived are
+    has a say only where `condition` holds, or it cannot be told whether it does. `by_rule` says of a net
+    without `rule`, such as one from a record, that a rule was what it was made from; `wish` of one that
+    a tool asks for itself, which names no call for the rules (G-66). Derived are
     `structural`, the transitions that fire by themselves at once, `wakes`, the first need of each (while
     none is met, all are at rest), and `timed`, those that fire by themselves after a time.
     """
@@ -160,6 +221,8 @@ class SkillNet:
     rule: Rule | None = None
     condition: Condition | None = None
     governs: tuple[str, ...] = ()
+    by_rule: bool = False
+    wish: bool = False
     structural: tuple[Transition, ...] = field(init=False, repr=False, compare=False)
     timed: tuple[Transition, ...] = field(init=False, repr=False, compare=False)
     wakes: tuple[tuple[str, int], ...] = field(init=False, repr=False, compare=False)

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from .agents import ErrorEvent, TextDelta
 from .agents.messages import clean_text
-from .condition import NOWHERE, Surroundings
+from .condition import Shell, Surroundings
 from .gate.types import ApprovalRequest, GateContext, GateDecision
 from .history.errors import JournalError
 from .history.events import (
@@ -45,7 +45,8 @@ class OutsideAgent(BaseModel):
     """Who makes the calls, as far as it says so: nothing of it is believed, all of it is shown.
 
     `tools` and `labels`, the tools' names for people, are what consoles list; `workdir` is what relative
-    paths in calls start from, for conditions on paths. `source` is what it takes to go on with it.
+    paths in calls start from, for conditions on paths, `shell` what runs its commands. `source` is what
+    it takes to go on with it.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -54,13 +55,14 @@ class OutsideAgent(BaseModel):
     model: str = ""
     tools: tuple[str, ...] = ()
     workdir: str | None = None
+    shell: Shell | None = None
     labels: dict[str, str] = {}
     source: dict[str, JsonValue] | None = None
 
     @property
     def surroundings(self) -> Surroundings:
         """Whether its paths are links nobody here can tell."""
-        return NOWHERE if self.workdir is None else Surroundings(self.workdir)
+        return Surroundings(self.workdir, shell=self.shell)
 
 
 class RecordedOutside(BaseModel):
@@ -98,6 +100,7 @@ def _agent_of(
         model=body.model,
         tools=body.tools,
         workdir=body.workdir,
+        shell=body.shell,
         labels=body.labels,
         source=body.source or source,
     )
@@ -123,6 +126,8 @@ class OutsideSession(HostedSession):
     """See the module; `session` stays `None`. Where a driver is, it can be spoken to."""
 
     loop: ClassVar[Loop] = "elsewhere"
+    renews_ids: ClassVar[bool] = True
+    """Tell whether a call under the id of one that has a result is another call (G-76)."""
     prompts: Prompts | None = None
     _at_once: _AtOnce | None = None
     _lost_some = False
@@ -160,9 +165,10 @@ class OutsideSession(HostedSession):
         `before` is recorded with the decision. The gate is told that it is recorded once it is handed
         over, the agent only once it is: should it be lost, what is handed over next is refused, and the
         gate is set back before it decides again. `None`, and nothing has happened, for a call that a
-        person has to be asked about, and in a session of which anything was ever lost: `decide`.
+        person has to be asked about, in a session of which anything was ever lost, and where something is
+        to be switched back first: `decide`.
         """
-        if self._lost_some:
+        if self._lost_some or self.switching.is_late():
             return None
         at_once = self._at_once = _AtOnce(before)
         deciding = self.manager.handle_tool_call(call, _ASKS_NOBODY)
@@ -181,7 +187,9 @@ class OutsideSession(HostedSession):
         at_once = self._at_once
         if at_once is None:
             return super()._record_decision(call, decision)
-        recorded = self._in_step.record(lambda: [*at_once.before, decided_record(decision)])
+        recorded = self._in_step.record(
+            lambda: [*at_once.before, self.with_off(decision, decided_record(decision))]
+        )
         if recorded.done():
             self._lost_some = True
             return recorded
@@ -246,7 +254,7 @@ class OutsideSession(HostedSession):
 
     # How it begins and goes on
 
-    def begins(self, agent: OutsideAgent, by: str | None) -> SessionOpened:
+    def begins(self, agent: OutsideAgent, by: str | None, owner: str | None = None) -> SessionOpened:
         """The event its journal begins with."""
         return SessionOpened(
             agent=agent.name,
@@ -256,14 +264,22 @@ class OutsideSession(HostedSession):
             active=tuple(self.manager.active),
             tools=agent.tools,
             workdir=agent.workdir,
+            shell=agent.shell,
             opened_by=by,
+            owner=owner,
             kind="outside",
             labels=agent.labels,
             source=agent.source,
         )
 
     def goes_on(
-        self, agent: OutsideAgent, by: str | None, fit: Standing, events: Sequence[JournalEvent]
+        self,
+        agent: OutsideAgent,
+        by: str | None,
+        fit: Standing,
+        events: Sequence[JournalEvent],
+        *,
+        owner: str | None = None,
     ) -> list[EventBody]:
         """The events with which it goes on after those recorded.
 
@@ -285,7 +301,10 @@ class OutsideSession(HostedSession):
             active=tuple(self.manager.active),
             tools=agent.tools,
             workdir=agent.workdir,
+            shell=agent.shell,
             by=by,
+            owner=owner,
+            ended_grants=self.ended_grants,
             labels=agent.labels,
             source=agent.source,
         )

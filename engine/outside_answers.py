@@ -11,10 +11,14 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from .gate.types import Mode
-from .history.events import CallDecided, EventBody, MessageAdded
+from .history.events import CallDecided, CallResult, EventBody, MessageAdded
 from .history.parts import CallRecord
 from .history.quick import made
 from .own_json import copied
+
+NO_RESULT = (
+    "Outcome unknown: the agent's turn ended without a result of this call, which may not have run"
+)
 
 
 class CallAnswer(BaseModel):
@@ -41,10 +45,33 @@ class CallAnswer(BaseModel):
 
 @dataclass(slots=True)
 class CallBook:
-    """What a session's record says of its calls, by id: which call it is, and what was decided."""
+    """What a session's record says of its calls, by id: which call it is, and what was decided.
+
+    `latest` is by an agent's own id the id of the last call made under it, where that is another;
+    `renamed` are those ids. `settled` are the calls that have a result.
+    """
 
     asked: dict[str, CallRecord] = field(default_factory=dict[str, CallRecord])
     decided: dict[str, CallDecided] = field(default_factory=dict[str, CallDecided])
+    latest: dict[str, str] = field(default_factory=dict[str, str])
+    renamed: set[str] = field(default_factory=set[str])
+    settled: set[str] = field(default_factory=set[str])
+
+    def current(self, own: str) -> str:
+        """The id in the record of the last call that an agent made under its `own` id."""
+        return self.latest.get(own, own)
+
+    def rename(self, own: str) -> str:
+        """Another id for the next call under an agent's `own` id: `c7#2` (G-76)."""
+        number = 2
+        while (fresh := f"{own}#{number}") in self.asked or fresh in self.renamed:
+            number += 1
+        self._name(own, fresh)
+        return fresh
+
+    def _name(self, own: str, call_id: str) -> None:
+        self.latest[own] = call_id
+        self.renamed.add(call_id)
 
     def take(self, body: EventBody) -> None:
         """Move on by one event."""
@@ -52,8 +79,13 @@ class CallBook:
             case MessageAdded(calls=calls):
                 for call in calls:
                     self.asked.setdefault(call.call_id, call)
+                    if call.made_as is not None:
+                        self._name(call.made_as, call.call_id)
             case CallDecided():
                 self.decided[body.call_id] = body
+            case CallResult() if body.anomaly is None and (not body.unknown or body.output == NO_RESULT):
+                # A turn that is over has nothing more to say of its calls; a host that died has.
+                self.settled.add(body.call_id)
             case _:
                 pass
 

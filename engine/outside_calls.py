@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from datetime import datetime
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from pydantic import JsonValue
 
@@ -21,7 +21,7 @@ from .history.quick import updated
 from .history.state import SessionState
 from .history.transcript import UNDECIDED
 from .net import ToolCall
-from .outside_answers import CallAnswer, CallBook, answer_of, digest, is_blocked
+from .outside_answers import NO_RESULT, CallAnswer, CallBook, answer_of, digest, is_blocked
 from .outside_asked import Asked, How
 from .own_json import copied, own_input
 from .refusals import (
@@ -33,10 +33,6 @@ from .refusals import (
 )
 
 NOT_RUN = "Tool call not executed"
-NO_RESULT = (
-    "Outcome unknown: the agent's turn ended without a result of this call, which may not have run"
-)
-
 _CALL = CallRecord(call_id="", tool="", input={})
 _PROPOSED = MessageAdded(role="assistant")
 """What is filled in without asking pydantic again about what is known to be JSON."""
@@ -46,6 +42,7 @@ class Host(Protocol):
     """The session whose calls these are; see `OutsideSession`."""
 
     id: str
+    renews_ids: ClassVar[bool]
 
     @property
     def state(self) -> SessionState: ...
@@ -110,13 +107,14 @@ class OutsideCalls:
 
     async def ask(self, call_id: str, tool: str, arguments: Mapping[str, JsonValue]) -> CallAnswer:
         """The answer to a call, once there is one. Cancelling this takes nothing back."""
+        own, call_id = call_id, self._id_of(call_id)
         while (asked := self._asked.get(call_id)) is not None and asked.ending is not None:
             await asyncio.wait([asked.judging])
         given, known = self._known(call_id, tool, arguments)
         if call_id in self.book.decided:
             return self._answer(call_id, repeated=True)
         if asked is None:
-            asked = self._begin(updated(_CALL, {"call_id": call_id, "tool": tool, "input": given}))
+            asked = self._begin(self._made(own, call_id, tool, given))
         else:
             known = asked.call
         await asyncio.shield(asked.judging)
@@ -134,10 +132,11 @@ class OutsideCalls:
         False where somebody has to be asked or waited for, and nothing has happened: `ask`. Raises as
         `ask` does.
         """
+        own, call_id = call_id, self._id_of(call_id)
         given, known = self._known(call_id, tool, arguments)
         if known is not None:
             return False
-        asked = Asked(updated(_CALL, {"call_id": call_id, "tool": tool, "input": given}))
+        asked = Asked(self._made(own, call_id, tool, given))
         if not self._decides(asked):
             return False
 
@@ -148,6 +147,20 @@ class OutsideCalls:
 
         asked.judging.add_done_callback(done)
         return True
+
+    def _id_of(self, own: str) -> str:
+        """The id in the record of the call that an agent makes now under its `own` id.
+
+        A call whose result is recorded is over: the next under its id is another one (G-76).
+        """
+        book, call_id = self.book, self.book.current(own)
+        foreign = call_id == own and own in book.renamed
+        over = call_id in book.settled or call_id in self._settling
+        return book.rename(own) if self._host.renews_ids and (foreign or over) else call_id
+
+    def _made(self, own: str, call_id: str, tool: str, given: dict[str, JsonValue]) -> CallRecord:
+        made_as = None if own == call_id else own
+        return updated(_CALL, {"call_id": call_id, "tool": tool, "input": given, "made_as": made_as})
 
     def _known(
         self, call_id: str, tool: str, arguments: Mapping[str, JsonValue]
@@ -287,6 +300,7 @@ class OutsideCalls:
     async def withdraw(self, call_id: str, reason: str) -> None:
         """The agent waits no more for this call. What was decided stays decided."""
         self._check_open()
+        call_id = self.book.current(call_id)
         asked = self._asked.get(call_id)
         if asked is not None:
             await self._end([asked], "withdrawn", reason.strip() or "the agent took it back")
@@ -326,6 +340,7 @@ class OutsideCalls:
     async def result(self, call_id: str, output: str, is_error: bool, seconds: float | None) -> None:
         """Record how a call ended, once; the nets have heard of it when this returns."""
         self._check_open()
+        call_id = self.book.current(call_id)
         said = output, is_error
         decided = self.book.decided.get(call_id)
         if decided is None and call_id not in self.book.asked:
@@ -355,6 +370,7 @@ class OutsideCalls:
         The call `but` gets its result later.
         """
         self._check_open()
+        but = None if but is None else self.book.current(but)
         state = self._host.state
         running = [each.call_id for each in state.calls.values() if each.status == "running"]
         # What an earlier host allowed is unknown already, and is waited for all the same.

@@ -35,6 +35,8 @@ def decided_record(decision: GateDecision) -> CallDecided:
         ),
         "granted": decision.granted,
         "clock": decision.clock,
+        "uninspectable": decision.unclear,
+        "judged_as": decision.judged_as,
     }
     return updated(_DECIDED, fields)
 

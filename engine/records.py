@@ -8,11 +8,12 @@ from threading import Lock
 from pydantic import JsonValue, TypeAdapter
 
 from .condition import written
+from .gate.inspecting import maps_digest
 from .gate.types import GateDecision, ResultRecord, Step, ToolResult
 from .history.events import CallDecided, CallResult
 from .history.parts import NetRecord, RuleRecord, StepRecord, TransitionRecord
-from .net import Input, SkillNet
-from .rule import Rule
+from .net import Input, KnowsMaps, NameMaps, SkillNet
+from .rule import Rule, people_to_loosen, restricted
 from .same_json import same_json
 
 NO_STEPS = ResultRecord()
@@ -51,6 +52,7 @@ def net_record(key: str, net: SkillNet) -> NetRecord:
 
 
 def _net_record(key: str, net: SkillNet) -> NetRecord:
+    people = people_to_loosen(net.rule)
     return NetRecord(
         key=key,
         name=net.name,
@@ -74,7 +76,18 @@ def _net_record(key: str, net: SkillNet) -> NetRecord:
         rule=rule_record(net.rule),
         when=None if net.condition is None else written(net.condition),
         governs=net.governs,
+        people=people,
+        maps=maps_digest((net,)) if people else None,
+        name_maps=_name_maps(net) if people else None,
     )
+
+
+def _name_maps(net: SkillNet) -> NameMaps | None:
+    """The maps by which calls come by the name that a net's rule restricts, if it can be told."""
+    namer = net.call_names
+    if net.rule is None or namer is None:
+        return NameMaps()
+    return namer.name_maps(restricted(net.rule)) if isinstance(namer, KnowsMaps) else None
 
 
 def step_records(steps: Iterable[Step]) -> tuple[StepRecord, ...]:
@@ -129,4 +142,7 @@ def decision_record(decision: GateDecision, original: Input, *, via: str | None 
         granted=decision.granted,
         clock=decision.clock,
         via=via,
+        uninspectable=decision.unclear,
+        judged_as=decision.judged_as,
+        edited_by=decision.edited_by,
     )

@@ -6,18 +6,27 @@ nobody goes on under fewer rules than the record says.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from itertools import dropwhile, takewhile
+from math import inf
 from typing import Literal, TypeAlias
+
+from pydantic import JsonValue
 
 from .agents import Message, ProposedCall
 from .agents.messages import open_calls
 from .agents.run import UNKNOWN_OUTCOME
+from .gate.name_changes import takes_from
 from .gate.reasons import rejected
+from .gate.types import ChosenEdit, Mode, OpenQuestion
+from .history.changes import dollars
 from .history.events import (
     ApprovalDecided,
     ApprovalExpired,
+    ApprovalExtended,
     ApprovalRequested,
     ApprovalWithdrawn,
     CallDecided,
@@ -27,11 +36,13 @@ from .history.events import (
     MessageAdded,
 )
 from .history.fold import FoldError, fold
+from .history.markings import skill_net
 from .history.parts import CallEnd, NetRecord, StepRecord
 from .history.state import CallState, SessionState
 from .history.stopped import DIED
-from .net import SkillNet
+from .net import KnowsMaps, SkillNet, ToolCall, Transition, define_skill_net
 from .records import net_record
+from .rule import ApprovalRule, RuleSource, restricted
 from .text import visible
 
 NOT_DECIDED = "Tool call not executed: the session was interrupted before it was decided"
@@ -46,7 +57,7 @@ class ResumeError(ValueError):
     """A recorded session cannot go on as asked; the message says what does not fit and what to do.
 
     `missing` are nets of the record that were not given, `changed` those given with another structure,
-    `forgetful` those whose own notes the record does not hold.
+    `forgetful` those whose own notes the record does not hold. `unexplained` is one that needs a reason.
     """
 
     def __init__(
@@ -56,8 +67,10 @@ class ResumeError(ValueError):
         missing: Sequence[str] = (),
         changed: Sequence[str] = (),
         forgetful: Sequence[str] = (),
+        unexplained: bool = False,
     ) -> None:
         super().__init__(text)
+        self.unexplained = unexplained
         self.missing = tuple(missing)
         self.changed = tuple(changed)
         self.forgetful = tuple(forgetful)
@@ -101,6 +114,13 @@ def folded(events: Sequence[JournalEvent]) -> SessionState:
         ) from error
 
 
+def latest_time(events: Sequence[JournalEvent]) -> float:
+    """The latest time in a record, in seconds since 1970: a clock that was set back does not undo it."""
+    times = (event.at.timestamp() for event in events)
+    clocks = (event.body.clock for event in events if isinstance(event.body, CallDecided | CallResult))
+    return max((*times, *(clock for clock in clocks if clock is not None)), default=-inf)
+
+
 def standing(
     state: SessionState, registry: Mapping[str, SkillNet], *, active: Sequence[str] | None, nets: Nets
 ) -> Standing:
@@ -134,6 +154,170 @@ def standing(
         active=tuple(active),
         since={key: state.nets[key].since for key in kept},
     )
+
+
+def guarded(record: NetRecord) -> int:
+    """How many other people it takes to turn a recorded net off (G-67).
+
+    Records from before this was written down have it in the words of the rule.
+    """
+    if record.people or record.rule is None:
+        return record.people
+    found = _GUARDED.search(record.rule.text)
+    return 0 if found is None else int(found["people"] or 1)
+
+
+_GUARDED = re.compile(
+    r"\brequire\s+(?P<people>[2-9]|[1-9]\d+)\s+human-approvals|\bno\s+grants\b|\brisk\s+high\b"
+)
+
+
+def in_force(state: SessionState) -> dict[str, int]:
+    """The recorded nets that no single person takes away, and how many others each takes.
+
+    Those that are off for a time are among them: they come back.
+    """
+    timed = {key for key, off in state.off.items() if off.until is not None}
+    nets = {key: net.net for key, net in state.nets.items() if net.active or key in timed}
+    return {key: people for key, record in nets.items() if (people := guarded(record))}
+
+
+def check_no_looser(
+    state: SessionState, fit: Standing, registry: Mapping[str, SkillNet], mode: Mode
+) -> None:
+    """Raise `ResumeError` where the session would go on without a rule that takes several people (G-67).
+
+    Under the record's own nets and mode it always goes on. Enforce mode takes nothing, nor do more nets,
+    unless they take calls from those that are guarded (G-66).
+    """
+    held = in_force(state)
+    found = [text for key in held if (text := _loosened(key, state, fit, registry)) is not None]
+    enforced = state.mode == "enforce" or (
+        state.shadowed is not None and state.shadowed.until is not None
+    )
+    found += _taken(state, fit, registry, held)
+    if mode == "shadow" and enforced and held:
+        found.append("shadow mode instead of enforce mode")
+    if not found:
+        return
+    most = max(held.values())
+    others = "1 other person has" if most == 1 else f"{most} other people have"
+    raise ResumeError(
+        f"Session '{visible(state.id)}' cannot go on under less than its record says, as one person "
+        f"alone: {'; '.join(found)}. Resume it under the rules and the mode it was recorded under and "
+        "turn them off there (keys `n` and `m`, with a reason): it is done once "
+        f"{others} confirmed it, each in a console under their own name "
+        "(`interlock token new NAME`). Afterwards it can go on so. A new session can have other rules."
+    )
+
+
+def check_reason(
+    state: SessionState, fit: Standing, mode: Mode, max_cost: float | None, reason: str | None
+) -> None:
+    """Raise `ResumeError` where a session would go on under less than its record says, without a reason.
+
+    Less is an active net that is missing, differs or is off, shadow mode, and a higher limit of cost, or
+    none. The message names the calls that wait for people (G-67).
+    """
+    if reason is not None and reason.strip():
+        return
+    found = [f"'{visible(key)}' {less}" for key in state.active if (less := _less(key, fit))]
+    if mode == "shadow" and state.mode == "enforce":
+        found.append("shadow mode instead of enforce mode")
+    if state.max_cost is not None and (max_cost is None or max_cost > state.max_cost):
+        found.append(f"a cost limit of {'none' if max_cost is None else dollars(max_cost)}")
+    if not found:
+        return
+    waiting = [f"{asked.tool} ({asked.call_id})" for asked in state.approvals.values()]
+    waits = f" For an answer wait: {visible(', '.join(waiting))}." if waiting else ""
+    raise ResumeError(
+        f"Session '{visible(state.id)}' would go on under less than its record says: "
+        f"{'; '.join(found)}.{waits} Say why (reason=…): it is recorded with your name.",
+        unexplained=True,
+    )
+
+
+def _less(key: str, fit: Standing) -> str | None:
+    """Say how an active net of a record would not go on; `None` where it does."""
+    if key in fit.dropped:
+        return "is missing"
+    if key not in fit.markings:
+        return "differs"
+    return None if key in fit.active else "is off"
+
+
+def switched_on(
+    fit: Standing, registry: Mapping[str, SkillNet], *states: SessionState
+) -> tuple[Standing, Mode]:
+    """Where the nets of a branch stand, and its mode; the first of `states` is where it begins.
+
+    That people agreed to switch something off was said of the other session, and not of a branch: its
+    rules that take several people are on, and so is what was off for a time only.
+    """
+    begins = states[0]
+    held = {key for state in states for key in in_force(state)}
+    for state in states:
+        timed = (key for key, off in state.off.items() if off.until is not None)
+        held |= {*(key for key in state.off if guarded(state.nets[key].net)), *timed}
+    added = (key for key in registry if key in held and key not in fit.active)
+    shadowed = [state.shadowed for state in states if state.shadowed is not None]
+    timed = any(switch.until is not None for switch in shadowed)
+    enforced = any(state.mode == "enforce" for state in states)
+    strict = held and (shadowed or enforced)
+    mode = "enforce" if strict or timed else begins.mode
+    return replace(fit, active=(*fit.active, *added)), mode
+
+
+def _loosened(
+    key: str, state: SessionState, fit: Standing, registry: Mapping[str, SkillNet]
+) -> str | None:
+    """How the net `key` of a record would be less than it was; `None` where it is what it was."""
+    was, active = state.nets[key].net, state.nets[key].active
+    where = visible(key) if was.rule is None else f"{visible(key)} ({visible(was.rule.text)})"
+    if key in fit.dropped or key not in registry:
+        return f"'{where}' is missing"
+    given = net_record(key, registry[key])
+    if key not in fit.markings or _text(given) != _text(was) or given.people < guarded(was):
+        return f"'{where}' says something else: {_text(given) or 'a net of its own'}"
+    if was.maps is not None and given.maps != was.maps and _counts_less(was, registry[key]):
+        return f"the maps by which '{where}' counts calls are others"
+    if active and key not in fit.active:
+        return f"'{where}' is not active"
+    return None
+
+
+def _taken(
+    state: SessionState, fit: Standing, registry: Mapping[str, SkillNet], held: Iterable[str]
+) -> Iterator[str]:
+    """The nets that would be on as well and take calls from guarded ones (G-66)."""
+    timed = (key for key, off in state.off.items() if off.until is not None)
+    kept = {key for key in (*state.active, *timed) if key in fit.markings and key in registry}
+    gone = [skill_net(state.nets[key].net) for key in state.active if key not in kept]
+    nets = [*(registry[key] for key in kept), *gone]
+    for key in fit.active:
+        if key in kept or key not in registry:
+            continue
+        for other in held:
+            if key != other and other in registry and takes_from(registry[key], registry[other], nets):
+                yield f"'{visible(key)}' takes calls from '{visible(other)}'"
+
+
+def _counts_less(was: NetRecord, given: SkillNet) -> bool:
+    """Tell whether a guarded net may judge fewer calls by the maps there are now than by its record's."""
+    if was.name_maps is None or given.rule is None:
+        return True
+    if not was.name_maps.fields and given.call_names is None:
+        return False
+    namer = given.call_names
+    return not isinstance(namer, KnowsMaps) or namer.gives_less(restricted(given.rule), was.name_maps)
+
+
+def _text(record: NetRecord) -> str | None:
+    """A rule as it is written; of an implied one without the maps that imply it, which may be more."""
+    return None if record.rule is None else _IMPLIED_BY.sub("", visible(record.rule.text))
+
+
+_IMPLIED_BY = re.compile(r" \(implied by the maps? of [^()]*\)$")
 
 
 def _differences(recorded: NetRecord, given: NetRecord) -> list[str]:
@@ -297,6 +481,121 @@ def _rejection(asked: ApprovalRequested, reason: str | None) -> CallDecided:
         rule=asked.rule,
         via=asked.via,
     )
+
+
+def open_questions(
+    events: Iterable[JournalEvent], nets: Mapping[str, SkillNet]
+) -> dict[str, tuple[OpenQuestion, ...]]:
+    """What people were asked about calls that were never decided, by call (G-67).
+
+    `nets` are those that are what they were when they asked; another asks in the recorded words, and of
+    as many people. What a flow itself asks is not among these: it asks again.
+    """
+    asked: dict[str, dict[tuple[str, str], ApprovalRequested]] = {}
+    for event in events:
+        match event.body:
+            case ApprovalRequested(wants=None) as body:
+                asked.setdefault(body.call_id, {})[body.net, body.tool] = body
+            case CallDecided(call_id=call_id):
+                asked.pop(call_id, None)
+            case _:
+                pass
+    return {
+        call_id: tuple(
+            OpenQuestion(body.net, nets.get(body.net) or _asking_net(body), body.tool, body.called)
+            for body in requests.values()
+        )
+        for call_id, requests in asked.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """Until when a request has to be answered that is asked anew (G-67).
+
+    `since` is when people were first asked, `expires` when the request is denied by itself, `due` what
+    one of several people cannot go beyond; without a time it waits for ever.
+    """
+
+    since: datetime
+    expires: datetime | None
+    due: datetime | None
+
+
+def deadlines(events: Iterable[JournalEvent]) -> dict[tuple[str, str], Deadline]:
+    """The deadlines of what people were asked about calls that were never decided, by call and net.
+
+    The time in which no host ran counts.
+    """
+    found: dict[str, dict[str, Deadline]] = {}
+    nets: dict[str, str] = {}
+    for event in events:
+        match event.body:
+            case ApprovalRequested() as body:
+                nets[body.approval_id] = body.net
+                asked = found.setdefault(body.call_id, {})
+                first = asked.get(body.net)
+                if first is None:
+                    asked[body.net] = Deadline(event.at, body.expires, body.expires)
+                else:
+                    asked[body.net] = replace(first, expires=body.expires)
+            case ApprovalExtended(proposed=None) as body if body.approval_id in nets:
+                asked, net = found.get(body.call_id, {}), nets[body.approval_id]
+                if net in asked:
+                    due = body.until if body.others else asked[net].due
+                    asked[net] = replace(asked[net], expires=body.until, due=due)
+            case CallDecided(call_id=call_id):
+                found.pop(call_id, None)
+            case _:
+                pass
+    return {(call_id, net): each for call_id, asked in found.items() for net, each in asked.items()}
+
+
+def chosen_edits(events: Iterable[JournalEvent]) -> dict[str, ChosenEdit]:
+    """What people last chose for calls that were never decided, by call (G-75)."""
+    made: dict[str, dict[str, JsonValue]] = {}
+    flows: set[str] = set()
+    edits: dict[str, ChosenEdit] = {}
+    for event in events:
+        match event.body:
+            case ApprovalRequested(wants=None) as body:
+                made.setdefault(body.call_id, body.input)
+            case ApprovalRequested() as body:
+                flows.add(body.approval_id)
+            case (
+                ApprovalDecided(approved=True, input=dict(chosen)) | ApprovalWithdrawn(input=dict(chosen))
+            ) as body if body.approval_id not in flows and body.call_id in made:
+                edits[body.call_id] = ChosenEdit(made[body.call_id], chosen, body.by)
+            case CallDecided(call_id=call_id):
+                made.pop(call_id, None)
+                edits.pop(call_id, None)
+            case _:
+                pass
+    return edits
+
+
+def _asking_net(asked: ApprovalRequested) -> SkillNet:
+    """A net that asks what a recorded request asked."""
+    place = "ready"
+    transition = Transition(asked.transition, (place,), (place,), (asked.tool,), "manual")
+    net = define_skill_net(
+        asked.net, places=(place,), transitions=(transition,), initial_marking={place: 1}
+    )
+    source = None
+    if asked.rule is not None:
+        source = RuleSource(asked.rule.file, asked.rule.line, 1, asked.rule.text)
+    rule = ApprovalRule(
+        asked.tool,
+        source,
+        people=asked.people,
+        risk=asked.risk,
+        grants=asked.may_grant or asked.people > 1,
+    )
+
+    def call_names(_: ToolCall) -> tuple[str, ...]:
+        return (asked.tool,)
+
+    return replace(net, rule=rule, call_names=call_names)
 
 
 def withdrawals(state: SessionState, reason: str = HOST_GONE) -> list[EventBody]:

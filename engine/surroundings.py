@@ -4,9 +4,43 @@ from __future__ import annotations
 
 import os.path
 
-from .agents.runtime import LocalRuntime, Runtime, SandboxRuntime
+from .agents.runtime import JustBashRuntime, LocalRuntime, Runtime, SandboxRuntime
 from .agents.runtime.sandbox import HOME
-from .condition import Surroundings
+from .condition import Surroundings, of_one_process
+
+MOST_LINKS = 40
+"""Links that a path may lead through, as many as Linux follows."""
+
+
+def real_path(path: str) -> str:
+    """An absolute path without links, as `os.path.realpath` gives it; what is missing is taken by name.
+
+    Raises `OSError` for a path that leads through a link which means something else to each process, such
+    as `/proc/self/cwd` or `/dev/fd/3`: a call runs in another one than judges it. Also for one that goes
+    round in circles.
+    """
+    waiting = path.split("/")[::-1]
+    reached, links = "/", 0
+    while waiting:
+        name = waiting.pop()
+        if name in ("", "."):
+            continue
+        if name == "..":
+            reached = os.path.dirname(reached)
+            continue
+        reached_then, reached = reached, os.path.join(reached, name)
+        if of_one_process(reached):
+            raise OSError(f"{path} leads each process elsewhere, by {reached}")
+        try:
+            target = os.readlink(reached)
+        except OSError:
+            continue
+        links += 1
+        if links > MOST_LINKS:
+            raise OSError(f"{path} leads through more than {MOST_LINKS} links")
+        reached = "/" if target.startswith("/") else reached_then
+        waiting += target.split("/")[::-1]
+    return reached
 
 
 def surroundings_of(runtime: Runtime) -> Surroundings:
@@ -14,8 +48,10 @@ def surroundings_of(runtime: Runtime) -> Surroundings:
     workdir = str(runtime.cwd)
     match runtime:
         case LocalRuntime():
-            return Surroundings(workdir, os.path.expanduser("~"), os.path.realpath)
+            return Surroundings(workdir, os.path.expanduser("~"), real_path, runtime.shell)
         case SandboxRuntime():
-            return Surroundings(workdir, HOME, os.path.realpath)
+            return Surroundings(workdir, HOME, real_path, runtime.shell)
+        case JustBashRuntime():
+            return Surroundings(workdir, shell="bash")
         case _:
             return Surroundings(workdir)

@@ -18,7 +18,7 @@ class Terms:
     """What a session is hosted on.
 
     `None` for `active` and `mode` is what the record says, if there is one. `nets` says whether a record
-    may go on under other nets than its own.
+    may go on under other nets than its own; `reason` is why it may go on under less (G-67).
     """
 
     registry: Mapping[str, SkillNet]
@@ -28,6 +28,7 @@ class Terms:
     explain_blocks: bool = False
     source: dict[str, JsonValue] | None = None
     nets: Nets = "recorded"
+    reason: str | None = None
 
     def fit(self, state: SessionState) -> Standing:
         """Where its nets stand after `state`. Raises `ResumeError` when they do not fit it."""

@@ -13,6 +13,8 @@ import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
 
+from .look_alikes import mark_mixed, mark_words
+
 MOST_MARKS = 4
 """Characters without a cell of their own that stay on one letter; languages get along with these."""
 _HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
@@ -81,14 +83,38 @@ _with_newlines = _Visible(_escape, "\n\t")
 _as_json = _Visible(json_spelt, "\n")
 
 
+@lru_cache(maxsize=4096)
+def folded_name(name: str) -> str:
+    """What is left of a name without the differences that nobody sees or that few systems make (G-66).
+
+    NFKC, without case, without invisible and control characters, without blanks around it. Equal for
+    `Deploy`, `deploy` in full-width letters and `deploy` with a zero-width space in it.
+    """
+    if name.isascii() and name.isprintable():
+        return name.strip().casefold()
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+    seen = "".join(c for c in folded if c.isspace() or not _is_hidden(c))
+    return unicodedata.normalize("NFKC", seen).strip().casefold()
+
+
 def visible(text: str, *, keep_newlines: bool = False) -> str:
     r"""`text` with control, format, bidi, private-use, unassigned and invisible characters as escapes.
 
     An escape looks as in Python source: `\x1b`, `\u202e`. So are marks that are too many on one letter or
-    have none to stand on; see `few_marks`. `keep_newlines` leaves newlines and tabs, the layout of a text
-    of several lines, as they are; a carriage return is always shown.
+    have none to stand on, see `few_marks`, and letters that look like Latin ones in a word that has such,
+    see `look_alikes`. `keep_newlines` leaves newlines and tabs, the layout of a text of several lines, as
+    they are; a carriage return is always shown.
     """
-    return few_marks(text).translate(_with_newlines if keep_newlines else _one_line)
+    safe = few_marks(mark_mixed(text, spelt))
+    return safe.translate(_with_newlines if keep_newlines else _one_line)
+
+
+def visible_words(text: str, *, keep_newlines: bool = False) -> str:
+    r"""What `visible` makes of a name or a command, in which whole words must not look like ASCII either.
+
+    A tool that is called `сору` in Cyrillic letters is shown as `\u0441\u043e\u0440\u0443`.
+    """
+    return visible(mark_words(text, spelt), keep_newlines=keep_newlines)
 
 
 def visible_json(text: str) -> str:
@@ -96,7 +122,7 @@ def visible_json(text: str) -> str:
 
     Newlines stay, since they stand between its parts; in a string of it they are escaped anyway.
     """
-    return few_marks(text, json_spelt).translate(_as_json)
+    return few_marks(mark_mixed(text, json_spelt), json_spelt).translate(_as_json)
 
 
 def few_marks(text: str, escape: Callable[[str], str] = spelt) -> str:

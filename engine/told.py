@@ -64,13 +64,15 @@ def shown_state(state: SessionState, redaction: Redaction) -> SessionState:
         else entry.model_copy(update={"call": call})
         for entry in state.transcript
     ]
-    approvals = {key: redaction.model(asked) for key, asked in state.approvals.items()}
+    approvals = {key: redaction.request(asked) for key, asked in state.approvals.items()}
+    grants = {key: redaction.model(grant) for key, grant in state.grants.items()}
     queued = [redaction.model(each) for each in state.queued]
     error = None if state.error is None else redaction.text(state.error)
     same = (
         not masked
         and all(a is b for a, b in zip(transcript, state.transcript, strict=True))
         and all(approvals[key] is asked for key, asked in state.approvals.items())
+        and all(grants[key] is grant for key, grant in state.grants.items())
         and all(a is b for a, b in zip(queued, state.queued, strict=True))
         and error is state.error
     )
@@ -78,7 +80,7 @@ def shown_state(state: SessionState, redaction: Redaction) -> SessionState:
         return state
     shown = snapshot(state)
     shown.calls, shown.transcript, shown.approvals = calls, transcript, approvals
-    shown.queued, shown.error = queued, error
+    shown.queued, shown.error, shown.grants = queued, error, grants
     return shown
 
 

@@ -3,40 +3,88 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from ..engine.rule import LimitRule, Rule, RuleSource, SequenceRule
+from ..engine.rule import RESERVED, UNCLEAR, LimitRule, Rule, RuleSource, SequenceRule
+from ..engine.text import folded_name
 from .durations import meant
+from .fault import closest
 from .lines import code, head
-from .names import tools_named
+from .names import is_shell_field, tools_named
 from .problems import Problem, quote
-from .statements import HUMAN, SESSION, Map, Statement
+from .statements import HUMAN, SESSION, Allowance, Map, Statement
+from .unclear import about_allowances, about_rules
 
 _STRAY_ENDS = ",;:'\""
+_SHOWN_NAMES = 6
+_NEAR_MISS = 0.85
+"""How like a word of the language a name must be to be taken for a misspelling of it."""
+
 _QUOTED = re.compile(r"""(["']).+\1""")
 
 
 def advise(statements: Sequence[Statement]) -> list[Problem]:
     """What looks wrong in rules that compile, in the order of the statements."""
-    rules = [s for s in statements if not isinstance(s, Map)]
+    maps = [s for s in statements if isinstance(s, Map)]
+    allowances = [s for s in statements if isinstance(s, Allowance)]
+    rules = [s for s in statements if not isinstance(s, Map | Allowance)]
     used = {tool for rule in rules for tool in tools_named(rule)}
+    allowed = about_allowances(maps, rules, allowances)
+    lesser = {(problem.file, problem.line): problem for problem in about_rules(maps, rules)}
+    given = {m.name for m in maps}
     seen: dict[Rule, RuleSource] = {}
     warnings: list[Problem] = []
     for statement in statements:
-        if isinstance(statement, Map):
+        if isinstance(statement, Allowance):
+            warnings.append(next(allowed))
+        elif isinstance(statement, Map):
             if statement.name not in used:
-                warnings.append(_unused(statement))
+                warnings.append(_unused(statement, maps, used))
             if _QUOTED.fullmatch(statement.pattern.text):
                 warnings.append(_quoted(statement))
         elif statement.source is not None:
+            if UNCLEAR in tools_named(statement) and not maps:
+                message = "no call is ever unclear: no map says which fields have to be read"
+                warnings.append(at_word(statement.source, UNCLEAR, message, "map a field of a tool"))
+            if (statement.source.file, statement.source.line) in lesser:
+                warnings.append(lesser[statement.source.file, statement.source.line])
+            for name in dict.fromkeys(tools_named(statement)):
+                warnings += _about_reserved(name, statement.source, given)
             warnings += _about_rule(statement, statement.source, seen)
     return warnings
 
 
-def _unused(m: Map) -> Problem:
+def _unused(m: Map, maps: Sequence[Map], used: Collection[str]) -> Problem:
+    """A map to a name that no rule names: what it does all the same, or that it does nothing (G-51)."""
+    kept = _kept_from_matching(m, maps, used)
+    if kept:
+        names = kept if len(kept) <= _SHOWN_NAMES else kept[: _SHOWN_NAMES - 1]
+        more = f" and {len(kept) - len(names)} more" if len(kept) > len(names) else ""
+        shown = ", ".join(map(quote, names)) if more else _listed(names)
+        message = f"this map, which no rule names, keeps {shown}{more} from matching"
+        remedy = "the first map that a command meets wins: move it below them, or add a rule for it"
+        return at_word(m.source, m.name, message, remedy)
+    if not RESERVED.isdisjoint(used):
+        # The tool is named by it, and its field is one that has to be read.
+        message = f"no rule names {quote(m.name)}: the map only says that {quote(m.tool)} is known"
+        return at_word(m.source, m.name, message, "add a rule for it unless that is what it is for")
     message = f"no rule names {quote(m.name)}, so this map has no effect"
     return at_word(m.source, m.name, message, "add a rule for it, or remove the map")
+
+
+def _listed(names: Sequence[str]) -> str:
+    *others, last = map(quote, names)
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _kept_from_matching(m: Map, maps: Sequence[Map], used: Collection[str]) -> list[str]:
+    """The names that rules name and that maps below give to commands which meet this map as well."""
+    alike = [other for other in maps if (other.tool, other.field) == (m.tool, m.field)]
+    if not (is_shell_field(m.field) or any(other.shell for other in alike)):
+        return []
+    below = [other.name for other in alike[alike.index(m) + 1 :] if other.name in used]
+    return [name for name in dict.fromkeys(below) if name != m.name]
 
 
 def _quoted(m: Map) -> Problem:
@@ -64,13 +112,28 @@ def _about_rule(rule: Rule, source: RuleSource, seen: dict[Rule, RuleSource]) ->
         case SequenceRule():
             found += _about_sequence(rule, source)
         case LimitRule(window=None) if rule.scope != SESSION:
-            like = SESSION if rule.scope.lower().strip("s") == SESSION.strip("s") else meant(rule.scope)
+            like = _like_session(rule.scope) or meant(rule.scope)
             if like is not None:
                 message = f"{quote(rule.scope)} is taken as a tool whose success restores the budget"
                 found.append(at_word(source, rule.scope, message, f"did you mean '{like}'?"))
         case _:
             pass
     return found
+
+
+def _like_session(scope: str) -> str | None:
+    """`session`, where that is what a word was to be."""
+    same = scope.lower().strip("s") == SESSION.strip("s")
+    return SESSION if same or closest(scope, [SESSION], _NEAR_MISS) is not None else None
+
+
+def _about_reserved(name: str, source: RuleSource, known: Collection[str]) -> Iterator[Problem]:
+    """A name that was to be a reserved one (G-64, G-66)."""
+    plain = folded_name(name).replace("_", "-")
+    close = None if name in RESERVED or name in known else closest(plain, sorted(RESERVED), _NEAR_MISS)
+    if close is not None:
+        message = f"{quote(name)} is taken as a tool's name"
+        yield at_word(source, name, message, f"did you mean '{close}'?")
 
 
 def _about_sequence(rule: SequenceRule, source: RuleSource) -> list[Problem]:
@@ -81,7 +144,8 @@ def _about_sequence(rule: SequenceRule, source: RuleSource) -> list[Problem]:
     if rule.dependent == HUMAN:
         message = f"'{HUMAN}' is taken as a tool's name here"
         found.append(at_word(source, HUMAN, message, f"write it first: require {HUMAN} before <tool>"))
-    if rule.prerequisite.lower().replace("_", "-").rstrip("s") in {HUMAN, "approval", "human"}:
+    plain = rule.prerequisite.lower().replace("_", "-").rstrip("s")
+    if plain in {HUMAN, "approval", "human"} or closest(plain, [HUMAN], _NEAR_MISS) is not None:
         message = f"{quote(rule.prerequisite)} is taken as a tool's name here"
         found.append(at_word(source, rule.prerequisite, message, f"did you mean '{HUMAN}'?"))
     return found

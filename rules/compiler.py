@@ -15,7 +15,8 @@ from .names import CallNamer
 from .nets import build_net
 from .problems import Problem, RuleError
 from .ruleset import RuleSet, Verification
-from .statements import Map, Statement
+from .statements import Allowance, Map, Statement
+from .unclear import implied_rule
 
 MAX_FILE_BYTES = 1_000_000
 _NO_WAIT: int = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -96,8 +97,12 @@ def _compile(files: Mapping[str, str | Problem]) -> RuleSet:
     if problems:
         raise RuleError(problems)
     maps = [s for s in statements if isinstance(s, Map)]
-    rules = [s for s in statements if not isinstance(s, Map)]
-    namer = CallNamer(maps, rules)
+    allowances = [s for s in statements if isinstance(s, Allowance)]
+    rules = [s for s in statements if not isinstance(s, Map | Allowance)]
+    implied, unclear_tools = implied_rule(maps, rules, allowances)
+    if implied is not None:
+        rules.append(implied)
+    namer = CallNamer(maps, rules, unclear_tools)
     call_names = namer if namer.needed else None
     nets = tuple(build_net(rule, call_names) for rule in rules)
     return RuleSet(

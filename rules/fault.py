@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from lark import Token
-
-from .patterns import PatternError
 from .problems import quote
+
+if TYPE_CHECKING:
+    from lark import Token
+
+    from .patterns import PatternError
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from lark import Token
 
+from ..engine.rule import UNCLEAR
 from .fault import Fault, closest, either, start
 from .grammar import Grammar, Reading, Unexpected
 from .option_faults import misfit, misplaced, people
@@ -35,6 +36,9 @@ _MEANT = {
     "scenario": "scenarios stand in a file of their own",
 }
 
+_ALLOW = "allow"
+"""Begins `allow unclear <tool>` and nothing else."""
+
 _PLACES = {"FIELD": "<tool>.<field>", "COUNT": "<N>", "NUMBER": "<N>"}
 
 
@@ -46,6 +50,8 @@ def faults(line: str, reading: Reading, grammar: Grammar) -> list[Fault]:
     """
     if reading.statement is None:
         return [_unknown(unexpected, grammar) for unexpected in reading.unexpected]
+    if reading.statement.data == _ALLOW and not _allows_unclear(reading.words):
+        return [_unknown(Unexpected(reading.words[0], 1, grammar.keywords), grammar)]
     shape = _shape(reading.statement.data, grammar)
     other = people(line, reading.words)
     if other is None and not reading.fits:
@@ -56,10 +62,16 @@ def faults(line: str, reading: Reading, grammar: Grammar) -> list[Fault]:
     return [_misplaced(line, unexpected, shape, grammar) for unexpected in reading.unexpected]
 
 
+def _allows_unclear(words: Sequence[Token]) -> bool:
+    """Whether a line that begins with `allow` is about unclear calls; it can be about nothing else."""
+    return len(words) > 1 and (words[1] == UNCLEAR or closest(words[1], [UNCLEAR]) is not None)
+
+
 def _unknown(unexpected: Unexpected, grammar: Grammar) -> Fault:
     word = unexpected.word
     keywords = _fixed(unexpected, grammar)
-    close = closest(word, keywords)
+    close = closest(word, keywords) if word != _ALLOW else None
+    keywords = [keyword for keyword in keywords if keyword != _ALLOW]
     remedy = f"did you mean '{close}'?" if close else _MEANT.get(word.lower(), "")
     if "{approval}" in remedy:
         remedy = remedy.format(approval=" ".join(_shape("approval", grammar)))

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from math import inf
 
 from ..engine.condition import written
-from ..engine.rule import BlockRule, LimitRule, Rule, RuleSource, SequenceRule
+from ..engine.rule import RESERVED, BlockRule, LimitRule, Rule, RuleSource, SequenceRule
 from ..engine.verify import Answer, Effort, Most, Never, Together, vocabulary
 from .advice import at_word, bare
 from .lines import head
 from .logic import covers
 from .mentions import mentions
-from .names import SHELL_FIELDS, tools_named
+from .names import is_shell_field, tools_named
 from .overlaps import overlaps
 from .placed import Placed
 from .problems import Problem, quote
@@ -156,7 +156,11 @@ def _unreachable(found: dict[str, ToolFinding], placed: Sequence[Placed]) -> Ite
     """One error for all tools that the same rules make impossible, though none blocks them."""
     by_key = {p.key: p for p in placed}
     groups: dict[tuple[str, ...], list[str]] = {}
+    implied = {p.gated for p in placed if p.source.implied}
     for name, tool in found.items():
+        if name in implied:
+            # Nobody wrote that it can be called.
+            continue
         if tool.blocked is None and isinstance(tool.way, Never) and tool.way.nets:
             groups.setdefault(tool.way.nets, []).append(name)
     for keys, names in groups.items():
@@ -303,7 +307,7 @@ def _hidden(maps: Sequence[Map]) -> Iterable[Problem]:
     earlier: dict[tuple[str, str], list[Map]] = {}
     for m in maps:
         before = earlier.setdefault((m.tool, m.field), [])
-        shell = m.field in SHELL_FIELDS or m.shell
+        shell = is_shell_field(m.field) or m.shell
         for other in before:
             same = other.pattern == m.pattern
             apart = other.source.file != m.source.file
@@ -344,7 +348,7 @@ def _unknown(
             yield at_word(m.source, f"{m.tool}.", message, _meant(close))
     for one in placed:
         for name in tools_named(one.rule):
-            if name in known or (name.partition(".")[0] in tools and "." in name):
+            if name in known or name in RESERVED or (name.partition(".")[0] in tools and "." in name):
                 continue
             message = f"{quote(name)} is neither mapped nor among the tools"
             close = get_close_matches(name, sorted(known), n=1)

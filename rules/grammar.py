@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Protocol, cast
 
@@ -88,6 +88,12 @@ class Grammar:
     def fixed(self, symbol: str) -> str | None:
         """The one word that `symbol` stands for; `None` when it may be one of many."""
         return self._fixed.get(symbol)
+
+    @cached_property
+    def keywords(self) -> tuple[str, ...]:
+        """The terminals that a line may begin with, in the order of the grammar."""
+        accepted = self._accepted(self._lark.parse_interactive(""))
+        return tuple(terminal for terminal in accepted if terminal != _END)
 
     def symbols(self, statement: str) -> tuple[str, ...]:
         """What the grammar makes `statement` of at least, in order."""

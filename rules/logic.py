@@ -135,7 +135,7 @@ def _answers(comparison: Compare, at: _Value) -> Answers:
             # Where links lead, and what the working directory is, is not known here.
             return _ANY if isinstance(at.value, str) else frozenset([None])
         case "contains" if at.value == []:
-            return frozenset([True, False])
+            return _ANY
         case "contains" | "matches" if isinstance(at.value, str) and not at.exact:
             wrong = comparison.operator == "contains" and not isinstance(comparison.value, str)
             return frozenset([None]) if wrong else frozenset([True, False])

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from ..engine.rule import LimitRule, Rule, SequenceRule
 from .advice import at_word
-from .names import SHELL_FIELDS
+from .names import is_shell_field
 from .problems import Problem, quote
 from .statements import SESSION, Map
 
@@ -31,7 +31,7 @@ def mentions(rules: Iterable[Rule], maps: Sequence[Map]) -> Iterable[Problem]:
             case _:
                 pass
     for m in maps:
-        shell = m.shell or m.field in SHELL_FIELDS
+        shell = m.shell or is_shell_field(m.field)
         if shell and m.name in unlocks and _anywhere(m):
             pattern = m.pattern.text
             word = not pattern.startswith("/")

@@ -37,12 +37,10 @@ class PatternSet:
 
     def first(self, texts: Sequence[str]) -> int | None:
         """The place of the first pattern that any of `texts` meets."""
-        none = first = len(self._patterns)
-        for text in texts:
-            found = self.all(text)
-            if found and found[0] < first:
-                first = found[0]
-        return first if first < none else None
+        if len(texts) == 1:
+            found = self.all(texts[0])
+            return found[0] if found else None
+        return min((found[0] for text in texts if (found := self.all(text))), default=None)
 
     @cached_property
     def _together(self) -> _Search | None:
@@ -58,11 +56,13 @@ class PatternSet:
             patterns.Compile()
         except library.error:
             return None
+        match = patterns.Match
 
         def search(text: str) -> list[int]:
             try:
-                return patterns.Match(text) or []
+                encoded = text.encode()
             except UnicodeEncodeError:
-                return patterns.Match(SURROGATE.sub("\ufffd", text)) or []
+                encoded = SURROGATE.sub("\ufffd", text).encode()
+            return match(encoded) or []
 
         return search

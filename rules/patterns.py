@@ -19,10 +19,11 @@ import unicodedata
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from typing import Protocol, cast
 
+from .beginnings import may_begin
 from .problems import cut, quote
 
 SURROGATE = re.compile("[\ud800-\udfff]")
@@ -51,6 +52,22 @@ class Pattern:
     search: Callable[[str], bool] = field(compare=False, repr=False)
     expression: str = field(compare=False, repr=False)
 
+    def begins_with(self, start: str) -> bool:
+        """Whether a match may begin in `start`, the known first words of a command, and go on after it.
+
+        `git push` and `/^git\\s+push/` begin with `git`; `rm` does not, nor does `git push` begin with
+        `git commit`. Decides which maps a command with unknown further words is unclear for (G-64).
+        """
+        return may_begin(self.expression, start)
+
+    def span(self, text: str) -> tuple[int, int] | None:
+        """The first match in `text`, from its first character to behind its last; `None` without one."""
+        try:
+            found = _compiled(self.expression).search(text)
+        except UnicodeEncodeError:
+            return None
+        return None if found is None else (found.start(), found.end())
+
 
 class _Options(Protocol):
     case_sensitive: bool
@@ -58,8 +75,14 @@ class _Options(Protocol):
     max_mem: int
 
 
+class _Match(Protocol):
+    def start(self) -> int: ...
+
+    def end(self) -> int: ...
+
+
 class _Regex(Protocol):
-    def search(self, text: str) -> object | None: ...
+    def search(self, text: str) -> _Match | None: ...
 
 
 class _Set(Protocol):
@@ -67,7 +90,7 @@ class _Set(Protocol):
 
     def Compile(self) -> None: ...  # noqa: N802 - the library's own name
 
-    def Match(self, text: str) -> list[int] | None: ...  # noqa: N802 - the library's own name
+    def Match(self, text: str | bytes) -> list[int] | None: ...  # noqa: N802 - the library's own name
 
 
 class _Sets(Protocol):
@@ -88,6 +111,14 @@ class _RE2(Protocol):
 @cache
 def re2() -> _RE2:
     return cast(_RE2, import_module("re2"))
+
+
+@lru_cache(maxsize=256)
+def _compiled(expression: str) -> _Regex:
+    """An expression of a `Pattern`, which was compiled before without failing."""
+    options = re2().Options()
+    options.log_errors = False
+    return re2().compile(expression, options)
 
 
 def compile_word(word: str) -> Pattern:

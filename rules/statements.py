@@ -29,4 +29,12 @@ class Map:
     shell: bool = False
 
 
-Statement: TypeAlias = Rule | Map
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """`allow unclear tool`: calls of `tool` that cannot be read need no approval for that (G-64)."""
+
+    tool: str
+    source: RuleSource
+
+
+Statement: TypeAlias = Rule | Map | Allowance

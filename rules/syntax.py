@@ -5,16 +5,18 @@ Every line is read to its end, so that a file's errors come together.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from lark import Token, Tree
 
-from ..engine.rule import BlockRule, LimitRule, RuleSource, SequenceRule
+from ..engine.rule import ANYTHING_ELSE, RESERVED, UNCLEAR, BlockRule, LimitRule, RuleSource, SequenceRule
 from .clauses import Clauses, time
 from .fault import Fault, start
 from .faults import WHOLE_NUMBER, faults
 from .grammar import grammar
 from .patterns import Pattern, PatternError, compile_regex, compile_word
 from .problems import Problem, quote
-from .statements import MAX_LIMIT, SESSION, Map, Statement
+from .statements import MAX_LIMIT, SESSION, Allowance, Map, Statement
 
 GRAMMAR = "grammar.lark"
 
@@ -45,6 +47,7 @@ def _statement(tree: Tree[Token], line: str, source: RuleSource, wrong: list[Fau
     A word that is not what the grammar expected has been complained of, and is not looked at again.
     """
     words = [child for child in tree.children if isinstance(child, Token)]
+    wrong += [fault for fault in _misnamed(str(tree.data), words) if fault is not None]
     clauses = Clauses(line, [child for child in tree.children if isinstance(child, Tree)], wrong)
     # A plain `str` compares at once; lark's tokens compare in Python.
     match str(tree.data), words:
@@ -62,8 +65,56 @@ def _statement(tree: Tree[Token], line: str, source: RuleSource, wrong: list[Fau
             return BlockRule(str(tool), source, clauses.when)
         case "limit", [tool, count, scope]:
             return _limit(tool, count, scope, source, clauses, wrong)
+        case "allow", [tool]:
+            return Allowance(str(tool), source)
         case other:
             raise AssertionError(f"{GRAMMAR} has a statement that nothing here makes: {other}")
+
+
+def _misnamed(statement: str, words: Sequence[Token]) -> Iterable[Fault | None]:
+    """What is wrong with the names in a statement (G-66); `None` for each that may stand there."""
+    match statement, words:
+        case "map" | "shell_map", [field, _, name]:
+            tool = Token.new_borrow_pos("WORD", field.partition(".")[0], field)
+            return _pattern_name(tool), _no_tool(tool), _pattern_name(name), _taken(name)
+        case "sequence", [first, then]:
+            return _pattern_name(first), _unlocking(first, "require"), _pattern_name(then)
+        case "limit", [tool, _, scope]:
+            return _pattern_name(tool), _pattern_name(scope), _unlocking(scope, "restore")
+        case "allow", [tool]:
+            return _pattern_name(tool), _no_tool(tool)
+        case _:
+            return map(_pattern_name, words[-1:])
+
+
+def _pattern_name(name: Token) -> Fault | None:
+    if "*" not in name:
+        return None
+    remedy = f"write '{ANYTHING_ELSE}' for every call that no rule names, or name each tool"
+    return Fault.at(name, f"'*' stands for nothing in a name, got {quote(name)}", remedy)
+
+
+def _no_tool(tool: Token) -> Fault | None:
+    if str(tool) not in RESERVED:
+        return None
+    return Fault.at(tool, f"{quote(tool)} is a reserved name, and no tool's", "name a tool")
+
+
+def _taken(name: Token) -> Fault | None:
+    """A map cannot give a name that calls get for what they are."""
+    if str(name) not in RESERVED:
+        return None
+    return Fault.at(name, f"{quote(name)} is a reserved name: no map gives it", "choose another name")
+
+
+def _unlocking(name: Token, what: str) -> Fault | None:
+    """A success that proves nothing, since nobody knows what ran."""
+    if str(name) not in RESERVED:
+        return None
+    why = "could not be read" if str(name) == UNCLEAR else "no rule knows"
+    message = f"{quote(name)} unlocks nothing: what was called {why}"
+    remedy = "name the tool whose success restores it" if what == "restore" else "name a tool"
+    return Fault.at(name, message, remedy)
 
 
 def _limit(

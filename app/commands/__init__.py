@@ -167,9 +167,9 @@ def database(args: argparse.Namespace):
 
 def redaction(args: argparse.Namespace):
     """What is never shown: the fields that are masked by default, and those of `--redact`."""
-    from ...engine.history.redaction import Redaction
+    from ..language import redaction as masking
 
-    return Redaction(name.strip() for name in (args.redact or "").split(","))
+    return masking(name.strip() for name in (args.redact or "").split(","))
 
 
 def operator(args: argparse.Namespace) -> str:

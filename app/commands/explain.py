@@ -84,12 +84,14 @@ class _Clock:
 
 def _here() -> Surroundings:
     """This machine, as a session started here would see it."""
+    from ...engine.surroundings import real_path
+
     try:
         workdir = os.getcwd()
     except OSError:
         # The folder is gone; what depends on it cannot be told.
         workdir = None
-    return Surroundings(workdir, os.path.expanduser("~"), os.path.realpath)
+    return Surroundings(workdir, os.path.expanduser("~"), real_path)
 
 
 def _step(text: str) -> Call | int:

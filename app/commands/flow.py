@@ -54,7 +54,9 @@ def flow(args: argparse.Namespace, database: Callable[[], Path], operator: Calla
         return _refuse(args, error, *error.problems)
     except ResumeError as error:
         changed = error.missing or error.changed or error.forgetful
-        hint = ["here that is the option --changed-nets"] if changed else []
+        hint = ["here that is the option --changed-nets, with --reason TEXT"] if changed else []
+        if error.unexplained:
+            hint = ["here that is the option --reason TEXT"]
         return _refuse(args, error, str(error), *hint)
     except (SessionNotFound, JournalError, FlowError) as error:
         return _refuse(args, error, str(error))
@@ -140,7 +142,7 @@ def _going_on(args: argparse.Namespace, database: Path, operator: str) -> tuple[
     nets: Nets = "changed" if args.changed_nets or rules else "recorded"
 
     def start(hub: Hub) -> Awaitable[str]:
-        return resume_flow(hub, session.id, prepared, operator, nets=nets, mode=mode)
+        return resume_flow(hub, session.id, prepared, operator, nets=nets, mode=mode, reason=args.reason)
 
     return prepared, start
 

@@ -20,6 +20,7 @@ from ...engine.net import format_marking
 from ...engine.text import visible
 from ..appearance import Appearance
 from ..collector import bulk_load
+from ..language import LANGUAGE
 from ..moments import clock
 from . import BAD_INPUT
 
@@ -43,7 +44,7 @@ def replay(
     try:
         reader = open_reader(database)
         found = reader.session(session).id
-        redaction = redaction or Redaction()
+        redaction = (redaction or Redaction()).reading(LANGUAGE)
         with bulk_load():
             recorded = MaskedEvents(reader.recorded(found), redaction)
         if not plain:

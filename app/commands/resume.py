@@ -48,11 +48,14 @@ def resume(args: argparse.Namespace, database: Path, operator: str) -> int:
                 task=args.task,
                 must_go_on=headless and args.task is None,
                 max_cost=args.max_cost if limited else None,
+                reason=args.reason,
             )
 
         return host(args, database, operator, start, headless=headless)
     except (SessionNotFound, ResumeError, AgentSpecError, JournalError) as error:
         print(f"interlock resume: {visible(str(error), keep_newlines=True)}", file=sys.stderr)
         if isinstance(error, ResumeError) and (error.missing or error.changed or error.forgetful):
-            print("Here that is the option --changed-nets.", file=sys.stderr)
+            print("Here that is the option --changed-nets, with --reason TEXT.", file=sys.stderr)
+        if isinstance(error, ResumeError) and error.unexplained:
+            print("Here that is the option --reason TEXT.", file=sys.stderr)
         return BAD_INPUT

@@ -21,7 +21,7 @@ from ..approval_settings import approval_settings
 from ..certificate import server_tls
 from ..gateway_settings import gateway_settings
 from ..idling import idle_time
-from ..serving import Serving, loop_factory, own_token, take_files
+from ..serving import Serving, loop_factory, own_tokens, take_files
 from ..serving import serve as run_server
 from ..setting_trust import added
 from ..settings import SettingsError, named_file
@@ -40,7 +40,7 @@ def serve(args: argparse.Namespace, database: Path, operator: str, redaction: Re
         address = Address.parse(args.listen) if args.listen else Address()
         environ = named_file(args, os.environ)
         tokens = TokenFile(token_file())
-        agent, console = own_token(tokens, "agent", "agent"), own_token(tokens, "operator", operator)
+        agent, console = own_tokens(tokens, operator)
         serving = Serving(
             database=database,
             address=address,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import getpass
 import json
 import sys
 
 from ...engine.gateway.places import token_file
 from ...engine.gateway.tokens import TokenError, TokenFile
+from ...engine.people import is_among
 from ...engine.text import visible
 from ..ages import age
+from ..identity import login_name
 from . import BAD_INPUT
 
 
@@ -19,18 +22,24 @@ def token(args: argparse.Namespace) -> int:
     try:
         match args.part:
             case "new":
-                print(tokens.issue(args.kind, args.name))
-                _say(f"This is shown once. Give it to the {args.kind} as INTERLOCK_TOKEN.")
+                owner = args.owner
+                if owner is None and args.kind == "agent":
+                    owner = login_name(getpass.getuser)
+                print(tokens.issue(args.kind, args.name, owner))
+                whose = "" if owner is None else f" Its owner is {visible(owner)}."
+                if owner is not None and not is_among(owner, _operators(tokens)):
+                    whose += " No operator has a token under that name yet."
+                _say(f"This is shown once. Give it to the {args.kind} as INTERLOCK_TOKEN.{whose}")
             case "rotate":
                 overlap = age(args.overlap).total_seconds() if args.overlap else 0.0
-                print(tokens.rotate(args.name, overlap=overlap))
+                print(tokens.rotate(args.name, overlap=overlap, owner=args.owner))
                 _say("This is shown once." + (f" The old one ends in {args.overlap}." if overlap else ""))
             case "revoke":
                 tokens.revoke(args.name)
                 _say(f"No token of '{visible(args.name)}' is valid any more.")
             case _:
                 _list(tokens, as_json=bool(args.json))
-    except (TokenError, ValueError) as error:
+    except (TokenError, ValueError, argparse.ArgumentTypeError) as error:
         _say(f"interlock token: {visible(str(error))}")
         return BAD_INPUT
     return 0
@@ -43,9 +52,16 @@ def _list(tokens: TokenFile, *, as_json: bool) -> None:
         return
     for each in found:
         ends = f"  until {each.ends:%Y-%m-%d %H:%M} UTC" if each.ends else ""
-        print(f"{each.kind:<8}  {visible(each.name)}  since {each.created:%Y-%m-%d %H:%M} UTC{ends}")
+        owner = "" if each.kind != "agent" else f"  owner {visible(each.owner or 'unknown')}"
+        print(
+            f"{each.kind:<8}  {visible(each.name)}  since {each.created:%Y-%m-%d %H:%M} UTC{ends}{owner}"
+        )
     if not found:
         _say("There is no token yet. `interlock serve` makes one for this user's agents and consoles.")
+
+
+def _operators(tokens: TokenFile) -> list[str]:
+    return [each.name for each in tokens.tokens() if each.kind == "operator"]
 
 
 def _say(text: str) -> None:

@@ -27,7 +27,7 @@ from ..approval_settings import approval_settings
 from ..certificate import names_in, server_tls
 from ..gateway_settings import gateway_settings
 from ..place import Place
-from ..serving import Serving, own_token, running, until_told
+from ..serving import Serving, own_tokens, running, until_told
 from ..setting_trust import added
 from ..settings import SettingsError
 from ..web.environment import tab_environment
@@ -130,7 +130,7 @@ def _started(
 ) -> tuple[Running, str]:
     """A server of this command's own, and the operator's token for it."""
     tokens = TokenFile(token_file())
-    agent, console = own_token(tokens, "agent", "agent"), own_token(tokens, "operator", operator)
+    agent, console = own_tokens(tokens, operator)
     token = read_secret(console)
     identity = tokens.find(token)
     if "operator" in args.typed and identity is not None and identity.name != operator:

@@ -32,11 +32,16 @@ class AboutRequest(Wakeful[Answer]):
         """What the keys do, or that they sleep."""
         if not self.is_mounted:
             return
-        _, binding, words = self.DECIDES
+        _, binding, words = self.decides
         ways = hints(self, ("panel.close", self.BACK))
         if not self.over:
             ways = self.how() + hints(self, (binding, words)) + " · " + ways
         self.query_one(".frame").border_subtitle = self.sleep_note() or ways
+
+    @property
+    def decides(self) -> tuple[str, str, str]:
+        """The action that does, its binding, and the words for what it does now."""
+        return self.DECIDES
 
     def how(self) -> Content:
         """How what is decided is chosen, to stand before what decides it."""

@@ -25,7 +25,7 @@ from ..answer_draft import AnswerDraft
 from ..answer_schema import AnswerField
 from ..input_draft import FieldError
 from ..keymap import key_of
-from ..text import clip, shown, shown_lines
+from ..text import clip, name_shown, shown, shown_lines
 from ..widgets.field_editor import FieldEditor
 from ..widgets.form_body import FormBody
 from ..widgets.numbered import MOST, Numbered
@@ -94,7 +94,7 @@ class AnswerForm(AboutRequest[None]):
 
     def _title(self) -> str:
         """What is answered, and whose request it is."""
-        who = clip(shown(self.request.agent or self.request.session), 30)
+        who = clip(name_shown(self.request.agent or self.request.session), 30)
         return f"{clip(shown(self.request.title), 40)} — {who}"
 
     def on_mount(self) -> None:

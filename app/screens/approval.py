@@ -15,8 +15,8 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import ActiveBinding, BindingType
 from textual.content import Content
+from textual.widgets import Input
 
-from ...engine.gate.types import GrantTerms
 from ...engine.history.state import ApprovalState, SessionState
 from ...engine.hub import Outcome
 from ..decision import Decision
@@ -33,8 +33,18 @@ from ..widgets.reason_line import ReasonLine
 from ..widgets.request_frame import Asked, RequestFrame
 from ..widgets.request_list import RequestList
 from ..widgets.request_title import request_title
-from .approval_answers import Answered, Extended, decide, extend, fill_in, tell_above, tell_form
-from .approval_keys import APPROVAL_KEYS, once_over, to_answer
+from .approval_answers import (
+    Answered,
+    Extended,
+    Unmasked,
+    decide,
+    extend,
+    fill_in,
+    reveal,
+    tell_above,
+    tell_form,
+)
+from .approval_keys import APPROVAL_KEYS, once_over, to_answer, to_read_on, to_reveal
 from .detail import Detail
 from .wakeful import Wakeful
 
@@ -95,6 +105,11 @@ class ApprovalScreen(Wakeful[Outcome | None]):
         self._frame.begin(Asked(self.request, self._session, self._speaker))
         self.tick()
 
+    def on_screen_resume(self) -> None:
+        """What came into the dialog while a panel covered it counts only now; notices would cover it."""
+        self.app.clear_notifications()
+        self._frame.look_again()
+
     def on_resize(self) -> None:
         self._frame.refit()
         self.call_after_refresh(self.tick)
@@ -107,6 +122,7 @@ class ApprovalScreen(Wakeful[Outcome | None]):
             return
         now = self._clock()
         self._frame.refit()
+        self._frame.look_again()
         expires = self.request.expires
         if expires is not None and now >= expires and not self._over and not self.deciding:
             self._too_late = True
@@ -136,8 +152,21 @@ class ApprovalScreen(Wakeful[Outcome | None]):
         if sleep is not None:
             return sleep
         later = hints(self, ("approval.close", "decide later"))
+        if not self._frame.guard.complete:
+            return self._unseen_note(later)
         where = self._frame.position
         return Content.assemble(where, " · ", later) if where else later
+
+    def _unseen_note(self, later: Content) -> Content:
+        """That approving takes having seen all of it, and the key that shows more."""
+        if self._frame.guard.concealed:
+            way = hints(self, ("approval.approve", "shows what is masked"))
+            return Content.assemble(" ", way.stylize("bold $text-error"), " · ", later, " ")
+        page = self._frame.unseen
+        way = hints(self, ("approval.approve", f"shows the next page{f' · {page}' if page else ''}"))
+        note = Content.assemble(" ", way.stylize("bold $text-warning"), " ")
+        both = Content.assemble(" ", way.stylize("bold $text-warning"), " · ", later, " ")
+        return both if both.cell_length <= self._frame.size.width - 4 else note
 
     def say(self, text: str, *, bad: bool = True) -> None:
         """A sentence under the request."""
@@ -148,7 +177,13 @@ class ApprovalScreen(Wakeful[Outcome | None]):
     @on(HubMoved)
     async def follow(self, moved: HubMoved) -> None:
         """Somebody else may decide, or nobody may need to any more; others may come to wait."""
-        news = news_of(moved.events, self.request, over=self._over, deciding=self.deciding)
+        news = news_of(
+            moved.events,
+            self.request,
+            over=self._over,
+            deciding=self.deciding,
+            operator=self._operator,
+        )
         self._meanwhile = news.meanwhile or self._meanwhile
         if news.ended is not None:
             self._too_late = False
@@ -214,7 +249,11 @@ class ApprovalScreen(Wakeful[Outcome | None]):
     def active_bindings(self) -> dict[str, ActiveBinding]:
         """What the keys do, `escape` too."""
         found = super().active_bindings
-        return once_over(found) if self._over else to_answer(found, self.request)
+        if self._over:
+            return once_over(found)
+        if self._frame.guard.concealed:
+            return to_reveal(found)
+        return to_answer(found, self.request) if self._frame.guard.complete else to_read_on(found)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Decision keys go away once there is nothing to decide."""
@@ -233,9 +272,44 @@ class ApprovalScreen(Wakeful[Outcome | None]):
             return self._frame.foldable or self._frame.expanded
         return True
 
+    @on(RequestList.Shown)
+    def more_was_shown(self) -> None:
+        """Say how much is still to be seen; once all was, the keys do what they are there for."""
+        self.tick()
+        if self._frame.guard.complete:
+            self.refresh_bindings()
+
+    def _all_seen(self) -> bool:
+        """Whether all of the request was on screen. Where it was not, more of it is shown instead."""
+        if self._frame.guard.complete:
+            return True
+        if self._frame.guard.concealed:
+            if self.awake():
+                reveal(self, self._hub, self.request, self._operator)
+            return False
+        if self.reads_on():
+            self._frame.show_next()
+            self.fall_asleep()
+            self.call_after_refresh(self.tick)
+        return False
+
+    @on(Unmasked)
+    def show_unmasked(self, message: Unmasked) -> None:
+        """The masked parts that may be more than a secret, for the one who is to approve it."""
+        if message.request != self.request.id or self._over:
+            return
+        if message.revealed.ok:
+            self._frame.reveal(message.revealed.texts)
+            self.say("What was masked is shown now; that you saw it is recorded", bad=False)
+        else:
+            self.say(message.revealed.message)
+        self.fall_asleep()
+        self.call_after_refresh(self.tick)
+        self.refresh_bindings()
+
     def action_approve(self) -> None:
-        """Approve this one call; open the form for the answer that a request wants."""
-        if self._frame.reason.is_open:
+        """Show what was not on screen yet; then approve this call, or open the form for its answer."""
+        if self._frame.reason.is_open or not self._all_seen():
             return
         draft = self._drafts.answer_of(self.request)
         if not draft.fields:
@@ -251,8 +325,8 @@ class ApprovalScreen(Wakeful[Outcome | None]):
         return still
 
     def action_edit(self) -> None:
-        """Open the form for the input, as it was left."""
-        if not self.awake() or self._frame.reason.is_open:
+        """Open the form for the input, as it was left, once all of the input was on screen."""
+        if self._frame.reason.is_open or not self._all_seen() or not self.awake():
             return
         from .edit_input import EditInput
 
@@ -266,19 +340,19 @@ class ApprovalScreen(Wakeful[Outcome | None]):
         self.app.push_screen(EditInput(request, draft, self.monotonic, self.quiet), answered)
 
     def action_grant(self) -> None:
-        """Choose what passes from now on, or learn why nothing can."""
-        if not self.awake() or self._frame.reason.is_open:
+        """Choose what passes from now on, once all was on screen, or learn why nothing can."""
+        if self._frame.reason.is_open or not self._all_seen() or not self.awake():
             return
         request = self.request
         why = not_at_all(request)
         if why is not None:
             self.say(why, bad=False)
             return
-        from .grant import GrantScreen
+        from .grant import GrantChosen, GrantScreen
 
-        def answered(terms: GrantTerms | None) -> None:
-            if terms is not None and self._still(request):
-                self._decide(Decision(True, grant=terms))
+        def answered(chosen: GrantChosen | None) -> None:
+            if chosen is not None and self._still(request):
+                self._decide(Decision(True, chosen.reason, grant=chosen.terms))
 
         self.app.push_screen(GrantScreen(request, self.monotonic, self.quiet), answered)
 
@@ -392,6 +466,11 @@ class ApprovalScreen(Wakeful[Outcome | None]):
             self._frame.refit()
         elif self.is_current:
             self.dismiss(None)
+
+    @property
+    def open_line(self) -> Input | None:
+        """The line for a denial's reason, while it is shown."""
+        return self._frame.reason.input if self._frame.reason.is_open else None
 
     def _hide_reason(self) -> None:
         if self._frame.reason.is_open:

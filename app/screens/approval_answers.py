@@ -15,8 +15,8 @@ from textual.message import Message
 from textual.screen import Screen
 
 from ...engine.history.state import ApprovalState
-from ...engine.hub import Outcome
-from ..decision import Decision, ask_for_time, send, still_open
+from ...engine.hub import Outcome, Revealed
+from ..decision import Decision, ask_for_time, ask_to_reveal, send, still_open
 from ..door import Door
 from .wakeful import FollowsRequest
 
@@ -39,6 +39,14 @@ class Extended(Message):
 
     request: str
     outcome: Outcome
+
+
+@dataclass
+class Unmasked(Message):
+    """The hub's answer to a wish to see what is masked."""
+
+    request: str
+    revealed: Revealed
 
 
 class Dialog(Protocol):
@@ -104,3 +112,12 @@ def extend(
         screen.post_message(Extended(request.id, await ask_for_time(hub, request, seconds, by)))
 
     screen.app.run_worker(extended(), group="decisions", exit_on_error=False)
+
+
+def reveal(screen: Screen[Outcome | None], hub: Door, request: ApprovalState, by: str) -> None:
+    """Ask for what is masked and may be more than a secret; `Unmasked` brings it."""
+
+    async def revealed() -> None:
+        screen.post_message(Unmasked(request.id, await ask_to_reveal(hub, request, by)))
+
+    screen.app.run_worker(revealed(), group="decisions", exit_on_error=False)

@@ -73,12 +73,7 @@ APPROVAL_KEYS = (
 def once_over(found: dict[str, ActiveBinding]) -> dict[str, ActiveBinding]:
     """The keys of a dialog with nothing to decide any more: what leaves it leaves nothing for later."""
     tooltip = "Close; there is nothing to decide any more"
-    return {
-        key: each._replace(binding=replace(each.binding, description="close"), tooltip=tooltip)
-        if each.binding.id == "approval.close"
-        else each
-        for key, each in found.items()
-    }
+    return _renamed(found, "approval.close", "close", tooltip)
 
 
 def to_answer(found: dict[str, ActiveBinding], request: ApprovalState) -> dict[str, ActiveBinding]:
@@ -86,9 +81,30 @@ def to_answer(found: dict[str, ActiveBinding], request: ApprovalState) -> dict[s
     if request.wants is None:
         return found
     tooltip = "Fill in the answer; what is filled in is sent from there"
+    return _renamed(found, "approval.approve", "answer", tooltip)
+
+
+def to_read_on(
+    found: dict[str, ActiveBinding], binding: str = "approval.approve"
+) -> dict[str, ActiveBinding]:
+    """The keys of a dialog that was not on screen as a whole yet."""
+    tooltip = "Show the next page; approving takes having seen all of it"
+    return _renamed(found, binding, "next page", tooltip)
+
+
+def to_reveal(found: dict[str, ActiveBinding]) -> dict[str, ActiveBinding]:
+    """The keys of a dialog in which masked text may be more than a secret."""
+    tooltip = "Show the masked text that may be more than a secret; that you saw it is recorded"
+    return _renamed(found, "approval.approve", "show masked", tooltip)
+
+
+def _renamed(
+    found: dict[str, ActiveBinding], binding: str, description: str, tooltip: str
+) -> dict[str, ActiveBinding]:
+    """The same keys, one of them with another name for what it does now."""
     return {
-        key: each._replace(binding=replace(each.binding, description="answer"), tooltip=tooltip)
-        if each.binding.id == "approval.approve"
+        key: each._replace(binding=replace(each.binding, description=description), tooltip=tooltip)
+        if each.binding.id == binding
         else each
         for key, each in found.items()
     }

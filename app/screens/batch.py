@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import ActiveBinding, Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.message import Message
@@ -26,15 +26,17 @@ from ..batch import Row, summary, too_much
 from ..decision import Decision, send
 from ..desk import Desk
 from ..flow import changes_queue
-from ..keymap import hints, key_of
+from ..keymap import hints
 from ..messages import HubMoved
 from ..text import shown
 from ..widgets.bars import KeyBar
 from ..widgets.batch_lines import batch_lines
-from ..widgets.blocks import Block, BlockList
+from ..widgets.blocks import Block
 from ..widgets.cursor_list import GUTTER
+from ..widgets.reviewed_list import ReviewedList
 from ..widgets.typed import TypedLine
 from ..words import count
+from .approval_keys import to_read_on
 from .wakeful import Wakeful
 
 PIECE = 100
@@ -97,11 +99,10 @@ class BatchScreen(Wakeful[None]):
         """One that stands for all, for the palette, which waits with a dialog's keys."""
         self.deciding = False
         self._finished = False
-        self._read = False
         self._shown: tuple[object, ...] = ()
-        self._length = 0
         self._frame = Vertical(classes="frame")
-        self._body = BlockList(id="table", cursor=False)
+        self._body = ReviewedList(id="table")
+        self._body.guard.begin(tuple((r.id, r.digest) for r in requests))
         self._notice = Static("", id="notice")
         self._reason_line = Horizontal(id="reason-line")
         self._reason = TypedLine(placeholder="optional; the agents are told", id="reason")
@@ -135,9 +136,10 @@ class BatchScreen(Wakeful[None]):
         )
         if stamp == self._shown:
             return
+        aged = len(self._shown) == len(stamp) and self._shown[1:] == stamp[1:]
         self._shown = stamp
         lines = batch_lines(self.rows, self._sessions, now, width, self._viewer)
-        self._length = len(lines)
+        self._body.guard.arrange(width, [line.plain for line in lines], aged=aged)
         self._body.show(
             [
                 Block(f"{start}", stamp, lambda _, start=start: lines[start : start + PIECE])
@@ -149,19 +151,18 @@ class BatchScreen(Wakeful[None]):
         if not self.is_mounted:
             return
         self._arrange()
-        self._look_for_end()
+        self._body.look_again()
         still = sum(row.open for row in self.rows)
         title = summary(self.rows) if self._finished else f"Decide {count(still, 'request')} together"
         self._frame.border_title = Content(f"{title} · as {shown(self._operator)}")
         self._frame.border_subtitle = self._note()
         self._frame.set_class(self.flashes, "-early")
 
-    def _look_for_end(self) -> None:
-        """Whether the end of the table is or has been in view, all of it laid out."""
-        height, total = self._body.scrollable_content_region.height, self._body.virtual_size.height
-        there = height > 0 and total == self._length and self._body.scroll_offset.y + height >= total
-        if there and not self._read:
-            self._read = True
+    @on(ReviewedList.Shown)
+    def more_was_shown(self) -> None:
+        """Say how much of the table is still to be seen."""
+        self.tick()
+        if self._body.guard.complete:
             self.refresh_bindings()
 
     def _note(self) -> Content:
@@ -177,11 +178,11 @@ class BatchScreen(Wakeful[None]):
         if asleep is not None:
             return asleep
         later = hints(self, ("batch.close", "decide later"))
-        if not self._read:
-            key = key_of(BlockList, "list.page-down")
-            takes = "approving takes having" if self.app.size.width >= 80 else "approve having"
-            unread = Content.styled(f"{takes} seen the end: {key}", "bold $text-warning")
-            return Content.assemble(" ", unread, " · ", later, " ")
+        if not self._body.guard.complete:
+            words = f"shows the next page · {self._body.unseen_note}"
+            unread = hints(self, ("approval.approve-all", words)).stylize("bold $text-warning")
+            both = Content.assemble(" ", unread, " · ", later, " ")
+            return both if both.cell_length <= self._frame.size.width - 4 else unread
         return later
 
     def say(self, text: str, *, bad: bool = True) -> None:
@@ -229,22 +230,28 @@ class BatchScreen(Wakeful[None]):
     # What the operator does
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Nothing is decided twice, and nothing approved that was not in view."""
+        """Nothing is decided twice."""
         if action in ("approve_all", "deny_all"):
-            if self.deciding or self._finished or not any(row.open for row in self.rows):
-                return False
-            return True if self._read or action == "deny_all" else None
+            return not self.deciding and not self._finished and any(row.open for row in self.rows)
         return True
 
+    @property
+    def active_bindings(self) -> dict[str, ActiveBinding]:
+        """What the keys do: before all was seen, the one that approves shows the next page."""
+        found = super().active_bindings
+        return found if self._body.guard.complete else to_read_on(found, "approval.approve-all")
+
     def action_approve_all(self) -> None:
-        """Approve every request that is open and may be approved among others."""
+        """Show what was not on screen yet; then approve every request that is open and may be approved
+        among others."""
         if self._reason_line.display:
             return
-        self._look_for_end()
-        if not self._read:
-            self.say("Not approved: go to the end of the table first", bad=False)
-            return
-        self.deliberately(lambda: self._decide(True, None))
+        if self._body.guard.complete:
+            self.deliberately(lambda: self._decide(True, None))
+        elif self.reads_on():
+            self._body.show_next_page()
+            self.fall_asleep()
+            self.call_after_refresh(self.tick)
 
     def action_deny_all(self) -> None:
         """Open the line for the reason; enter there denies."""
@@ -323,6 +330,11 @@ class BatchScreen(Wakeful[None]):
             self.tick()
         elif self.is_current:
             self.dismiss(None)
+
+    @property
+    def open_line(self) -> Input | None:
+        """The line for a denial's reason, while it is shown."""
+        return self._reason if self._reason_line.display else None
 
     def _close_reason(self) -> None:
         self._reason_line.display = False

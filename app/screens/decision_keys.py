@@ -14,7 +14,8 @@ DECISION_KEYS: tuple[BindingType, ...] = (
         key_display="/",
         id="decisions.filter",
         tooltip="Filter: words (of an input its first 200 characters), input: (all of it), tool:, "
-        "rule:, verdict:, session:, agent:, result:, since:, until:",
+        "rule:, verdict:, session:, agent:, result:, since:, until:; by:NAME who decided or changed it, "
+        "kind: call, toggle, mode, limit, grant, rules, extension, or change for all but calls",
     ),
     Binding(
         "g", "group", "group", id="decisions.group", tooltip="Count by rule, then by tool, then list"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, TypeAlias
 
+from pydantic import JsonValue
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -14,12 +16,15 @@ from textual.message import Message
 
 from ...engine.explained import ExplanationView
 from ...engine.history.state import CallState, TranscriptEntry
+from ..call_story import edited_words
 from ..charset import ours
 from ..explain_text import ABOVE, Moment
+from ..input_draft import changes
 from ..keymap import hints
 from ..symbols import call_look
 from ..text import duration, shown, shown_lines, wrap
 from ..widgets.blocks import Block, BlockList, StyledRows
+from ..widgets.change_rows import change_rows
 from ..widgets.explanation import explanation_blocks
 from ..widgets.inputs import input_rows
 from .panel import Panel
@@ -151,14 +156,16 @@ def call_detail(call: CallState, explain: Explain | None = None) -> Detail:
     if call.granted:
         facts.append(("allowed by", ", ".join(call.granted), ""))
     if call.edited:
-        facts.append(("input", "edited by a person: not what the model wrote", "$text-warning"))
+        edited = edited_words(call.edited_by, call.original, call.input)
+        facts.append(("edited", edited, "$text-warning"))
     if call.via:
         facts.append(("made by", call.via, ""))
     facts.append(("call", f"{call.call_id} {ours('·')} proposed {call.at:%H:%M:%S}", "$foreground 60%"))
     blocks = [section("call", first=True)]
     blocks += [fact(label, value, style) for label, value, style in facts]
     blocks.append(section("input"))
-    blocks.append(Block("input", 0, lambda width: input_rows(call.input, width)))
+    blocks.append(Block("input", 0, partial(input_rows, call.input, shell_fields=call.shell_fields)))
+    blocks += difference_blocks(call.original, call.input)
     blocks.append(section("output"))
     if call.output is None:
         blocks.append(
@@ -167,6 +174,17 @@ def call_detail(call: CallState, explain: Explain | None = None) -> Detail:
     else:
         blocks += text_blocks("output", call.output, bar="│ ")
     return Detail(f"Call: {name}", blocks, explain=explain)
+
+
+def difference_blocks(original: dict[str, JsonValue] | None, runs: dict[str, JsonValue]) -> list[Block]:
+    """A person's changes in a call: removed what the agent asked for, added what runs (G-75)."""
+    found = [] if original is None else changes(original, runs)
+    if not found:
+        return []
+    return [
+        section("what the agent asked for, and what runs"),
+        Block("edited", 0, lambda width: change_rows(found, width)),
+    ]
 
 
 def section(word: str, *, first: bool = False) -> Block:

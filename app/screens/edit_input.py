@@ -20,7 +20,7 @@ from textual.widgets import Static
 from ...engine.history.state import ApprovalState
 from ..input_draft import Draft, FieldError, changes
 from ..keymap import hints
-from ..text import clip, shown, shown_lines
+from ..text import clip, name_shown, shown_lines
 from ..widgets.field_editor import FieldEditor
 from ..widgets.form_body import FormBody
 from .panel import Panel
@@ -56,7 +56,7 @@ class EditInput(Panel[dict[str, JsonValue]]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="frame") as frame:
-            tool = clip(shown(self.request.called), 40)
+            tool = clip(name_shown(self.request.called), 40)
             frame.border_title = Content(f"Edit {tool}, then approve")
             frame.border_subtitle = hints(
                 self, ("edit.review", "shows what was changed"), ("panel.close", "goes back")

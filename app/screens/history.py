@@ -18,7 +18,7 @@ from textual.widgets import Input, Static
 
 from ...engine.history.state import SessionSummary
 from ..acp_going_on import is_acp
-from ..charset import visible
+from ..charset import visible, visible_words
 from ..door import Journal
 from ..history_source import HistorySource
 from ..keymap import key_of
@@ -328,14 +328,14 @@ def _detail(session: SessionSummary, zone: tzinfo | None) -> Content:
     lasted = age(seconds_between(session.opened, session.updated))
     on = f" on {visible(session.model)}" if session.model else ""
     parts: list[tuple[str, str]] = [
-        (visible(session.id), "bold"),
-        (f"  {visible(session.agent)}{on}, {session.mode} mode\n", ""),
+        (visible_words(session.id), "bold"),
+        (f"  {visible_words(session.agent)}{on}, {session.mode} mode\n", ""),
         (f"started {day_and_time(session.opened, zone)}", "$text-muted"),
         (f", {lasted} long, {session.events} events, ", "$text-muted"),
         (f"{session.calls} calls, {session.blocked} blocked, {session.waiting} waiting", "$text-muted"),
     ]
     if session.kind == "flow":
-        parts.append((f"\na run of flow {visible(session.agent)}", "$text-muted"))
+        parts.append((f"\na run of flow {visible_words(session.agent)}", "$text-muted"))
     elif session.kind == "outside":
         parts.append(("\nits loop ran elsewhere", "$text-muted"))
     elif session.parent:

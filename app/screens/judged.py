@@ -22,12 +22,11 @@ from ...engine.backtest import Change, Divergence
 from ...engine.backtest.beside import beside
 from ...engine.backtest.source import Judged, judge_rest
 from ...engine.history.events import CallDecided, JournalEvent
-from ...engine.history.redaction import Redaction
 from ...engine.history.state import SessionState
 from ..door import Journal
 from ..judged_text import NOW, judged_facts, judged_height, judged_lines
 from ..keymap import key_of
-from ..language import LANGUAGE
+from ..language import LANGUAGE, redaction
 from ..text import shown, wrap_all
 from ..what_if import WhatIf
 from ..widgets.bars import KeyBar
@@ -159,7 +158,7 @@ class JudgedScreen(SettledScreen[int], inherit_bindings=False):
         if self._journal is None:
             recorded, at = self._recorded, self._at
             return beside(
-                lambda parts: judge_rest(parts, recorded, at, active, rules, LANGUAGE, Redaction())
+                lambda parts: judge_rest(parts, recorded, at, active, rules, LANGUAGE, redaction())
             )
         until = len(self._recorded)
         return self._journal.judge(self._state.id, self._at, until=until, active=active, rules=rules)

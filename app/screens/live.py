@@ -6,6 +6,7 @@ when events say that it moved, and painted at most five times a second. A new re
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
 
@@ -15,9 +16,9 @@ from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widget import Widget
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
-from ...engine.history.state import SessionState, TranscriptEntry
+from ...engine.history.state import ApprovalState, SessionState, TranscriptEntry
 from ...engine.hub import Outcome
 from ..desk import Desk
 from ..flow import Flow, changes_queue
@@ -28,12 +29,15 @@ from ..text import clip, shown
 from ..widgets.bars import KeyBar, PaneTabs, TitleBar
 from ..widgets.blocks import BlockList
 from ..widgets.markings import NetList
+from ..widgets.queue_lines import stopped_by
 from ..widgets.queues import PendingList, SessionList, WaitingList, session_names
 from ..widgets.say_line import SayLine
 from ..widgets.transcript import Transcript
+from ..words import count
 from .detail import entry_detail
 from .live_keys import LIVE_KEYS, PANES
 from .live_titles import counted, nothing_said, transcript_titles
+from .loosen import Loosening, ProposedChange, banner, loosen_mode
 from .net_picture import picture_of
 from .queue_screen import QueueScreen
 from .raise_limit import RaiseLimit, RaisesLimits, has_limit
@@ -52,6 +56,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         super().__init__(desk)
         self._selected = selected
         self._flows: dict[str, Flow] = {}
+        self._say = SayLine()
         self._dirty = True
         self._problem = ""
         self._returns_to: str = "transcript"
@@ -60,6 +65,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
     def compose(self) -> ComposeResult:
         yield TitleBar("live", self._operator, self._hub.place, self._hub.elsewhere)
         yield Static("", id="problem")
+        yield Static("", id="switched")
         yield PaneTabs(PANES)
         with Vertical(id="panes"):
             with Horizontal(id="upper"):
@@ -69,11 +75,12 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
             with Horizontal(id="lower"):
                 yield NetList()
                 yield PendingList()
-        yield SayLine()
+        yield self._say
         yield KeyBar()
 
     async def on_mount(self) -> None:
         self.query_one("#problem").display = False
+        self.query_one("#switched").display = False
         if self._problem:
             self.show_problem(self._problem)
         self.query_one("#upper #sessions").border_title = "Sessions"
@@ -129,6 +136,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         self.query_one("#nets", NetList).show_nets(state, now=now)
         self.query_one("#pending", PendingList).show_pending(state, now)
         self._title(state, names)
+        self._show_switched(state, names)
         self._size_lower()
 
     def _title(self, state: SessionState | None, names: dict[str, str]) -> None:
@@ -151,6 +159,17 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
             key = key_of(LiveScreen, "live.limit") if offered else ""
             titles = transcript_titles(state, name, raises=key, one_line=narrow)
             transcript.border_title, transcript.border_subtitle = titles
+
+    def _show_switched(self, state: SessionState | None, names: dict[str, str]) -> None:
+        """A banner as long as rules are off in any session, or that is proposed."""
+        others = {
+            names.get(each.id, each.id): each for each in self._sessions.values() if each is not state
+        }
+        found = banner(state, others, max(20, self.size.width - 4))
+        line = self.query_one("#switched", Static)
+        if found is not None:
+            line.update(found)
+        line.display = found is not None
 
     def _size_lower(self) -> None:
         """The lower panes are as high as the nets need, up to two fifths of a screen that shows all."""
@@ -194,7 +213,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         """Select a session from outside."""
         self._selected = session_id
         await self.paint()
-        self.action_pane("transcript")
+        self._bring("transcript")
 
     @on(BlockList.Opened, "#sessions")
     def open_session(self) -> None:
@@ -206,14 +225,14 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
 
     @on(BlockList.Opened, "#transcript")
     def open_entry(self, event: BlockList.Opened) -> None:
-        state = self.state
-        if state is None or not event.key.isdecimal() or int(event.key) >= len(state.transcript):
+        state, entry = self.state, self._entry_at(event.key)
+        if state is None or entry is None:
             return
-        entry = state.transcript[int(event.key)]
         if entry.call is not None and entry.call.status == "waiting":
-            asking = [a.id for a in self._approvals if a.call_id == entry.call.call_id]
-            if asking:
-                self.post_message(RequestChosen(asking[0]))
+            own = stopped_by(self._approvals).get(state.id, [])
+            asking = next((each for each in own if each.call_id == entry.call.call_id), None)
+            if asking is not None:
+                self.post_message(RequestChosen(asking.id))
                 return
         self._show_entry(entry, state)
 
@@ -256,7 +275,8 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
             await self.app.run_action(event.screen)
 
     def action_pane(self, pane: str) -> None:
-        """Bring a pane forward and focus it."""
+        """Bring a pane forward and focus it, instead of a line being typed."""
+        self._say.leave()
         self._bring(pane)
 
     def action_turn(self, step: int) -> None:
@@ -265,35 +285,74 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         self._bring(names[(names.index(self._returns_to) + step) % len(names)])
 
     def _bring(self, pane: str) -> None:
+        """Show a pane, and focus it unless a line is being typed."""
         if not self.has_class(f"show-{pane}"):
             # The styles of everything follow once, not for each of the classes.
             self.remove_class(*(f"show-{name}" for name, _ in PANES), update=False)
             self.add_class(f"show-{pane}")
         self.query_one(PaneTabs).current = pane
-        self.query_one(f"#{pane}").focus()
+        self._returns_to = pane
+        if self.open_line is None:
+            # At once: a focus that comes later could take it from a line that is opened now.
+            self.set_focus(self.query_one(f"#{pane}"))
+
+    @property
+    def open_line(self) -> Input | None:
+        """The line that speaks to an agent, while it is shown."""
+        return self._say.input if self._say.is_open else None
 
     def on_descendant_focus(self) -> None:
-        """The pane that got the focus, by mouse too, is the one to come back to."""
+        """The pane that got the focus, by mouse too, is the one to come back to; it ends a line."""
         focused = self.focused
         if isinstance(focused, BlockList) and focused.id is not None:
+            self._say.leave()
             self._returns_to = focused.id
             self.query_one(PaneTabs).current = focused.id
 
     def on_resize(self) -> None:
         """A pane that a narrower screen hides must not keep the focus; a line being typed does."""
-        if not self.query_one(SayLine).is_open:
-            self._bring(self._returns_to)
+        self._bring(self._returns_to)
         self._dirty = True
 
     # What the operator does
 
     def action_decide(self, _intent: str) -> None:
-        """Open the selected request, whatever the intent: deciding needs its whole input on screen."""
-        request = self.selected_request
-        if request is None:
+        """Open the request at hand, whatever the intent: deciding needs its whole input on screen."""
+        request = self.request_at_hand
+        if request is not None:
+            self.post_message(RequestChosen(request.id))
+        elif not self._approvals:
             self.notify("Nothing waits for you.")
         else:
-            self.post_message(RequestChosen(request.id))
+            waiting = count(len(self._approvals), "request")
+            key = key_of(LiveScreen, "live.pane-waiting")
+            name = "This session" if self.state is None else self.state.agent or self.state.id
+            text = f"{name} does not wait. {waiting} of other sessions: {key} goes to the queue."
+            self.notify(shown(text), markup=False)
+
+    @property
+    def request_at_hand(self) -> ApprovalState | None:
+        """The request under the cursor of the focused pane, else the session's most pressing one.
+
+        A cursor in a pane without focus marks nothing: it may be out of sight.
+        """
+        if self._in("waiting"):
+            return self.selected_request
+        own = stopped_by(self._approvals).get(self._selected or "", [])
+        if self._in("transcript"):
+            call = self._call_at(self.query_one("#transcript", Transcript).current)
+            own = [each for each in own if each.call_id == call] or own
+        return own[0] if own else None
+
+    def _call_at(self, key: str | None) -> str | None:
+        """The id of the call that an entry of the transcript is about."""
+        entry = self._entry_at(key)
+        return None if entry is None or entry.call is None else entry.call.call_id
+
+    def _entry_at(self, key: str | None) -> TranscriptEntry | None:
+        entries = [] if self.state is None else self.state.transcript
+        known = key is not None and key.isdecimal() and int(key) < len(entries)
+        return entries[int(key)] if known and key is not None else None
 
     def action_interrupt(self) -> None:
         """Open the line that speaks to the agent."""
@@ -303,7 +362,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
             return
         if not can_be_told(state, self._hub) and self._elsewhere(state):
             return
-        self.query_one(SayLine).open(state.id, state.agent or state.id)
+        self._say.open(state.id, state.agent or state.id)
 
     def _elsewhere(self, state: SessionState) -> bool:
         """Whether a session cannot be told anything from here; says so."""
@@ -331,19 +390,45 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
             self.app.push_screen(SwitchNets(self._hub, state, operator=self._operator))
 
     def action_mode(self) -> None:
-        """Switch the session's mode; leaving enforce is confirmed first, since it stops blocking."""
+        """Switch the session's mode; leaving enforce takes a reason, and perhaps other people (G-67)."""
         state = self.state
         if state is None:
             return
         if state.mode == "shadow":
             self._do(self._hub.set_mode(state.id, "enforce", by=self._operator))
             return
-        self._ask(
-            "Shadow mode",
-            f"Stop blocking calls of {state.agent or state.id}?",
-            ["In shadow mode every call runs; what would have been blocked or asked is only recorded."],
-            lambda: self._hub.set_mode(state.id, "shadow", by=self._operator),
-        )
+        proposed = next((c for c in state.changes.values() if c.net is None), None)
+        if proposed is not None:
+
+            def drop() -> None:
+                self._do(self._hub.drop_change(state.id, proposed.id, by=self._operator))
+
+            asking = ProposedChange(proposed, drop)
+            self.app.push_screen(asking, self._agree_to(state.id, proposed.id))
+            return
+
+        def answered(answer: Loosening | None) -> None:
+            if answer is not None:
+                self._do(
+                    self._hub.set_mode(
+                        state.id,
+                        "shadow",
+                        by=self._operator,
+                        reason=answer.reason,
+                        seconds=answer.seconds,
+                    )
+                )
+
+        self.app.push_screen(loosen_mode(state), answered)
+
+    def _agree_to(self, session: str, change: str) -> Callable[[bool | None], None]:
+        """Confirm a proposed change if the answer is yes."""
+
+        def agreed(yes: bool | None) -> None:
+            if yes:
+                self._do(self._hub.confirm_change(session, change, by=self._operator))
+
+        return agreed
 
     def action_stop(self) -> None:
         state = self.state
@@ -375,9 +460,10 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         if state is None or not isinstance(hub, RaisesLimits):
             return
 
-        def answered(max_cost: float | None) -> None:
-            if max_cost is not None:
-                self._do(hub.raise_limit(state.id, max_cost, by=self._operator))
+        def answered(raised: tuple[float, str] | None) -> None:
+            if raised is not None:
+                max_cost, reason = raised
+                self._do(hub.raise_limit(state.id, max_cost, by=self._operator, reason=reason))
 
         self.app.push_screen(RaiseLimit(state), answered)
 

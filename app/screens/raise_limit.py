@@ -16,7 +16,7 @@ from ...engine.history.state import SessionState
 from ...engine.hub import Outcome
 from ..amounts import parse_dollars
 from ..keymap import hints
-from ..text import clip, shown
+from ..text import clip, name_shown, shown
 from ..widgets.typed import TypedLine
 from .panel import Panel
 
@@ -27,7 +27,9 @@ MUTED = "$foreground 60%"
 class RaisesLimits(Protocol):
     """A hub that lets sessions cost more. One elsewhere may not."""
 
-    async def raise_limit(self, session_id: str, max_cost: float, *, by: str) -> Outcome:
+    async def raise_limit(
+        self, session_id: str, max_cost: float, *, by: str, reason: str | None = None
+    ) -> Outcome:
         """Let a session cost so many US dollars."""
         ...
 
@@ -49,15 +51,16 @@ def higher(text: str, state: SessionState) -> float:
     return amount
 
 
-class RaiseLimit(Panel[float | None]):
-    """Asks what the session of `state` may cost; gives the amount, or nothing on escape."""
+class RaiseLimit(Panel[tuple[float, str] | None]):
+    """Asks what the session of `state` may cost and why; gives both, or nothing on escape."""
 
     BINDINGS: ClassVar[list[BindingType]] = []
 
     DEFAULT_CSS = """
     RaiseLimit > .frame { width: 64; max-width: 95%; }
     RaiseLimit Static { height: auto; }
-    RaiseLimit TypedLine { margin: 1 0; }
+    RaiseLimit TypedLine { margin: 1 0 0 0; }
+    RaiseLimit #hint { margin: 1 0 0 0; }
     """
 
     def __init__(self, state: SessionState) -> None:
@@ -68,15 +71,16 @@ class RaiseLimit(Panel[float | None]):
         state = self._state
         most = dollars(state.max_cost) if state.max_cost is not None else "any amount"
         with Vertical(classes="frame") as frame:
-            frame.border_title = Content(f"Cost limit of {clip(shown(state.agent or state.id), 40)}")
+            frame.border_title = Content(f"Cost limit of {clip(name_shown(state.agent or state.id), 40)}")
             frame.border_subtitle = hints(self, "enter raises it", ("panel.close", "leaves it"))
             yield Static(f"It has cost {dollars(state.cost)} of at most {most}.", markup=False)
             yield TypedLine(placeholder="what it may cost in US dollars, all in all", id="limit")
+            yield TypedLine(placeholder="reason, which is recorded with your name", id="reason")
             yield Static(id="hint")
 
     def on_mount(self) -> None:
         self._hint("One that has stopped at its limit goes on with what you tell it next.", MUTED)
-        self.query_one(TypedLine).focus()
+        self.query_one("#limit", TypedLine).focus()
 
     def _hint(self, text: str, style: str) -> None:
         self.query_one("#hint", Static).update(Content.styled(text, style))
@@ -85,10 +89,17 @@ class RaiseLimit(Panel[float | None]):
     def answer(self, message: Input.Submitted) -> None:
         """Close with the amount, or say which it has to be."""
         message.stop()
+        limit, why = self.query_one("#limit", TypedLine), self.query_one("#reason", TypedLine)
         try:
-            amount = higher(message.value, self._state)
+            amount = higher(limit.value, self._state)
         except ValueError as error:
             self._hint(f"✗ Expected {shown(str(error))}", "$text-error")
+            limit.focus()
             return
-        if self.is_current:
-            self.dismiss(amount)
+        if not why.value.strip():
+            # The first enter leads on to the reason; only one that finds none there says so.
+            if message.input is why:
+                self._hint("✗ Type a reason: it is recorded with the limit", "$text-error")
+            why.focus()
+        elif self.is_current:
+            self.dismiss((amount, why.value.strip()))

@@ -12,7 +12,7 @@ from ...engine.explained_then import explained_then
 from ...engine.history.events import CallDecided, JournalEvent
 from ...engine.history.replay import Replay
 from ...rules import condition_of
-from ..call_story import decision_at
+from ..call_story import asked_input, decision_at
 from ..collector import bulk_load
 from .decision_detail import DecisionDetail
 
@@ -40,7 +40,8 @@ def recorded_decision(replay: Replay, zone: tzinfo | None = None) -> RecordedDec
     async def explain() -> ExplanationView:
         return await asyncio.to_thread(explained_then, before, body, event.at, condition_of)
 
-    return RecordedDecision(decision, event, zone=zone, then=explain)
+    asked = asked_input(replay.events, decision.seq) if body.edited else None
+    return RecordedDecision(decision, event, zone=zone, then=explain, asked=asked)
 
 
 def said_of(recorded: Sequence[JournalEvent], number: int) -> ExplanationView:

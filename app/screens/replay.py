@@ -30,7 +30,7 @@ from ..history_source import HistorySource
 from ..messages import CommandWanted, ContinueChosen
 from ..playable import Playable, playable, shortened
 from ..replay_text import what_line, where_line
-from ..text import shown
+from ..text import name_shown, shown
 from ..what_if import WhatIf
 from ..widgets.bars import KeyBar, PaneTabs
 from ..widgets.blocks import BlockList
@@ -121,7 +121,8 @@ class ReplayScreen(GrowingScreen, inherit_bindings=False):
         yield KeyBar()
 
     def on_mount(self) -> None:
-        if not self._recorded:
+        # Whoever leaves at once takes away what is in it before this is called.
+        if not self._recorded or not self.query(PendingList):
             return
         for name, title in TITLES.items():
             self.query_one(f"#{name}").border_title = title
@@ -225,7 +226,7 @@ class ReplayScreen(GrowingScreen, inherit_bindings=False):
         self._show_picture()
         waiting = list(after.approvals.values())
         self.query_one(PendingList).show_pending(after, event.at)
-        names = askers({after.id: after}, {after.id: shown(after.agent)})
+        names = askers({after.id: after}, {after.id: name_shown(after.agent)})
         self.query_one(WaitingList).show_waiting(waiting, names, event.at)
         self.query_one(PaneTabs).counts = {"queues": len(after.pending) + len(waiting)}
 

@@ -15,7 +15,7 @@ from textual.widgets import Static
 from ...engine.history.decision_counts import RuleShare, ShadowSession, ShadowSummary
 from ..decision_text import MUTED, shadow_words, share_lines
 from ..keymap import hints, key_of
-from ..text import shown
+from ..text import name_shown
 from ..widgets.blocks import Block, BlockList
 from ..words import count
 from .panel import Panel
@@ -84,7 +84,7 @@ def _block(session: ShadowSession) -> Block:
         made = [
             Content(""),
             Content.assemble(
-                (shown(session.session), "bold"), (f"  {shown(session.agent)} · {calls}", MUTED)
+                (name_shown(session.session), "bold"), (f"  {name_shown(session.agent)} · {calls}", MUTED)
             ),
         ]
         if rows:

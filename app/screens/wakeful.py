@@ -107,6 +107,15 @@ class Wakeful(Panel[Answer]):
         self.tick()
         return False
 
+    def reads_on(self) -> bool:
+        """Tell whether a key shows more now. One that comes too early does nothing, and delays nothing:
+        the wait begins anew only for keys that would decide."""
+        if self.sleeps_for() <= 0:
+            return True
+        self._flash_until = self.monotonic() + FLASH
+        self.tick()
+        return False
+
     def deliberately(self, decide: Callable[[], None]) -> None:
         """Do it if keys are awake and no other key follows at once."""
         if not self.awake() or self._coming is not None:

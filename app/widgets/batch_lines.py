@@ -7,15 +7,29 @@ from datetime import datetime
 
 from textual.content import Content
 
+from ...engine.history.shell_masking import SHELL_FIELDS
 from ...engine.history.state import ApprovalState, SessionState
 from ..batch import Compared, Row, compared, effects, warnings
 from ..symbols import RISK
-from ..text import age, pad, seconds_between, shown, shown_lines, width_of, wrap, wrap_all
+from ..text import (
+    age,
+    command_lines,
+    name_shown,
+    pad,
+    seconds_between,
+    shown,
+    shown_lines,
+    width_of,
+    wrap,
+    wrap_all,
+)
 from .queue_lines import in_order, risk_and_time
 from .so_far import Viewer, people_lines
 
 MUTED = "$foreground 60%"
 HEADING = "bold $text-primary"
+NAMES = frozenset({"tool", "asks about", "agent", "session", *(f"input.{name}" for name in SHELL_FIELDS)})
+"""Fields that are names or commands."""
 GONE = "strike $foreground 60%"
 LABEL = 14
 LEAST = 14
@@ -60,7 +74,7 @@ def _labelled(label: str, rows: Sequence[str], style: str) -> list[Content]:
 
 def _effects(requests: Sequence[ApprovalState], width: int) -> list[Content]:
     found = effects(requests)
-    named = [f"{shown(name)} ×{number}" for name, number in found.most_common()]
+    named = [f"{name_shown(name)} ×{number}" for name, number in found.most_common()]
     text = ", ".join(named) if named else "none beside the tools' own"
     return _labelled("EFFECTS", wrap_all([text], width - LABEL), "bold $text-warning" if named else MUTED)
 
@@ -83,11 +97,16 @@ def _risk(rows: Sequence[Row], width: int) -> list[Content]:
     return lines
 
 
+def _lines(name: str, value: str) -> list[str]:
+    """A field's value as lines; of a command, and of who or what is named, no word looks like another."""
+    return command_lines(value) if name in NAMES else shown_lines(value)
+
+
 def _field(name: str, value: str, width: int, indent: int) -> list[Content]:
     """A field's name, then its value in full, every line of it behind a bar."""
     label = min(max(LABEL, width_of(name) + 1), max(LABEL, width // 3))
     room = width - indent - label - len(BAR)
-    rows = [row for line in shown_lines(value) for row in wrap(line, room)]
+    rows = [row for line in _lines(name, value) for row in wrap(line, room)]
     names = wrap(name, label - 1)
     names += [""] * (len(rows) - len(names))
     rows += [""] * (len(names) - len(rows))
@@ -135,7 +154,7 @@ def _columns(found: Compared, width: int) -> list[int]:
     wanted = [
         max(
             width_of(shown(name)),
-            *(width_of(ln) for v in values for ln in shown_lines((v or "(none)")[: LEAST * 40])),
+            *(width_of(ln) for v in values for ln in _lines(name, (v or "(none)")[: LEAST * 40])),
         )
         for name, values in found.differing.items()
     ]
@@ -154,8 +173,8 @@ def _columns(found: Compared, width: int) -> list[int]:
 def _cells(values: Sequence[tuple[str, str | None]], widths: Sequence[int]) -> list[Content]:
     """A request's fields beside each other, each folded in its column."""
     columns = [
-        ["(none)"] if value is None else [r for ln in shown_lines(value) for r in wrap(ln, size)]
-        for (_, value), size in zip(values, widths, strict=True)
+        ["(none)"] if value is None else [r for ln in _lines(name, value) for r in wrap(ln, size)]
+        for (name, value), size in zip(values, widths, strict=True)
     ]
     height = max(map(len, columns), default=0)
     lines: list[Content] = []

@@ -264,6 +264,14 @@ class BlockList(CursorList):
             strip = painted[offset] = self._paint(line, width, marked=here)
         return strip
 
+    def _line_at(self, line: int) -> Content | None:
+        """A line of the whole list."""
+        index = bisect_right(self._ends, line)
+        if index >= len(self._blocks):
+            return None
+        lines, offset = self._lines_of(self._blocks[index]), line - self._start(index)
+        return lines[offset] if offset < len(lines) else None
+
     def _lines_of(self, block: Block) -> Sequence[Content]:
         key = (block.key, block.stamp)
         lines = self._lines.get(key)

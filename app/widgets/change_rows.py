@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from difflib import unified_diff
 
 from pydantic import JsonValue
 from textual.content import Content
 
+from ..highlighting import code_spans, highlighted, language_of
 from ..input_draft import Change, safe_json
 from ..text import shown, shown_lines, wrap_all
+from .blocks import StyledRows
 
 MUTED = "$foreground 60%"
-MOST = 3_000
+DIFF = {"+": "$text-success", "-": "$text-error", "@": MUTED}
+"""The colours of a diff's lines by their signs."""
+MOST = 1_000
 """Lines of which a diff is made; of longer texts the old is shown, then the new."""
 AROUND = 2
 
@@ -27,23 +32,77 @@ def change_rows(changes: Sequence[Change], width: int) -> list[Content]:
     return rows
 
 
-def _rows(change: Change, width: int) -> Iterator[Content]:
-    before, after = _lines(change.before), _lines(change.after)
+def diff_lines(before: Sequence[str], after: Sequence[str]) -> list[str]:
+    """A unified diff without the headers of files, each line with its sign first.
+
+    Of too many lines all old ones stand before all new ones; a single one stands without a header.
+    """
     if len(before) == len(after) == 1:
-        marked = [f"-{before[0]}", f"+{after[0]}"]
-    elif max(len(before), len(after)) > MOST:
-        marked = [*(f"-{row}" for row in before), *(f"+{row}" for row in after)]
-    else:
-        marked = list(unified_diff(before, after, n=AROUND, lineterm=""))[2:]
-    for line in marked:
+        return [f"-{before[0]}", f"+{after[0]}"]
+    if max(len(before), len(after)) > MOST or min(len(before), len(after)) == 0:
+        return [*(f"-{row}" for row in before), *(f"+{row}" for row in after)]
+    return list(unified_diff(before, after, n=AROUND, lineterm=""))[2:]
+
+
+def _rows(change: Change, width: int) -> StyledRows:
+    language = language_of(change.name, {})
+    before, after = change.before, change.after
+    texts = isinstance(before, str) and isinstance(after, str) and "\n" in before + after
+    if texts:
+        lines = diff_lines(str(before).split("\n"), str(after).split("\n"))
+        return diff_rows(lines, width, language)
+    return diff_rows(diff_lines(_lines(before), _lines(after)), width)
+
+
+def counts_text(counts: tuple[int, int]) -> Content:
+    """`+3 −1`: the lines that are added and removed."""
+    return Content.assemble((f"+{counts[0]}", "$text-success"), " ", (f"−{counts[1]}", "$text-error"))
+
+
+@dataclass(frozen=True, slots=True)
+class DiffRow:
+    """The look of a row of a diff: its `sign`, its colour, and the code that it shows from `at` on.
+
+    Of what is no code the text is empty.
+    """
+
+    sign: str
+    style: str
+    code: str = ""
+    at: int = 0
+
+    def shown(self, row: str, language: str | None) -> Content:
+        """The row in its colour, with the parts of its code."""
+        if language is None or not self.code:
+            return Content.styled(row, self.style)
+        spans = code_spans(self.code, language, in_diff=bool(self.style))
+        return highlighted(row, self.at, spans, self.style)
+
+
+def diff_rows(lines: Sequence[str], width: int, language: str | None = None) -> StyledRows:
+    """Lines of a diff as they are shown, wrapped: sign, bar, and the text in the sign's colour.
+
+    Where the `language` of the text is known its parts are told apart as well.
+    """
+    texts: list[str] = []
+    looks: list[DiffRow] = []
+    for line in lines:
         sign, text = line[0], line[1:]
-        style = {"-": "$text-error", "+": "$text-success", "@": MUTED}.get(sign, "")
-        shown_text = "".join(shown_lines(text)[:1]) if sign != "@" else text
-        for index, row in enumerate(wrap_all([shown_text], width - 6)):
-            mark = sign if sign in "-+" else " "
-            yield Content.assemble(
-                (f"  {' ' if index else mark} ", f"bold {style}"), ("│ ", MUTED), (row, style)
-            )
+        style = DIFF.get(sign, "")
+        shown_text = line if sign == "@" else next(iter(shown_lines(text)), "")
+        rows = wrap_all([shown_text], width - 6)
+        texts += rows
+        code, at = "" if sign == "@" else shown_text, 0
+        for index, row in enumerate(rows):
+            looks.append(DiffRow(sign if sign in "-+" and not index else " ", style, code, at))
+            at += len(row)
+
+    def styled(index: int, row: str) -> Content:
+        look = looks[index]
+        mark = (f"  {look.sign} ", f"bold {look.style}")
+        return Content.assemble(mark, ("│ ", MUTED), look.shown(row, language))
+
+    return StyledRows(texts, styled)
 
 
 def _lines(value: JsonValue) -> list[str]:

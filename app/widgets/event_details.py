@@ -15,7 +15,7 @@ from ...engine.history.parts import CallRecord, GrantRecord, NetRecord, RuleReco
 from ...engine.lasting import lasting
 from ..charset import told
 from ..keymap import key_of
-from ..text import as_json, shown, shown_lines
+from ..text import as_json, name_shown, shown, shown_lines
 from .blocks import Block, BlockList
 from .step_parts import step_parts
 
@@ -96,7 +96,7 @@ def _lines(value: object, longest: int | None) -> list[str]:
             return [f"{shown(value.where)}  {shown(value.text)}"]
         case StepRecord():
             when = ", once the call succeeded" if value.deferred else ""
-            why = f"for {shown(value.tool)}" if value.tool else "by itself, after its time"
+            why = f"for {name_shown(value.tool)}" if value.tool else "by itself, after its time"
             return [f"{shown(value.net)}: {shown(value.transition)} {why}{when}"]
         case NetRecord():
             when = f"  when {shown(value.when)}" if value.when else ""
@@ -107,7 +107,7 @@ def _lines(value: object, longest: int | None) -> list[str]:
             return [f"{value:%Y-%m-%d %H:%M:%S} UTC"]
         case CallRecord():
             return [
-                f"{shown(value.tool)}  ({shown(value.call_id)})",
+                f"{name_shown(value.tool)}  ({shown(value.call_id)})",
                 *_indented(_json_lines(value.input, longest)),
                 *_indented(
                     _text_lines(f"not JSON: {value.malformed}", longest) if value.malformed else []

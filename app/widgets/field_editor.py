@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Static, TextArea
 
-from ...engine.history.redaction import MASK
+from ...engine.history.spans import holds_mask
 from ..answer_schema import AnswerField
 from ..input_draft import Field, FieldError
 from ..text import clip, shown, shown_lines, wrap_all
@@ -166,9 +166,9 @@ def _title(field: Field | AnswerField, text: str) -> Content:
         if field.lacking:
             return Content.assemble(begun, ("  required", MUTED if text else "bold $text-warning"))
         return begun if field.required else Content.assemble(begun, ("  optional", MUTED))
-    hidden = (isinstance(field.value, str) and MASK in field.value) or MASK in field.text
+    hidden = holds_mask(field.text) or (isinstance(field.value, str) and holds_mask(field.value))
     return Content.assemble(
         begun,
         ("  changed", "bold $text-warning") if text != field.text else "",
-        (f"  {MASK} stays what it hides" if hidden else "", MUTED),
+        ("  [masked: …] stays what it hides" if hidden else "", MUTED),
     )

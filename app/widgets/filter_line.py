@@ -82,7 +82,7 @@ class FilterLine(Horizontal):
 
     def compose(self) -> ComposeResult:
         yield Input(
-            placeholder="words, input: tool: rule: verdict: session: agent: result: since:24h until:",
+            placeholder="words, tool: rule: verdict: kind: by: session: agent: result: since:24h until:",
             id="filter",
             max_length=LONGEST,
             select_on_focus=False,

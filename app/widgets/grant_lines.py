@@ -53,11 +53,13 @@ def bounds(grant: GrantState, now: datetime) -> list[str]:
 def grant_facts(grant: GrantState, now: datetime) -> list[tuple[str, str]]:
     """Everything about a grant but its input: labels with texts, as people and agents wrote them."""
     record = grant.record
+    reason = [("reason", grant.reason)] if grant.reason else []
     revoked = [("revoked by", grant.revoked_by)] if grant.revoked_by else []
     return [
         ("lets pass", grant_words(record)),
         ("left", ", ".join(bounds(grant, now)[:-1])),
         ("given by", f"{grant.by} at {grant.at:%H:%M:%S}"),
+        *reason,
         *revoked,
         ("in place of", record.asks),
         ("names", ", ".join(record.names)),

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from pydantic import JsonValue
 from textual.content import Content
 
+from ...engine.history.shell_masking import Paths, holds_commands
+from ..charset import visible
+from ..highlighting import code_spans, highlighted, json_spans, language_of
 from ..keymap import name_of
 from ..screens.keys import FOLD_KEY
-from ..text import as_json, clip, shown_lines, width_of, wrap_all
+from ..text import as_json, clip, command_lines, shown_lines, width_of, wrap, wrap_all
 from .blocks import StyledRows
 
 NAME_COLUMN = 14
@@ -29,12 +33,43 @@ class Field:
     name: str
     rows: tuple[str, ...]
     barred: bool
+    code: Code | None = None
 
 
-def fields(values: Mapping[str, JsonValue], width: int) -> list[Field]:
-    """The fields of an input, their values wrapped to fit beside the names."""
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A value that is code: its text as it is shown, its language, and where each row begins in it.
+
+    With `quoted` the text is the code as JSON has it.
+    """
+
+    text: str
+    language: str
+    starts: tuple[int, ...]
+    quoted: bool = False
+
+    def row(self, index: int, text: str) -> Content:
+        """A row with its parts in their styles. The text is read with the first row that is painted."""
+        spans = (json_spans if self.quoted else code_spans)(self.text, self.language)
+        return highlighted(text, self.starts[index], spans)
+
+
+def fields(values: Mapping[str, JsonValue], width: int, shell_fields: Paths = ()) -> list[Field]:
+    """The fields of an input, their values wrapped to fit beside the names.
+
+    `shell_fields` are fields that hold commands though their names do not tell.
+    """
     room = max(8, width - _column(values, width))
-    return [_field(name, value, room) for name, value in values.items()]
+    return [
+        _field(
+            name,
+            value,
+            room,
+            language_of(name, values, shell_fields),
+            command=holds_commands(name, shell_fields),
+        )
+        for name, value in values.items()
+    ]
 
 
 def _column(values: Mapping[str, JsonValue], width: int) -> int:
@@ -42,13 +77,33 @@ def _column(values: Mapping[str, JsonValue], width: int) -> int:
     return min(longest, NAME_COLUMN, width // 3) + 2
 
 
-def _field(name: str, value: JsonValue, room: int) -> Field:
+def _field(name: str, value: JsonValue, room: int, language: str | None, *, command: bool) -> Field:
+    lines = command_lines if command else shown_lines
     if isinstance(value, str) and "\n" in value:
-        return Field(name, tuple(wrap_all(shown_lines(value), room - 2)), True)
-    flat = "".join(shown_lines(as_json(value)))
+        return _of_lines(name, lines(value), room - 2, language)
+    flat = "".join(lines(as_json(value)))
     if isinstance(value, dict | list) and width_of(flat) > room:
-        return Field(name, tuple(wrap_all(shown_lines(as_json(value, 2)), room - 2)), True)
-    return Field(name, tuple(wrap_all([flat], room)), False)
+        return Field(name, tuple(wrap_all(lines(as_json(value, 2)), room - 2)), True)
+    rows = tuple(wrap_all([flat], room))
+    code = None
+    if language is not None and isinstance(value, str):
+        code = Code(flat, language, tuple(accumulate(map(len, rows[:-1]), initial=0)), quoted=True)
+    return Field(name, rows, False, code)
+
+
+def _of_lines(name: str, lines: Sequence[str], room: int, language: str | None) -> Field:
+    if language is None:
+        return Field(name, tuple(wrap_all(lines, room)), True)
+    rows: list[str] = []
+    starts: list[int] = []
+    at = 0
+    for line in lines:
+        for row in wrap(line, room):
+            rows.append(row)
+            starts.append(at)
+            at += len(row)
+        at += 1
+    return Field(name, tuple(rows), True, Code("\n".join(lines), language, tuple(starts)))
 
 
 def folded_size(rows: int, cap: int | None) -> int:
@@ -66,9 +121,11 @@ def cap_for(sizes: list[int], room: int) -> int | None:
     return LEAST
 
 
-def input_rows(values: Mapping[str, JsonValue], width: int, room: int | None = None) -> list[Content]:
+def input_rows(
+    values: Mapping[str, JsonValue], width: int, room: int | None = None, *, shell_fields: Paths = ()
+) -> list[Content]:
     """The input as lines no wider than `width`; `room` is the height to fold to, `None` shows all."""
-    return lay_out(values, width).lines(room)
+    return lay_out(values, width, shell_fields).lines(room)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +157,14 @@ class Layout:
         return [line for field in self.fields for line in _rows(field, self.column, cap, self.width)]
 
 
-def lay_out(values: Mapping[str, JsonValue], width: int) -> Layout:
+def lay_out(values: Mapping[str, JsonValue], width: int, shell_fields: Paths = ()) -> Layout:
     """Wrap an input for a width."""
-    return Layout(tuple(fields(values, width)), _column(values, width), width)
+    return Layout(tuple(fields(values, width, shell_fields)), _column(values, width), width)
 
 
 def _rows(field: Field, column: int, cap: int | None, width: int) -> list[Content]:
     bar = "│ " if field.barred else ""
-    names = wrap_all(["".join(shown_lines(field.name)[:1])], column - 2)
+    names = wrap_all([visible(field.name)], column - 2)
     name_rows = names if len(names) == 1 else [clip(names[0] + "".join(names[1:]), column - 2)]
     lines: list[Content] = []
     if len(names) > 1:
@@ -117,7 +174,8 @@ def _rows(field: Field, column: int, cap: int | None, width: int) -> list[Conten
     def row(index: int, text: str) -> Content:
         label = "" if index else name_rows[0]
         filler = " " * (column - width_of(label))
-        return Content.assemble((label, "bold $text-accent"), filler, (bar, "$foreground 60%"), text)
+        shown = text if field.code is None else field.code.row(index, text)
+        return Content.assemble((label, "bold $text-accent"), filler, (bar, "$foreground 60%"), shown)
 
     return lines + folded(StyledRows(field.rows, row), cap, column, width)
 

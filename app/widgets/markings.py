@@ -16,7 +16,7 @@ from ...engine.history.parts import NetRecord, TransitionRecord
 from ...engine.history.state import ApprovalState, NetState, SessionState
 from ...engine.lasting import lasting
 from ..aging import aged_net, next_back
-from ..text import clip, pad, shown, width_of
+from ..text import clip, name_shown, pad, shown, width_of
 from .blocks import Block, BlockList
 from .given import given_names
 from .grant_lines import grant_blocks
@@ -86,7 +86,7 @@ def _prospect(state: NetState, tool: str, now: datetime | None) -> Prospect:
     net, marking = state.net, state.marking
     covering = [t for t in net.transitions if tool in t.tools]
     ready = next((t for t in covering if enabled(t, marking)), None)
-    name = shown(tool)
+    name = name_shown(tool)
     if ready is None:
         return Prospect(tool, "■", f"{name} {_obstacle(state, covering, now)}", "$text-error")
     spent = [p for p in ready.inputs if _is_budget(net, p)]

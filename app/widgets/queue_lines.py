@@ -7,10 +7,14 @@ from datetime import datetime
 
 from textual.content import Content
 
+from ...engine.history.shell_masking import is_shell_field
 from ...engine.history.state import ApprovalState
+from ..highlighting import NO_SPANS, code_spans, highlighted, json_spans
+from ..proposed_edits import edit_counts
 from ..symbols import RISK
-from ..text import age, glance, seconds_between, shown, spread
+from ..text import age, glance_parts, name_shown, seconds_between, shown, spread
 from .blocks import Block
+from .change_rows import counts_text
 from .given import given_names
 from .markings import dots_of
 
@@ -70,25 +74,49 @@ def waiting_block(approval: ApprovalState, name: str, now: datetime, marked: Col
     Of one that wants something filled in that is the question.
     """
     waited = age(seconds_between(approval.since, now))
-    who = f"{shown(approval.via)} of {name}" if approval.via else name
+    who = f"{name_shown(approval.via)} of {name}" if approval.via else name
     mark = approval.id in marked
-    asks = glance(approval.input, 120) if approval.wants is None else f"answer: {_question(approval)}"
+    asks = _asked_call(approval)
+    if approval.wants is not None:
+        asks = Content.styled(f"answer: {_question(approval)}", MUTED)
+    changed = edit_counts(approval)
     pieces = [
         *risk_and_time(approval, now),
+        *([] if changed is None else [counts_text(changed)]),
+        *_edited(approval),
         *(Content.styled(each, MUTED) for each in given_names(approval, now)),
     ]
 
     def lines(width: int) -> list[Content]:
         sign = ("[x] ", "bold $text-accent") if mark else ("◐ ", "$text-warning")
-        head = Content.assemble(sign, (shown(approval.tool), "bold"))
+        head = Content.assemble(sign, (name_shown(approval.tool), "bold"))
         return [
             spread(head, Content.styled(waited, "$text-warning"), width),
             Content.styled(f"  {who}", MUTED).truncate(width, ellipsis=True),
             *(row.truncate(width, ellipsis=True) for row in _rows(pieces, width)),
-            Content.styled(f"  {asks}", MUTED).truncate(width, ellipsis=True),
+            Content.assemble("  ", asks).truncate(width, ellipsis=True),
         ]
 
     return Block(approval.id, (waited, who, mark, tuple(p.plain for p in pieces)), lines)
+
+
+def _edited(approval: ApprovalState) -> list[Content]:
+    """The person who chose the input that a request is about in place of the agent's own (G-75)."""
+    if approval.original is None:
+        return []
+    by = name_shown(approval.edited_by or "a person")
+    return [Content.styled(f"edited by {by}", "bold $text-warning")]
+
+
+def _asked_call(approval: ApprovalState) -> Content:
+    """The head of a call's input on one line, its commands with their parts in their styles."""
+    parts: list[Content | tuple[str, str]] = []
+    for name, label, text in glance_parts(approval.input, 120, approval.shell_fields):
+        spans = NO_SPANS
+        if is_shell_field(name, approval.shell_fields):
+            spans = (json_spans if label else code_spans)(text, "bash")
+        parts += [(" " if parts else "", ""), (label, MUTED), highlighted(text, 0, spans, MUTED)]
+    return Content.assemble(*parts)
 
 
 def _question(approval: ApprovalState) -> str:

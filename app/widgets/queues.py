@@ -10,7 +10,7 @@ from textual.content import Content
 
 from ...engine.history.state import ApprovalState, PendingState, SessionState
 from ..symbols import SESSION, session_look
-from ..text import age, clip, seconds_between, shown, spread, width_of
+from ..text import age, clip, name_shown, seconds_between, shown, spread, width_of
 from .blocks import Block, BlockList
 from .queue_lines import in_order, stopped_by, waiting_block
 
@@ -21,7 +21,7 @@ def session_names(sessions: Sequence[SessionState]) -> dict[str, str]:
     """What to call each session: its agent's name, its id where several share that."""
     agents = Counter(state.agent for state in sessions)
     return {
-        state.id: shown(state.agent if state.agent and agents[state.agent] == 1 else state.id)
+        state.id: name_shown(state.agent if state.agent and agents[state.agent] == 1 else state.id)
         for state in sessions
     }
 
@@ -70,7 +70,7 @@ def _session_block(
     mode = state.mode
     indent = "  " * (min(depth, 4) - 1) + "└ " if depth else ""
     waited = age(seconds_between(stopped[0].since, now)) if stopped else ""
-    tool = shown(stopped[0].tool) if stopped else ""
+    tool = name_shown(stopped[0].tool) if stopped else ""
 
     def lines(width: int) -> list[Content]:
         head = Content.assemble((indent, MUTED), (f"{look.symbol} ", look.style), (name, "bold"))
@@ -110,7 +110,7 @@ class WaitingList(BlockList):
         """Show requests in their order; the cursor stays on the one that it is on."""
         self.show(
             [
-                waiting_block(a, names.get(a.session, shown(a.agent)), now, marked)
+                waiting_block(a, names.get(a.session, name_shown(a.agent)), now, marked)
                 for a in in_order(approvals)
             ]
         )
@@ -137,7 +137,9 @@ def _pending_block(index: int, pending: PendingState, state: SessionState, now: 
     goal = ", ".join(transition.outputs) if transition is not None else step.transition
 
     def lines(width: int) -> list[Content]:
-        head = Content.assemble((shown(step.tool), "bold"), (" → ", MUTED), (shown(goal), "$text-accent"))
+        head = Content.assemble(
+            (name_shown(step.tool), "bold"), (" → ", MUTED), (shown(goal), "$text-accent")
+        )
         return [
             spread(head, Content.styled(waited, MUTED), width),
             Content.styled(f"  {shown(step.net)} · {shown(pending.call_id)}", MUTED).truncate(

@@ -11,8 +11,10 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
 
+from ...engine.history.hidden_text import RevealedText
 from ...engine.history.state import ApprovalState, SessionState
 from ..keymap import key_of
+from ..review_guard import ReviewGuard
 from ..text import seconds_between, shown, wrap_all
 from .bars import KeyBar
 from .blocks import Block
@@ -52,7 +54,7 @@ class RequestFrame(Vertical):
         super().__init__(classes="frame")
         self._viewer = viewer
         self._clock = clock
-        self._body = RequestList(id="request", cursor=False)
+        self._body = RequestList(id="request")
         self._notice = Static("", id="notice")
         self.reason = ReasonLine(deny_reasons)
         self.expanded = False
@@ -60,6 +62,7 @@ class RequestFrame(Vertical):
         self.said = ""
         self._asked: Asked | None = None
         self._arranged: tuple[int, int, bool, int] | None = None
+        self._revealed: tuple[RevealedText, ...] = ()
 
     def compose(self) -> ComposeResult:
         yield self._body
@@ -72,14 +75,32 @@ class RequestFrame(Vertical):
         self.expanded = False
         self.said = ""
         self._notice.display = False
+        self.guard.clear()
         self.reason.clear()
         self._body.scroll_to(y=0, animate=False)
         self.take_focus()
         self.show(asked)
 
+    @property
+    def guard(self) -> ReviewGuard:
+        """What of the request has still to be shown before it is approved."""
+        return self._body.guard
+
     def show(self, asked: Asked) -> None:
-        """Show a request as it is now."""
+        """Show a request as it is now. Of another one, or another input, nothing was seen yet."""
         self._asked = asked
+        if self.guard.begin((asked.request.id, asked.request.digest)):
+            self._body.refresh()
+            self._revealed = ()
+            self.guard.conceal(dict.fromkeys(each.place for each in asked.request.hidden))
+        self._arranged = None
+        self.refit()
+
+    def reveal(self, texts: Sequence[RevealedText]) -> None:
+        """Show what is behind masks; all of it has to be seen before anything is approved."""
+        self._revealed = tuple(texts)
+        for place in self.guard.concealed:
+            self.guard.reveal(place)
         self._arranged = None
         self.refit()
 
@@ -108,6 +129,7 @@ class RequestFrame(Vertical):
         arranged = (inner, room, self.expanded, old)
         if arranged == self._arranged:
             return
+        aged = self._arranged is not None and arranged[:3] == self._arranged[:3]
         self._arranged = arranged
         text = request_text(
             asked.request,
@@ -118,17 +140,42 @@ class RequestFrame(Vertical):
             expanded=self.expanded,
             speaker=asked.speaker,
             viewer=self._viewer,
+            revealed=self._revealed,
         )
         self.foldable, lines = text.folded, text.lines
         self.styles.width = width
         self.styles.height = min(most, len(lines) + most - room)
-        stamp = (asked.request.id, asked.request.given, arranged)
+        stamp = (asked.request.id, asked.request.given, arranged, len(self._revealed))
         pieces = [
             Block(f"{start}", (start, stamp), lambda _, start=start: lines[start : start + PIECE])
             for start in range(0, len(lines), PIECE)
         ]
+        decisive = [line.plain for line in lines[: text.decisive]]
+        self.guard.arrange((inner, self.expanded), decisive, folded=text.hidden, aged=aged)
         self._body.show(pieces)
         self.screen.refresh_bindings()
+
+    def look_again(self) -> None:
+        """Note lines in view that could not be noted when they were painted."""
+        self._body.look_again()
+
+    def show_next(self) -> None:
+        """Unfold what is folded, and show the first page of what was not on screen yet."""
+        if self.guard.folded and not self.expanded:
+            self.expanded = True
+            self._body.hold()
+            self.refit()
+            # The text has its room once that was laid out.
+            self.call_after_refresh(self._body.show_next_page)
+        else:
+            self._body.show_next_page()
+
+    @property
+    def unseen(self) -> str:
+        """`3 of 5`: the page that is to be shown next, of how many; empty when all was shown."""
+        if self.guard.complete:
+            return ""
+        return "" if self.guard.folded and not self.expanded else self._body.unseen_note
 
     def say(self, text: str, *, bad: bool) -> None:
         """A sentence under the request."""

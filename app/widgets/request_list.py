@@ -8,6 +8,7 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 
 from .blocks import BlockList
+from .reviewed_list import ReviewedList
 
 GRANTS = "g"
 """A key of the dialog, which lists have for their first entry."""
@@ -18,7 +19,7 @@ def _without(key: str, binding: BindingType) -> Binding:
     return replace(binding, key=",".join(each for each in binding.key.split(",") if each != key))
 
 
-class RequestList(BlockList, inherit_bindings=False):
+class RequestList(ReviewedList, inherit_bindings=False):
     """Scrolls like any list, with the keys that the dialog leaves to it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [_without(GRANTS, each) for each in BlockList.BINDINGS]

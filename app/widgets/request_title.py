@@ -7,7 +7,7 @@ from datetime import datetime
 from textual.content import Content
 
 from ...engine.history.state import ApprovalState
-from ..text import age, clip, seconds_between, shown, width_of
+from ..text import age, clip, name_shown, seconds_between, width_of
 
 SOON = 60.0
 """Seconds before a request expires in which that stands out."""
@@ -26,7 +26,7 @@ def request_title(
     if width - fixed - width_of(more) < 2 * LEAST:
         more = ""
     room = max(LEAST, width - fixed - width_of(more))
-    name, who = shown(request.title), shown(request.agent or request.session)
+    name, who = name_shown(request.title), name_shown(request.agent or request.session)
     if width_of(name) + 3 + width_of(who) > room:
         name = clip(name, max(LEAST, room - 3 - min(width_of(who), room // 3)))
         who = clip(who, room - 3 - width_of(name))

@@ -61,6 +61,7 @@ class SayLine(Horizontal):
         super().__init__()
         self._session: str | None = None
         self._name = ""
+        self._drafts: dict[str, str] = {}
         self._mode: Literal["steer", "queue"] = "steer"
 
     def compose(self) -> ComposeResult:
@@ -79,14 +80,31 @@ class SayLine(Horizontal):
     def is_open(self) -> bool:
         return self._session is not None
 
+    @property
+    def input(self) -> Input:
+        """Where the message is typed."""
+        return self.query_one(Input)
+
     def open(self, session: str, name: str) -> None:
-        """Take a message for `session`, called `name` on screen."""
+        """Take a message for `session`, called `name` on screen; it begins with what was left there.
+
+        Shown and focused is one state: what is typed next must not reach the keys of the screen.
+        """
         self._session, self._name, self._mode = session, name, "steer"
         self._label()
         self.query_one("#say-keys").display = self.app.size.width >= 80
-        # Both at once: what is typed next must not reach the keys of the screen.
+        self.input.value = self._drafts.pop(session, "")
+        self.input.cursor_position = len(self.input.value)
         self.display = True
-        self.screen.set_focus(self.query_one(Input))
+        self.screen.set_focus(self.input)
+        if self.screen.focused is not self.input:
+            self._close()
+
+    def leave(self) -> None:
+        """Close the line; what was typed is there when it is opened for that session again."""
+        if self._session is not None:
+            self._drafts[self._session] = self.input.value
+            self._close()
 
     def _label(self) -> None:
         who = clip(shown(self._name), max(6, self.app.size.width // 3))
@@ -113,7 +131,10 @@ class SayLine(Horizontal):
 
     def action_cancel(self) -> None:
         """Close the line; what was typed is dropped."""
+        self._close()
+
+    def _close(self) -> None:
         self._session = None
-        self.query_one(Input).value = ""
+        self.input.value = ""
         self.display = False
         self.post_message(self.Closed())

@@ -14,10 +14,16 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from ...engine.history.events import ApprovalRequested, CallDecided, JournalEvent
+from ...engine.history.events import (
+    ApprovalRequested,
+    CallDecided,
+    JournalEvent,
+    ModeChanged,
+    NetToggled,
+)
 from ..symbols import SHADOW
 
-Mark: TypeAlias = Literal["block", "would-block", "approval", "would-ask"]
+Mark: TypeAlias = Literal["block", "would-block", "approval", "would-ask", "off"]
 """What a cell shows of several is the one that is listed first."""
 
 SYMBOLS: Mapping[Mark, str] = {
@@ -25,24 +31,28 @@ SYMBOLS: Mapping[Mark, str] = {
     "would-block": SHADOW.symbol,
     "approval": "◐",
     "would-ask": SHADOW.symbol,
+    "off": "○",
 }
 STYLES: Mapping[Mark, str] = {
     "block": "$text-error bold",
     "would-block": f"{SHADOW.style} bold",
     "approval": "$text-warning bold",
     "would-ask": f"{SHADOW.style} bold",
+    "off": "$text-warning bold",
 }
 LEGEND: Mapping[Mark, str] = {
     "block": "blocked",
     "would-block": "would block",
     "approval": "asked",
     "would-ask": "would ask",
+    "off": "rule off",
 }
 _RANK: Mapping[Mark, int] = {mark: rank for rank, mark in enumerate(SYMBOLS)}
 
 
 def marks_of(recorded: Sequence[JournalEvent]) -> dict[int, Mark]:
-    """Where a call was or would have been blocked or put to a person, by event number counted from 1.
+    """Where a call was or would have been blocked or put to a person, and where a rule was switched off
+    or a call passed for that, by event number counted from 1.
 
     An approval is marked where it was decided, or where it was asked when it never was.
     """
@@ -61,6 +71,10 @@ def marks_of(recorded: Sequence[JournalEvent]) -> dict[int, Mark]:
                     marks[number] = "block"
                 elif decision.outcome == "ask" or decision.approved_by:
                     marks[number] = "approval"
+                elif decision.off:
+                    marks[number] = "off"
+            case NetToggled(active=False) | ModeChanged(mode="shadow"):
+                marks[number] = "off"
             case _:
                 pass
     marks.update(dict.fromkeys(asked.values(), "approval"))

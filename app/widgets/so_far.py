@@ -13,8 +13,9 @@ from ...engine.history.parts import NetRecord, TransitionRecord
 from ...engine.history.state import ApprovalState, NetState, SessionState
 from ...engine.lasting import lasting
 from ...engine.net import NetError
+from ...engine.people import PARTS, is_among, part_in
 from ...engine.timed import aged, next_due
-from ..text import ago, seconds_between, shown, wrap_all
+from ..text import ago, name_shown, seconds_between, shown, wrap_all
 from ..words import count
 from .given import given_names
 from .markings import enabled
@@ -48,7 +49,9 @@ def so_far(
     done, others = _done(request, session)
     parts = [
         Content.assemble(
-            ("✓ ", "$text-success"), (shown(name), "bold"), (f" {ago(seconds_between(at, now))}", MUTED)
+            ("✓ ", "$text-success"),
+            (name_shown(name), "bold"),
+            (f" {ago(seconds_between(at, now))}", MUTED),
         )
         for name, at in done.items()
     ]
@@ -90,16 +93,19 @@ def people_lines(
         number = NUMBERS[missing] if missing < len(NUMBERS) else missing
         rest = f"{number} people must approve"
     yield f"{so_far}: {rest}{_not_you(request, session, viewer)}"
+    if request.extension is not None:
+        until = request.extension.until
+        time = "for ever" if until is None else lasting(max(0.0, seconds_between(now, until)))
+        yield f"{shown(request.extension.by)} wants it to wait {time}: a second person must lengthen it"
 
 
 def _not_you(request: ApprovalState, session: SessionState | None, viewer: Viewer | None) -> str:
     if viewer is None:
         return ""
-    if viewer.operator in request.given:
+    if is_among(viewer.operator, request.given):
         return ", not you: you have approved"
-    if session is not None and session.opened_by == viewer.operator and not viewer.own_approvals:
-        return ", not you: you started this session"
-    return ""
+    part = None if session is None or viewer.own_approvals else part_in(viewer.operator, session)
+    return "" if part is None else f", not you: {PARTS[part][1]}"
 
 
 def _done(request: ApprovalState, session: SessionState) -> tuple[dict[str, datetime], int]:

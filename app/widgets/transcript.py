@@ -22,6 +22,7 @@ from ..text import (
     clip,
     duration,
     glance,
+    name_shown,
     pad,
     place,
     quoted,
@@ -90,7 +91,7 @@ def _first_unsettled(entries: list[TranscriptEntry], start: int) -> int:
 def label_column(agent: str, nodes: Iterable[str] = ()) -> int:
     """Cells for the names beside messages: enough for the agent's, within reason."""
     least, most = LABELS
-    return max(least, min(most, max(width_of(shown(name)) for name in (agent, *nodes)) + 2))
+    return max(least, min(most, max(width_of(name_shown(name)) for name in (agent, *nodes)) + 2))
 
 
 def column_of(state: SessionState) -> int:
@@ -157,7 +158,9 @@ def _thinking(model: str, waited: str, width: int) -> list[Content]:
 def _call_written(tool: str, size: int, width: int) -> list[Content]:
     """A call that the model has not finished: nothing has been asked about it yet."""
     so_far = f"{size:,} characters so far" if size != 1 else "1 character so far"
-    line = Content.assemble(("· writing ", MUTED), (shown(tool) or "a call", "$foreground"), ("▍", MUTED))
+    line = Content.assemble(
+        ("· writing ", MUTED), (name_shown(tool) or "a call", "$foreground"), ("▍", MUTED)
+    )
     return [Content(""), spread(line, Content.styled(so_far, MUTED), width)]
 
 
@@ -209,7 +212,7 @@ def _message_height(text: str, width: int, column: int) -> int:
 
 
 def _message(who: str, text: str, style: str, width: int, column: int, end: str = "") -> list[Content]:
-    label = clip(shown(who), column - 2)
+    label = clip(name_shown(who), column - 2)
     room, narrow = _message_room(width, column)
     over = len(text) - room * LONG_MESSAGE
     rows = wrap_all(shown_lines(text[: room * LONG_MESSAGE] + end), room)
@@ -252,7 +255,8 @@ def call_block(key: str, call: CallState, flow: Flow, now: datetime, label: str 
     waited = age(seconds_between(call.at, now)) if call.status in ("waiting", "running") else ""
     heard = flow.heard.get(call.call_id)
     quiet = age(seconds_between(heard, now)) if last and heard is not None else ""
-    decided = (call.outcome, call.reason, call.names, let_pass(call))
+    notes = (call.uninspectable, call.judged_as, call.waits_for)
+    decided = (call.outcome, call.reason, call.names, notes, let_pass(call))
     return Block(
         key,
         (call.status, decided, label, waited, last, quiet),
@@ -276,16 +280,16 @@ def call_lines(
     printed the `last` of them.
     """
     look = call_look(call)
-    name = shown(call.names[0]) if call.names else shown(call.tool)
-    called = f"  {shown(call.tool)}" if name != shown(call.tool) else ""
+    name = name_shown(call.names[0]) if call.names else name_shown(call.tool)
+    called = f"  {name_shown(call.tool)}" if name != name_shown(call.tool) else ""
     weight = "bold " if call.status in ("waiting", "running", "blocked", "failed") else ""
     left = Content.assemble(
         (f"{look.symbol} ", look.style),
-        (f"{shown(call.via)} {pointer()} " if call.via else "", MUTED),
+        (f"{name_shown(call.via)} {pointer()} " if call.via else "", MUTED),
         (name, weight + "$foreground"),
         (called, MUTED),
         (f"  {quoted(label)}" if label else "", MUTED),
-        (f"  {glance(call.input)}", MUTED),
+        (f"  {glance(call.input, shell_fields=call.shell_fields)}", MUTED),
     )
     lines = [spread(left, _standing(call, waited), width)]
     lines += _reasons(call, width)
@@ -299,23 +303,43 @@ def call_lines(
 
 
 def _reasons(call: CallState, width: int) -> list[Content]:
-    """Why a call was blocked, or in shadow mode would have been or would have been asked for."""
+    """Reason why a call was blocked, or in shadow mode would have been or would have been asked for.
+
+    And of each call, why it may do more than its names tell, and by which name of the rules it was judged
+    beside its own.
+    """
+    lines = _not_as_named(call, width)
     if call.status == "blocked":
-        return _reason(call, width, "", "")
+        return [*_reason(call, width, "", ""), *lines]
     if call.outcome in ("block", "ask") and call.reason:
-        return _reason(call, width, "S", "would block: " if call.outcome == "block" else "would ask: ")
-    return []
+        word = "would block: " if call.outcome == "block" else "would ask: "
+        return [*_reason(call, width, "S", word), *lines]
+    return lines
+
+
+def _not_as_named(call: CallState, width: int) -> list[Content]:
+    notes: list[str] = []
+    if call.uninspectable is not None and call.uninspectable not in (call.reason or ""):
+        notes.append(f"unclear: {shown(call.uninspectable)}")
+    if call.judged_as:
+        notes.append(f"judged as {shown(', '.join(call.judged_as))}")
+    return [
+        Content.styled(row, "$text-warning") for note in notes for row in wrap_all([f"  {note}"], width)
+    ]
 
 
 def let_pass(call: CallState) -> str:
-    """`approved by maria`, `edited by maria`, `allowed by grant-1`; nothing where nobody was asked."""
+    """`approved by maria`, `edited by maria`, `edited by ada, approved by ben`, `allowed by grant-1`.
+
+    Nothing where nobody was asked.
+    """
     people = shown(", ".join(call.approved_by))
     words = [f"allowed by {shown(', '.join(call.granted))}"] if call.granted else []
-    if call.edited and len(call.approved_by) != 1:
-        words.append("edited")
-    if people:
-        edited = call.edited and len(call.approved_by) == 1
-        words.append(f"{'edited' if edited else 'approved'} by {people}")
+    editor = call.edited_by or (call.approved_by[0] if len(call.approved_by) == 1 else None)
+    if call.edited:
+        words.append("edited" if editor is None else f"edited by {shown(editor)}")
+    if people and not (call.edited and call.approved_by == (editor,)):
+        words.append(f"approved by {people}")
     return ", ".join(words)
 
 
@@ -327,6 +351,8 @@ def _standing(call: CallState, waited: str) -> Content:
         parts.append(f"{look.word} {waited}".strip())
     elif call.status in ("done", "failed") and call.seconds is not None:
         parts.append(duration(call.seconds))
+    elif call.status == "proposed" and call.waits_for:
+        parts.append(f"waits for {shown(', '.join(call.waits_for))}")
     elif call.status not in ("done",):
         parts.append(look.word)
     strong = call.status in ("waiting", "blocked", "failed", "unknown")

@@ -6,7 +6,7 @@ everywhere else, so that what is read is what is sent.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from textual import events
 from textual.widget import Widget
@@ -14,6 +14,16 @@ from textual.widgets import Input, TextArea
 
 from ...engine.text import visible
 from ..cells import steady
+
+
+@runtime_checkable
+class TakesText(Protocol):
+    """A screen with a line that is shown only while it takes what is typed."""
+
+    @property
+    def open_line(self) -> Input | None:
+        """The line, while it is shown."""
+
 
 # A widget among the bases would take the focus away from the one behind it.
 _Part = Widget if TYPE_CHECKING else object

@@ -12,9 +12,9 @@ from typing import Protocol, cast, runtime_checkable
 
 from pydantic import JsonValue, TypeAdapter
 
+from ..changed import changed_by_a_person
 from ..gate.types import CallGate, GateContext, GateDecision, ResultRecord, ToolResult
 from ..net import ToolCall
-from .changed import changed_by_a_person
 from .decisions import Allow, Decision, Deny, Override
 from .errors import describe
 from .events import ToolCallEvent

@@ -81,8 +81,8 @@ class Spending:
         return CostLimitError(
             f"The cost limit is reached: this session of {self._agent} has cost "
             f"{_dollars(self._spent)} of at most {_dollars(self.limit)} (max_cost). To go on, resume it "
-            "with a higher limit (interlock resume --max-cost, or the Agent's max_cost), raise the limit "
-            "where it is live (raise_limit), or start anew."
+            "with a higher limit (interlock resume --max-cost USD --reason TEXT, or the Agent's "
+            "max_cost), raise the limit where it is live (raise_limit), or start anew."
         )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationError, create_model
 from pydantic_core import to_json
 
+from ..rule import check_tool_name
 from .abort import AbortSignal
 from .errors import DuplicateToolError, ToolInputError, describe
 from .messages import Message
@@ -298,13 +299,15 @@ def labels_of(tools: Iterable[Tool]) -> dict[str, str]:
 def tool_table(tools: Sequence[Tool]) -> dict[str, Tool]:
     """Tools by name.
 
-    Raises `DuplicateToolError` for a name that comes twice (A-61), `TypeError` for what is no tool.
+    Raises `DuplicateToolError` for a name that comes twice (A-61), `ValueError` for one that is reserved
+    (G-64, G-66), `TypeError` for what is no tool.
     """
     table: dict[str, Tool] = {}
     for each in tools:
         for attribute in ("name", "description", "parameters", "execute"):
             if not hasattr(each, attribute):
                 raise TypeError(f"{each!r} is no tool: it has no '{attribute}'")
+        check_tool_name(each.name)
         if each.name in table:
             raise DuplicateToolError(f'Duplicate tool name: "{each.name}"')
         table[each.name] = each

@@ -92,7 +92,15 @@ class Items:
                 then = self._then(body)
                 at = to_ms(event.at)
                 return RecordedCall(
-                    event.seq, body.call_id, body.tool, body.input, then, at, body.names, body.clock
+                    event.seq,
+                    body.call_id,
+                    body.tool,
+                    body.input,
+                    then,
+                    at,
+                    body.names,
+                    body.clock,
+                    body.uninspectable,
                 )
             case CallResult() as body:
                 return RecordedResult(body.call_id, body.tool, body.is_error, body.undone, body.arrived)
@@ -114,11 +122,11 @@ class Items:
             case SessionOpened() as body:
                 known = frozenset(net.key for net in body.nets)
                 branch = event if body.kind == "branch" else None
-                return RecordedOpening(known, body.active, branch, body.workdir)
+                return RecordedOpening(known, body.active, branch, body.workdir, body.shell)
             case SessionResumed() as body:
                 self._asked.clear()
                 added = tuple(net.key for net in body.nets)
-                return RecordedResumption(added, body.dropped, body.active, body.workdir)
+                return RecordedResumption(added, body.dropped, body.active, body.workdir, body.shell)
             case _:
                 return None
 

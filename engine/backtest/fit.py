@@ -36,12 +36,13 @@ def fit(state: SessionState, trial: Trial) -> Start:
         ),
         since=found.since,
         workdir=state.workdir,
+        shell=state.shell,
     )
 
 
 def _call(state: SessionState, call_id: str) -> ToolCall:
     call = state.calls[call_id]
-    return ToolCall(call_id, call.tool, call.input)
+    return ToolCall(call_id, call.tool, call.input, state.shell)
 
 
 def fork(

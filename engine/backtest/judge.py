@@ -12,6 +12,7 @@ A question that was answered in the record counts as answered so. Any other coun
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from math import inf
 from typing import Literal, TypeAlias
 
 from ..condition import Surroundings
@@ -137,8 +138,9 @@ class Judge:
             since=start.since,
             pending=start.pending,
             mode="enforce",
+            latest=-inf,
         )
-        self._manager.surroundings = Surroundings(start.workdir)
+        self._manager.surroundings = Surroundings(start.workdir, shell=start.shell)
         self._activate(tuple(self._trial.nets) if start.active is None else start.active)
         self._begun = True
         self._known = start.known
@@ -158,7 +160,7 @@ class Judge:
         match item:
             case RecordedQuestion():
                 if self._names is not None:
-                    self._names.current = item.names
+                    self._names.current, self._names.unclear = item.names, None
                 self._now = item.seconds or self._now
                 call = _tool_call(item.call_id, item.tool, item.input)
                 self._asked[item.call_id] = self._unmoved(call, _UNANSWERED)
@@ -168,13 +170,13 @@ class Judge:
                     self.followed |= switch(net).ok
             case RecordedOpening():
                 self._known = item.known
-                self._manager.surroundings = Surroundings(item.workdir)
+                self._manager.surroundings = Surroundings(item.workdir, shell=item.shell)
                 if item.branch is not None:
                     begun = fit(fold([item.branch]), self._trial)
                     self._manager.restore(markings=begun.markings, since=begun.since)
                 self._activate(self._joined(item.active))
             case RecordedResumption():
-                self._manager.surroundings = Surroundings(item.workdir)
+                self._manager.surroundings = Surroundings(item.workdir, shell=item.shell)
                 before = self._known.difference(item.dropped)
                 self._known = before.union(item.added)
                 self._activate(self._joined(item.active, of=self._manager.active))
@@ -198,7 +200,7 @@ class Judge:
         if then.own:
             return _judgement(call, Now("block", reason=then.reason), hypothetical)
         if self._names is not None:
-            self._names.current = call.names
+            self._names.current, self._names.unclear = call.names, call.unclear
         self._now = call.seconds or self._now
         asked = self._asked.pop(call.call_id, None) if self._asked else None
         if not then.by and not then.denied:

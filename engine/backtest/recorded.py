@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, TypeAlias
 
+from ..condition import Shell
 from ..frozen import frozen
 from ..gate.types import Outcome
 from ..history.events import JournalEvent
@@ -47,8 +48,8 @@ class RecordedCall:
     """A decided call; `seq` is its event's or message's number, `at` in UTC milliseconds if known.
 
     `input` is what was decided about, as a person may have edited it. `names` are those the record has,
-    none in a message log. `clock` is the time the gate judged it by, in seconds since 1970, where the
-    record says.
+    none in a message log, and `unclear` is why there may be more to the call than they tell. `clock` is
+    the time the gate judged it by, in seconds since 1970, where the record says.
     """
 
     seq: int
@@ -59,6 +60,7 @@ class RecordedCall:
     at: int | None = None
     names: tuple[str, ...] = ()
     clock: float | None = None
+    unclear: str | None = None
 
     @property
     def seconds(self) -> float | None:
@@ -109,13 +111,14 @@ class RecordedOpening:
     """A session began under the nets `known`, of which `active` were active.
 
     `branch` is the event itself where nets began elsewhere than at their initial markings, `workdir`
-    where its calls ran.
+    where its calls ran, `shell` what ran the commands in them.
     """
 
     known: frozenset[str]
     active: tuple[str, ...]
     branch: JournalEvent | None = None
     workdir: str | None = None
+    shell: Shell | None = None
 
 
 @frozen
@@ -126,6 +129,7 @@ class RecordedResumption:
     dropped: tuple[str, ...]
     active: tuple[str, ...]
     workdir: str | None = None
+    shell: Shell | None = None
 
 
 Recorded: TypeAlias = (
@@ -144,7 +148,7 @@ class Start:
 
     `known` are the nets that the record has so far, `pending` what waits for results (net, transition,
     tool, call). The calls of the ids `asked` had been put to a person before. `since` is when tokens came
-    that age, `workdir` where the calls run.
+    that age, `workdir` where the calls run, `shell` what runs their commands.
     """
 
     markings: Mapping[str, Marking] = field(default_factory=dict[str, Marking])
@@ -154,6 +158,7 @@ class Start:
     asked: frozenset[str] = frozenset()
     since: Mapping[str, Since] = field(default_factory=dict[str, Since])
     workdir: str | None = None
+    shell: Shell | None = None
 
 
 BEGINNING = Start()

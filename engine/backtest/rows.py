@@ -16,6 +16,7 @@ from pydantic_core import from_json
 
 from ..frozen import maker
 from ..history.calls import CallRow
+from ..history.events import CallDecided
 from .recorded import RecordedCall, RecordedResult, Then
 
 _call = maker(RecordedCall)
@@ -36,7 +37,15 @@ _UNASKED = re.compile(
 """Neither a person nor a grant let it pass, and no net looked at the time."""
 _COMMON = re.compile(rf'{_HEAD}(\{{[^{{}}\\]*\}}),"names":\[{_WORD}\]{re.escape(_ENFORCED)}')
 """One name, and no object within the input: the first brace that closes is the input's own."""
-_COMMON_END = ',"approved_by":[],"edited":false,"granted":[],"clock":null,"via":null}'
+_COMMON_END = ',"approved_by":[],"edited":false,"granted":[],"clock":null,"via":null'
+_PLAIN = CallDecided(call_id="", tool="", input={}, names=(), outcome="allow", mode="enforce")
+_COMMON_ENDS = (
+    _PLAIN.model_dump_json().partition('"steps":[]')[2],
+    f'{_COMMON_END},"uninspectable":null,"judged_as":[]}}',
+    f"{_COMMON_END}}}",
+)
+"""As records end now, as they did before they said who edited, and before they said what was unclear."""
+_UNCLEAR = '"uninspectable":"'
 _RESULT = re.compile(rf'\{{"type":"call\.result","call_id":{_WORD},"tool":{_WORD},"output":"')
 _ERROR = '","is_error":'
 _UNDONE = ',"undone":['
@@ -75,7 +84,7 @@ def plain_call(row: CallRow) -> RecordedCall | None:
     """A decision that allowed a call and asked nobody; `None` for any other row."""
     text = row[3]
     common = _COMMON.match(text)
-    if common is not None and text.endswith(_COMMON_END):
+    if common is not None and text.endswith(_COMMON_ENDS):
         call_id, tool, arguments, name = common.groups()
         return _call(row[0], call_id, tool, JsonInput(arguments), _ALLOWED, row[1], (name,))
     head = _DECIDED.match(text)
@@ -84,7 +93,7 @@ def plain_call(row: CallRow) -> RecordedCall | None:
         return None
     start = head.end() - 1
     names = text.rfind(_NAMES, start, outcome)
-    if names < 0 or _UNASKED.search(text, outcome) is None:
+    if names < 0 or _UNASKED.search(text, outcome) is None or text.find(_UNCLEAR, outcome) >= 0:
         return None
     if text.startswith(_ENFORCED, outcome):
         then = _ALLOWED

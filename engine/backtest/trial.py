@@ -7,11 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from ..condition import Condition
+from ..gate.classify import named, reading_of
+from ..gate.reasons import UNREAD
 from ..history.markings import skill_net
 from ..history.parts import NetRecord, RuleRecord
 from ..history.state import SessionState
 from ..net import CallNames, NetError, SkillNet, ToolCall, renamed_by
 from ..records import rule_record
+from ..rule import UNCLEAR
 from .rows import JsonInput
 
 CACHED = 4_096
@@ -25,14 +28,22 @@ ReadCondition: TypeAlias = Callable[[str], Condition | None]
 class RecordedNames:
     """The names of a call as the record has them; `current` are those of the call being judged.
 
-    A record holds no maps, so under its own nets a call goes by the names it went by.
+    `unclear` is why that call may do more than they tell, which it may without the name (G-64). A record
+    holds no maps, so under its own nets a call goes by the names it went by.
     """
 
     def __init__(self) -> None:
         self.current: tuple[str, ...] = ()
+        self.unclear: str | None = None
 
     def __call__(self, call: ToolCall) -> Sequence[str]:
         return self.current or (call.tool_name,)
+
+    def named(self, call: ToolCall) -> tuple[Sequence[str], str | None]:
+        """The names of the call being judged, and why it is unclear."""
+        names = self(call)
+        without = UNREAD if UNCLEAR in names and call.tool_name != UNCLEAR else None
+        return names, self.unclear or without
 
 
 class CachedNames:
@@ -46,30 +57,34 @@ class CachedNames:
     def __init__(self, names: CallNames) -> None:
         self._names = names
         self.renames = renamed_by(names)
-        self._kept: dict[object, tuple[str, ...]] = {}
+        self._reads = reading_of(names)
+        self._kept: dict[object, tuple[tuple[str, ...], str | None]] = {}
 
     def __call__(self, call: ToolCall) -> Sequence[str]:
+        return self.named(call)[0]
+
+    def named(self, call: ToolCall) -> tuple[Sequence[str], str | None]:
+        """The names of a call, and why it is unclear. Raises what the function raises."""
         key = _key(call)
         found = None if key is None else self._kept.get(key)
-        if found is not None:
-            return found
-        names = self._names(call)
-        if key is not None and isinstance(names, tuple):
-            if len(self._kept) >= CACHED:
-                self._kept.clear()
-            self._kept[key] = names
-        return names
+        if found is None:
+            found = named(call, self._names, self._reads)
+            if key is not None:
+                if len(self._kept) >= CACHED:
+                    self._kept.clear()
+                self._kept[key] = found
+        return found
 
 
 def _key(call: ToolCall) -> object | None:
     """What is the same for calls alike; `None` for one whose input is long or more than texts."""
     given = call.input
     if isinstance(given, JsonInput):
-        return (call.tool_name, given.text) if len(given.text) < LONGEST_CACHED else None
+        return (call.tool_name, call.shell, given.text) if len(given.text) < LONGEST_CACHED else None
     size = 0
     for value in given.values():
         size += len(value) if isinstance(value, str) else LONGEST_CACHED
-    return (call.tool_name, tuple(given.items())) if size < LONGEST_CACHED else None
+    return (call.tool_name, call.shell, tuple(given.items())) if size < LONGEST_CACHED else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +142,9 @@ def _recorded(record: NetRecord, names: RecordedNames, conditions: ReadCondition
     """A net as it was recorded. One whose condition nobody can read any more applies always: closed."""
     condition = None if record.when is None else conditions(record.when)
     governs = record.governs if condition is not None else ()
-    return replace(skill_net(record), call_names=names, condition=condition, governs=governs)
+    made = skill_net(record)
+    by_rule = record.rule is not None
+    return replace(made, call_names=names, condition=condition, governs=governs, by_rule=by_rule)
 
 
 def _active(nets: Mapping[str, SkillNet], active: Iterable[str] | None) -> tuple[str, ...] | None:

@@ -13,12 +13,12 @@ from pydantic import JsonValue, TypeAdapter
 from pydantic_core import to_json
 
 from ..agents.abort import AbortSignal
-from ..agents.changed import changed_by_a_person
 from ..agents.errors import ToolInputError, describe
 from ..agents.messages import ProposedCall, ToolMessage
 from ..agents.runtime.local import LocalRuntime
 from ..agents.tool import Tool, ToolContext, ToolOutput, as_output, input_problem
 from ..agents.yielding import outcome
+from ..changed import changed_by_a_person
 from ..gate.types import GateDecision, ToolResult
 from ..net import ToolCall
 from .agent_node import AgentConfig

@@ -5,13 +5,15 @@ What was approved is what runs: an edit makes it another call, and no answer abo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from inspect import isawaitable
 from typing import cast
 
 from ..frozen import maker
 from ..net import Input, Marking, ToolCall
+from ..people import person_key
 from ..same_json import same_json
 from . import reasons
 from .classify import Finding
@@ -21,6 +23,7 @@ from .types import (
     Approval,
     ApprovalAnswer,
     ApprovalRequest,
+    ChosenEdit,
     Confirm,
     GrantTerms,
     NetVerdict,
@@ -42,8 +45,11 @@ class Asking:
     """A call that asks: what was answered so far, and which nets had let it pass when it asked.
 
     A net in `passed` that blocks the call afterwards does so because the state changed (G-15). `made` is
-    the call as it came, `call` as it is to run. `fresh` says that it is to be classified as if it came
-    only now.
+    the call as it came, `call` as it is to run. `held` are the questions that were open when it asked,
+    with the verdicts that raised them: they need an answer whatever becomes of those nets (G-67).
+    `holders` are the nets of all that were ever held; `stale` says that the call has changed since
+    `held` was found. `names` are those of the call as it was last shown, `shown` those it had before a
+    person edited it and granted more. `editor` is the person who edited it last (G-75).
     """
 
     made: ToolCall
@@ -51,8 +57,14 @@ class Asking:
     answers: dict[Question, ApprovalAnswer] = field(default_factory=dict[Question, ApprovalAnswer])
     approvals: tuple[Approval, ...] = ()
     passed: frozenset[str] = frozenset()
-    fresh: bool = False
     questions: int = 0
+    held: dict[Question, Finding] = field(default_factory=dict[Question, Finding])
+    holders: dict[str, Member] = field(default_factory=dict[str, Member])
+    stale: bool = False
+    names: tuple[str, ...] = ()
+    shown: tuple[str, ...] | None = None
+    editor: str | None = None
+    _put: set[Question] = field(default_factory=set[Question])
 
     def __post_init__(self) -> None:
         self.call = self.made
@@ -66,28 +78,74 @@ class Asking:
     def edited(self) -> bool:
         return self.call is not self.made
 
+    @property
+    def edit(self) -> ChosenEdit | None:
+        """What a person chose in place of the agent's input."""
+        return ChosenEdit(self.made.input, self.call.input, self.editor) if self.edited else None
+
+    def go_on_from(self, edit: ChosenEdit) -> None:
+        """Take up an edit of this very call that an earlier gate had been told of (G-75)."""
+        if same_json(edit.original, self.made.input):
+            self._run(own_input(edit.input), edit.by)
+
+    def hold(self, opinions: Iterable[Finding], covered: Container[Question] = ()) -> None:
+        """Note the questions that `opinions` raise and no grant has `covered` (G-67)."""
+        for member, verdict, _, asked in manual_steps(opinions):
+            if asked not in covered:
+                self.held[asked] = (member, verdict)
+                self.holders[member.key] = member
+
+    def note_put(self) -> None:
+        """Note that what is held was put to people: from here on no grant answers it."""
+        self._put.update(self.held)
+
+    def uncovered(self, covered: Mapping[Question, Finding]) -> Mapping[Question, Finding]:
+        """`covered` without the questions that were put to people already: no grant answers these."""
+        if not covered or self._put.isdisjoint(covered):
+            return covered
+        return {asked: use for asked, use in covered.items() if asked not in self._put}
+
     def take(self, member: Member, step: Step, answer: ApprovalAnswer) -> None:
         """Remember an answer; an approved edit makes it another call, classified from the start.
 
         Whoever edits has approved the edited call; those who answered before have not.
         """
         self.questions += 1
-        self.fresh = answer.again
+        self.note_put()
         if answer.again:
             self._forget()
-            edited = answer.input
-            self.call = self.made if edited is None else replace(self.made, input=edited)
+            if answer.input is not None:
+                self._run(answer.input, answer.by)
             return
         if answer.approved and answer.input is not None and not same_json(answer.input, self.call.input):
             self._forget()
-            self.call = replace(self.call, input=answer.input)
+            self._run(answer.input, answer.by)
+            self.shown = None if answer.grant is None else self.names
         self.answers[member.question(step.tool)] = answer
         self.approvals = (*self.approvals, _approval(member.key, step.tool, answer))
+
+    def _run(self, chosen: Input, by: str | None) -> None:
+        """Make `chosen` what is to run; what was held of another input is judged anew.
+
+        What several people were to decide stays with them, whatever one of them makes of the call (G-67).
+        Whoever chooses the agent's own input takes the edit back.
+        """
+        if not same_json(chosen, self.call.input):
+            self.held = {
+                asked: (member, verdict)
+                for member, verdict, step, asked in manual_steps(self.held.values())
+                if asked in self.held and tokens_wanted(verdict, step.tool) > 1
+            }
+            self.stale = True
+        own = same_json(chosen, self.made.input)
+        self.call = self.made if own else replace(self.made, input=chosen)
+        self.editor = None if own else by
 
     def _forget(self) -> None:
         self.answers = {}
         self.approvals = ()
         self.passed = frozenset()
+        self.shown = None
 
 
 def manual_steps(opinions: Iterable[Finding]) -> Iterator[tuple[Member, NetVerdict, Step, Question]]:
@@ -121,8 +179,8 @@ def next_question(
 
 
 def approvers(answer: ApprovalAnswer) -> set[str]:
-    """The different people who are known to stand behind an answer."""
-    return {name.strip() for name in (*answer.others, answer.by or "")} - {""}
+    """The different people who are known to stand behind an answer, by their `person_key` (G-77)."""
+    return {person_key(name) for name in (*answer.others, answer.by or "")} - {""}
 
 
 def tokens_wanted(verdict: NetVerdict, tool: str) -> int:
@@ -138,6 +196,8 @@ def request_for(
     names: tuple[str, ...],
     marking: Marking,
     net: str = "",
+    edit: ChosenEdit | None = None,
+    beyond: str | None = None,
 ) -> ApprovalRequest:
     """The question as a person sees it, about the marking it was raised at; `net` is a manager's key."""
     return _request(
@@ -151,16 +211,25 @@ def request_for(
         member.net.rule,
         verdict.note,
         tokens_wanted(verdict, step.tool),
+        edit,
+        beyond,
     )
 
 
 async def ask(confirm: Confirm, request: ApprovalRequest) -> ApprovalAnswer:
     """A person's answer. Raises what `confirm` raises, and `TypeError` for an answer that is none.
 
+    `confirm` gets the request with a copy of the call (G-69): what it changes there never runs. Another
+    input runs only as that of its answer.
     Only `True` is a yes: an answer that merely looks true must not let a tool run. Where several people
     must approve, a yes of fewer is a no.
     """
-    answer = confirm(request)
+    call = request.call
+    own = _call(call.tool_call_id, call.tool_name, own_input(call.input))
+    edit = request.edit
+    if edit is not None:
+        edit = ChosenEdit(own_input(edit.original), own_input(edit.input), edit.by)
+    answer = confirm(replace(request, call=own, edit=edit))
     if isawaitable(answer):
         answer = await answer
     checked = _checked(answer)
@@ -203,13 +272,18 @@ def _untyped(value: object) -> object:
 
 
 def own_input(value: Input) -> dict[str, object]:
-    """A copy whose objects and lists nobody else can change while a person reads them."""
+    """A copy that nobody else can change while a person reads it.
+
+    Raises what `deepcopy` raises for a value that is neither JSON nor can be copied.
+    """
     return {key: _own(inner) for key, inner in value.items()}
 
 
 def _own(value: object) -> object:
+    if value is None or isinstance(value, str | int | float):
+        return value
     if isinstance(value, dict):
         return own_input(cast("dict[str, object]", value))
     if isinstance(value, list):
         return [_own(inner) for inner in cast("list[object]", value)]
-    return value
+    return deepcopy(value)

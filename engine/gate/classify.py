@@ -2,36 +2,49 @@
 
 A roster is built when the active set changes. It finds, from the names of a call, the nets that have an
 opinion; all others abstain without being looked at.
+
+Beside the names that nets, maps and the call itself give there are two of the gate's own: `unclear` for a
+call that cannot be read to its end (G-64), `anything-else` for one that nothing active names (G-66).
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias, cast
 
 from ..condition import NOWHERE, Surroundings
-from ..net import CallNames, GateState, SkillNet, ToolCall, Transition, renamed_by
+from ..net import CallNames, GateState, ReadsCalls, SkillNet, ToolCall, Transition, renamed_by
+from ..rule import ANYTHING_ELSE, RESERVED, UNCLEAR
+from ..text import folded_name
 from . import reasons
 from .jurisdiction import judged
 from .member import Member
 from .moment import Moment, Timekeeper
+from .name_changes import named_tools
 from .types import NetVerdict
 
 Finding: TypeAlias = tuple[Member, NetVerdict]
+
+MOST_STRANGERS = 4_096
+"""Tools remembered as known to no net; agents have fewer, and a list of invented ones must not grow."""
 
 
 @dataclass(slots=True)
 class Findings:
     """The names of a call, the most specific first, and the opinions on it in active order.
 
-    `exempted` are the nets that know the call but abstain since their condition does not hold.
+    `exempted` are the nets that know the call but abstain since their condition does not hold. `unclear`
+    is why the call may do more than its names tell. `judged_as` are names of the rules that the tool's
+    name folds to without being one of them (G-66).
     """
 
     names: tuple[str, ...]
     opinions: list[Finding]
     exempted: Sequence[Finding] = ()
+    unclear: str | None = None
+    judged_as: tuple[str, ...] = ()
 
     def first_block(self) -> Finding | None:
         for finding in self.opinions:
@@ -42,19 +55,81 @@ class Findings:
     def gated(self) -> list[Finding]:
         return [finding for finding in self.opinions if finding[1].kind == "gated"]
 
+    def reason(self, verdict: NetVerdict) -> str | None:
+        """A verdict's reason, and for a reserved name what made the call go by it."""
+        if verdict.reason is not None and verdict.tool in RESERVED:
+            return reasons.reserved(verdict.reason, verdict.tool, self.names[-1], self.unclear)
+        return verdict.reason
+
 
 @dataclass(slots=True)
 class _Namesakes:
-    """The active nets that take a call's names from the same function, and which of them know a name."""
+    """The active nets that take a call's names from the same function, and which of them know a name.
+
+    `named` are the names that take a call out of `anything-else` (G-66).
+    """
 
     call_names: CallNames | None
+    reads: ReadsCalls | None
     members: list[Member] = field(default_factory=list[Member])
     by_name: dict[str, list[Member]] = field(default_factory=dict[str, list[Member]])
+    named: set[str] = field(default_factory=set[str])
 
     def add(self, member: Member) -> None:
         self.members.append(member)
+        if not member.net.wish:
+            self.named.update(member.knows.keys() - RESERVED)
         for name in member.knows:
             self.by_name.setdefault(name, []).append(member)
+
+
+@dataclass(frozen=True, slots=True)
+class CallbackError:
+    """What a net's callback raised in place of a name, and which callback."""
+
+    callback: str
+    problem: Exception
+
+
+NetNames: TypeAlias = tuple[str, ...] | CallbackError
+
+
+@dataclass(slots=True)
+class Naming:
+    """The names by which each active net knows one call, in the order of the nets.
+
+    `unlocks` is whether its success may unlock something (G-64, G-66).
+    """
+
+    by_net: list[NetNames]
+    unlocks: bool
+
+
+@dataclass(slots=True)
+class _Heard:
+    """The names of one call, by the functions that give them; `alike` are those its tool folds to."""
+
+    tool: str
+    alike: tuple[str, ...]
+    groups: list[tuple[_Namesakes, NetNames]] = field(default_factory=list[tuple[_Namesakes, NetNames]])
+    mapped: list[tuple[Member, NetNames]] = field(default_factory=list[tuple[Member, NetNames]])
+    unclear: str | None = None
+
+    @property
+    def unlocks(self) -> bool:
+        """Whether the call's success may unlock something: what it does is known, and by its own name."""
+        return self.unclear is None and not self.alike
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All of them, the most specific first."""
+        each: dict[str, None] = {}
+        for _, names in (*self.groups, *self.mapped):
+            if not isinstance(names, CallbackError):
+                each.update(dict.fromkeys(names))
+        for last in (*self.alike, self.tool):
+            each.pop(last, None)
+        return (*each, *self.alike, self.tool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +146,11 @@ class Lane:
 class Roster:
     """The active nets, in order of activation, with the index from names to nets.
 
-    `lanes` holds the tools for which nothing but markings counts, see `phases.pass_at_once`. A call has
-    its tool's own name only, unless the tool is among `renamed`; where that holds, `known` are the nets
-    that have an opinion, by name. Where nets do not say whose names they know, `opaque`, any call may
-    have others.
+    `lanes` holds the tools for which nothing but markings counts, see `phases.pass_at_once`, and
+    `strangers` those seen so far of which no net has an opinion. A call has its tool's own name only,
+    unless the tool is among `renamed`, is known to no net, or has a reserved name; where that holds,
+    `known` are the nets that have an opinion, by name. Where nets do not say whose names they know,
+    `opaque`, any call may have others.
     """
 
     def __init__(self, members: Iterable[Member]) -> None:
@@ -87,16 +163,30 @@ class Roster:
                 self._mapped.append(member)
                 continue
             call_names = member.net.call_names
-            groups.setdefault(call_names, _Namesakes(call_names)).add(member)
+            group = groups.get(call_names)
+            if group is None:
+                group = groups[call_names] = _Namesakes(call_names, reading_of(call_names))
+            group.add(member)
         self._groups = list(groups.values())
         renamed = [renamed_by(call_names) for call_names in groups]
         self.opaque = bool(self._mapped) or None in renamed
         self.renamed = frozenset[str]().union(*(tools for tools in renamed if tools is not None))
         self.known: dict[str, list[Member]] = {}
         self.lanes: dict[str, Lane] = {}
+        self.strangers: set[str] = set()
+        names = {name for group in self._groups for name in group.by_name}
+        names.update(name for member in self._mapped for name in member.knows)
+        self._named_else = ANYTHING_ELSE in names
+        self._mentioned = names.union(self.renamed) - RESERVED
+        self._named = self._mentioned
+        if self._named_else and any(member.net.wish for member in self.members):
+            named = [named_tools(member.net) for member in self.members]
+            self._named = frozenset[str]().union(*(tools for tools in named if tools is not None))
+            self.renamed |= self._mentioned - self._named
+        self._folded: dict[str, tuple[str, ...]] | None = None
         if not self.opaque:
             for member in self.members:
-                for name in member.knows:
+                for name in member.knows.keys() - RESERVED:
                     self.known.setdefault(name, []).append(member)
             self.lanes = {
                 name: Lane((name,), [(m, m.knows[name].gated) for m in members if not m.knows[name].free])
@@ -109,9 +199,12 @@ class Roster:
         tool = call.tool_name
         if self.opaque or tool in self.renamed:
             return self._named_findings(call, moment)
+        members = self.known.get(tool)
+        if members is None:
+            return self._stranger_findings(call, moment)
         found: list[Finding] = []
         plain = True
-        for member in self.known.get(tool, ()):
+        for member in members:
             if member.plain:
                 found.append((member, member.knows[tool].verdict(member.state.marking)))
             else:
@@ -119,41 +212,130 @@ class Roster:
                 plain = False
         return Findings((tool,), found) if plain else _sorted_out((tool,), found)
 
-    def _named_findings(self, call: ToolCall, moment: Moment) -> Findings:
+    def _stranger_findings(self, call: ToolCall, moment: Moment) -> Findings:
+        """Those on a call that no active net has an opinion of by its tool's name."""
         tool = call.tool_name
-        all_names: dict[str, None] = {}
-        found: dict[int, Finding] = {}
+        return Findings((tool,), []) if self.is_stranger(tool) else self._named_findings(call, moment)
+
+    def is_stranger(self, tool: str) -> bool:
+        """Tell whether no active net has an opinion of a tool's calls, whatever their input."""
+        if tool in self.strangers:
+            return True
+        if self.opaque or self._named_else or tool in self._mentioned or tool in RESERVED:
+            return False
+        if self._alike(tool):
+            return False
+        if len(self.strangers) >= MOST_STRANGERS:
+            self.strangers.clear()
+        self.strangers.add(tool)
+        return True
+
+    def _alike(self, tool: str) -> tuple[str, ...]:
+        """The names in the rules that a tool's name folds to without being one of them (G-66)."""
+        if tool in self._mentioned:
+            return ()
+        if self._folded is None:
+            folded: dict[str, tuple[str, ...]] = {}
+            for name in sorted(self._mentioned | RESERVED):
+                folded[folded_name(name)] = (*folded.get(folded_name(name), ()), name)
+            self._folded = folded
+        return tuple(name for name in self._folded.get(folded_name(tool), ()) if name != tool)
+
+    def _heard(self, call: ToolCall) -> _Heard:
+        """What every function that names calls says of one, and the names that the gate adds."""
+        tool = call.tool_name
+        alike = self._alike(tool)
+        heard = _Heard(tool, alike)
+        mentioned = tool in self._named or not self._named.isdisjoint(alike)
         for group in self._groups:
             try:
-                names = _names(call, group.call_names)
+                names, unclear = named(call, group.call_names, group.reads)
             except Exception as problem:
-                for member in group.members:
-                    reason = reasons.callback_failed(member.key, "call_names", problem)
-                    found[member.order] = (member, member.blocked(tool, reason))
+                heard.groups.append((group, CallbackError("call_names", problem)))
                 continue
-            all_names.update(dict.fromkeys(names))
-            for name in names:
-                for member in group.by_name.get(name, ()):
-                    if member.order not in found:
-                        found[member.order] = (member, judged(member, names, call, moment))
+            heard.unclear = heard.unclear or unclear
+            mentioned = mentioned or not group.named.isdisjoint(names)
+            heard.groups.append((group, _before(tool, names, alike)))
         for member in self._mapped:
             try:
                 name = resolve_tool(member.net, call)
             except Exception as problem:
-                reason = reasons.callback_failed(member.key, "tool_mapper", problem)
-                found[member.order] = (member, member.blocked(tool, reason))
+                heard.mapped.append((member, CallbackError("tool_mapper", problem)))
                 continue
-            all_names[name] = None
-            if name in member.knows:
-                found[member.order] = (member, judged(member, (name,), call, moment))
-        all_names.pop(tool, None)
-        return _sorted_out((*all_names, tool), [found[order] for order in sorted(found)])
+            mentioned = mentioned or (name in member.knows and name not in RESERVED)
+            heard.mapped.append((member, (name,)))
+        if self._named_else and not mentioned:
+            heard.groups = [
+                (group, names if isinstance(names, CallbackError) else _before(tool, names, _ELSE))
+                for group, names in heard.groups
+            ]
+        return heard
+
+    def naming(self, call: ToolCall) -> Naming:
+        """The names of a call for each active net. Raises nothing for what a callback does."""
+        heard = self._heard(call)
+        by_net = {member.order: names for member, names in heard.mapped}
+        for group, names in heard.groups:
+            by_net.update((member.order, names) for member in group.members)
+        return Naming([by_net[order] for order in range(len(self.members))], heard.unlocks)
+
+    def _named_findings(self, call: ToolCall, moment: Moment) -> Findings:
+        heard = self._heard(call)
+        found: dict[int, Finding] = {}
+        for group, names in heard.groups:
+            if isinstance(names, CallbackError):
+                found.update((m.order, (m, _failed(m, names, heard.tool))) for m in group.members)
+                continue
+            for name in names:
+                for member in group.by_name.get(name, ()):
+                    if member.order not in found:
+                        found[member.order] = (member, judged(member, names, call, moment))
+        for member, names in heard.mapped:
+            if isinstance(names, CallbackError):
+                found[member.order] = (member, _failed(member, names, heard.tool))
+            elif names[0] in member.knows:
+                found[member.order] = (member, judged(member, names, call, moment))
+        in_order = [found[order] for order in sorted(found)]
+        if not heard.unlocks:
+            in_order = [(member, unlocking_nothing(member, verdict)) for member, verdict in in_order]
+        findings = _sorted_out(heard.names, in_order)
+        findings.unclear, findings.judged_as = heard.unclear, heard.alike
+        return findings
 
     def verdicts(self, findings: Findings) -> list[NetVerdict]:
         """One verdict per active net, those that abstain included."""
         known = (*findings.opinions, *findings.exempted)
         by_key = {member.key: verdict for member, verdict in known}
         return [by_key.get(m.key) or m.abstain(findings.names[0]) for m in self.members]
+
+
+_ELSE = (ANYTHING_ELSE,)
+
+
+def _failed(member: Member, error: CallbackError, tool: str) -> NetVerdict:
+    """A net's verdict on a call that its callback gave no name."""
+    return member.blocked(tool, reasons.callback_failed(member.key, error.callback, error.problem))
+
+
+def _before(tool: str, names: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
+    """Names with others among them, which are less specific than all but the tool's own."""
+    if not more:
+        return names
+    others = [name for name in (*names, *more) if name != tool]
+    return (*dict.fromkeys(others), *(name for name in names[-1:] if name == tool))
+
+
+def unlocking_nothing(member: Member, verdict: NetVerdict) -> NetVerdict:
+    """A verdict on a call whose success is no proof: it is unclear, or its name is a rule's only when
+    folded (G-64, G-66).
+
+    Unlocking is all that deferred transitions do in the nets of rules. What a hand-built net defers may
+    as well lock something, and stays.
+    """
+    of_rule = member.net.rule is not None or member.net.by_rule
+    if not of_rule or not any(step.transition.deferred for step in verdict.steps):
+        return verdict
+    return replace(verdict, steps=tuple(step for step in verdict.steps if not step.transition.deferred))
 
 
 def _sorted_out(names: tuple[str, ...], found: list[Finding]) -> Findings:
@@ -167,10 +349,25 @@ def _sorted_out(names: tuple[str, ...], found: list[Finding]) -> Findings:
     return Findings(names, [finding for finding in found if finding[1].kind != "abstain"], exempted)
 
 
-def _names(call: ToolCall, call_names: CallNames | None) -> tuple[str, ...]:
+def reading_of(call_names: CallNames | None) -> ReadsCalls | None:
+    """The function as one that says why a call is unclear; `None` for one that gives names alone."""
+    return call_names if isinstance(call_names, ReadsCalls) else None
+
+
+def named(
+    call: ToolCall, call_names: CallNames | None, reads: ReadsCalls | None
+) -> tuple[tuple[str, ...], str | None]:
+    """What a `call_names` function says of a call: its names, and why it is unclear.
+
+    Of one that gives names alone, `unclear` among them says that it is. Raises as `names_of` does.
+    """
+    if reads is not None:
+        names, why = reads.named(call)
+        return _checked(names), why
     if call_names is None:
-        return (call.tool_name,)
-    return _checked(call_names(call))
+        return (call.tool_name,), None
+    names = _checked(call_names(call))
+    return names, reasons.UNREAD if UNCLEAR in names and call.tool_name != UNCLEAR else None
 
 
 def _checked(names: object) -> tuple[str, ...]:
@@ -192,10 +389,11 @@ def _checked_name(name: object) -> str:
 def names_of(net: SkillNet, call: ToolCall) -> tuple[str, ...]:
     """The names that `net` knows `call` by: its mapper's one, or all of them, the most specific first.
 
-    Raises what the net's callback raises, and `TypeError` for a name that is no string.
+    The gate's own names are not among them. Raises what the net's callback raises, and `TypeError` for a
+    name that is no string.
     """
     if net.tool_mapper is None:
-        return _names(call, net.call_names)
+        return named(call, net.call_names, None)[0]
     return (_checked_name(net.tool_mapper(call)),)
 
 
@@ -232,4 +430,5 @@ def classify_nets(
     keyed = unique_keys(nets).items()
     members = [Member(key, net, state) for (key, net), state in zip(keyed, states, strict=True)]
     roster = Roster(members)
-    return roster.verdicts(roster.findings(call, Timekeeper(clock, surroundings).moment()))
+    moment = Timekeeper(clock, surroundings).moment()
+    return roster.verdicts(roster.findings(call.run_by(surroundings.shell), moment))

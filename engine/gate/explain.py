@@ -15,7 +15,7 @@ from ..condition import Condition, Surroundings
 from ..net import SkillNet, ToolCall
 from ..rule import BlockRule, Rule
 from .approve import manual_steps
-from .classify import Roster, names_of
+from .classify import CallbackError, NetNames, Roster
 from .granted import Granted
 from .jurisdiction import governed
 from .member import Member
@@ -62,7 +62,7 @@ class Explanation:
     allowed; otherwise the shortest sequence of calls after which it passes, itself last, approvals
     marked; or `Never` with the nets that forbid it; or `Unknown`. Validators are not consulted, and what
     calls that still run may bring is not counted on. `granted` are the grants, by key, that would answer
-    in a person's place.
+    in a person's place. `unclear` and `judged_as` are as in `GateDecision`.
     """
 
     call: ToolCall
@@ -71,6 +71,8 @@ class Explanation:
     nets: tuple[NetExplanation, ...]
     way: Answer | None = None
     granted: tuple[str, ...] = ()
+    unclear: str | None = None
+    judged_as: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,9 @@ class Sight:
     asks: bool
     granted: tuple[str, ...]
     around: Surroundings
+    names_by_net: tuple[NetNames, ...]
+    unclear: str | None
+    judged_as: tuple[str, ...]
 
 
 def look(roster: Roster, granted: Granted, call: ToolCall, moment: Moment) -> Sight:
@@ -104,6 +109,9 @@ def look(roster: Roster, granted: Granted, call: ToolCall, moment: Moment) -> Si
         any(asked not in covered for *_, asked in manual_steps(findings.opinions)),
         tuple(member.key for member, _ in covered.values()),
         moment.around,
+        tuple(roster.naming(call).by_net),
+        findings.unclear,
+        findings.judged_as,
     )
 
 
@@ -124,7 +132,9 @@ def explain(seen: Sight) -> Explanation:
     elif seen.asks:
         outcome = "ask"
     way = None if outcome == "allow" else _way(seen)
-    return Explanation(seen.call, seen.names, outcome, seen.nets, way, seen.granted)
+    return Explanation(
+        seen.call, seen.names, outcome, seen.nets, way, seen.granted, seen.unclear, seen.judged_as
+    )
 
 
 def _way(seen: Sight) -> Answer:
@@ -135,11 +145,15 @@ def _way(seen: Sight) -> Answer:
     nets = {net.net: skill_net for net, skill_net in zip(seen.nets, seen.skill_nets, strict=True)}
     try:
         names = {
-            key: governed(net, names_of(net, seen.call), seen.call, seen.around)[0]
-            for key, net in nets.items()
+            key: governed(net, known_by, seen.call, seen.around)[0]
+            for (key, net), known_by in zip(nets.items(), seen.names_by_net, strict=True)
+            if not isinstance(known_by, CallbackError)
         }
     except Exception:
-        # The gate blocks in that net's name; what would mend the callback no net can tell.
+        # As for a callback that fails: the gate blocks in that net's name, and what would mend it no
+        # net can tell.
+        return Unknown()
+    if len(names) < len(nets):
         return Unknown()
     together = Together(
         nets,

@@ -15,6 +15,7 @@ from ..frozen import maker
 from ..net import Input, ToolCall
 from ..same_json import same_json
 from .arguments import CALL_ID, Arguments, CallableInput
+from .contention import Turn
 from .errors import SyncToolError, ToolCallBlockedError
 from .manager import GateManager
 from .messages import ResultClassifier, is_error_value
@@ -171,10 +172,17 @@ def _is_async(function: Callable[..., object]) -> bool:
 
 
 def _at_once(tool: str, coroutine: Coroutine[object, object, T]) -> T:
-    """What the coroutine returns without waiting. Raises `SyncToolError` when it would have to wait."""
+    """What the coroutine returns without an event loop. Raises `SyncToolError` when it needs one.
+
+    Where it waits for a call that a person is asked about in another thread (G-68), so does this.
+    """
     try:
-        coroutine.send(None)
+        while True:
+            waits = coroutine.send(None)
+            if not isinstance(waits, Turn):
+                raise SyncToolError(tool)
+            waits.wait()
     except StopIteration as done:
         return cast("T", done.value)
-    coroutine.close()
-    raise SyncToolError(tool)
+    finally:
+        coroutine.close()

@@ -16,8 +16,17 @@ from ..same_json import same_json
 from . import reasons
 from .approve import Asking, manual_steps, own_input, tokens_wanted
 from .classify import Finding, Findings
-from .grants import GRANTED, Grant, Question, grant_key, grant_net, grant_number, question_of
-from .inspecting import exact_only
+from .grants import (
+    GRANTED,
+    Grant,
+    Question,
+    from_subagent,
+    grant_key,
+    grant_net,
+    grant_number,
+    question_of,
+)
+from .inspecting import exact_only, programs, unread
 from .member import Member
 from .moment import Moment
 from .restoring import Placed
@@ -25,16 +34,21 @@ from .types import GrantTerms, NetVerdict, Step
 
 log = logging.getLogger(__name__)
 
+NOT_INSPECTED = "the call could not be inspected"
 NOT_COVERED: Mapping[Question, Finding] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Giving:
-    """A grant that will come about when its call is committed: for what `member` asked about `tool`."""
+    """A grant that will come about when its call is committed: for what `member` asked about `tool`.
+
+    `shown` are the names of the call that a person was shown, where they edited it.
+    """
 
     member: Member
     tool: str
     terms: GrantTerms
+    shown: tuple[str, ...] | None = None
 
 
 def make_grant(
@@ -45,16 +59,21 @@ def make_grant(
     name: str,
     tool: str,
     names: tuple[str, ...],
-    value: Input | None,
+    value: Input,
     terms: GrantTerms,
+    programs: tuple[str, ...] = (),
 ) -> Grant:
     """A grant in place of the person whom `net`, under the key `asks`, asks about `name`.
 
-    For calls of `tool` under `names`, and only with the input `value` unless that is `None`.
+    For calls of `tool` under `names`: with the very input `value`, or with its values in the fields that
+    no map reads and with its `programs`, as `terms` say.
     """
-    own = None if value is None else own_input(value)
+    own = own_input(value)
+    exact, fixed = (own, {}) if terms.scope == "input" else (None, own)
     asked = question_of(asks, net, name)
-    return Grant(key, grant_net(key, name, terms), asks, tool, names, own, terms, asked)
+    return Grant(
+        key, grant_net(key, name, terms), asks, tool, names, exact, fixed, terms, asked, programs
+    )
 
 
 class Granted:
@@ -147,6 +166,22 @@ class Granted:
                     break
         return covered
 
+    def beyond(
+        self, member: Member, tool: str, names: tuple[str, ...], call: ToolCall, moment: Moment
+    ) -> str | None:
+        """The reason why the last grant of what `member` asks about `tool` leaves this call out (G-74).
+
+        `None` where there is no such grant. Has names of fields in it and no values.
+        """
+        asked = member.question(tool)
+        for key, grant in reversed(self.grants.items()):
+            if grant.question == asked and grant.tool == call.tool_name:
+                why = _difference(grant, member.net, call, names)
+                if why is None and self._use(key, moment) is None:
+                    why = reasons.USED_UP
+                return None if why is None else reasons.beyond(key, why)
+        return None
+
     def _use(self, key: str, moment: Moment) -> Finding | None:
         """The use of a grant, if it has one left."""
         member = self.members[key]
@@ -176,6 +211,10 @@ class Granted:
             member = gift.member
             tokens = [tokens_wanted(v, gift.tool) for m, v in findings.opinions if m is member]
             why = refusal(member.net, max(tokens, default=1))
+            if why is None and from_subagent(call) and not gift.terms.subagents:
+                why = "a subagent made the call, and the grant does not reach subagents"
+            if why is None and gift.shown is not None and set(gift.shown) != set(findings.names):
+                why = reasons.EDITED_EFFECTS
             if why is None and gift.terms.scope == "names":
                 why = _exact_only(member.net, call)
             if why is not None:
@@ -199,8 +238,9 @@ class Granted:
                 name=gift.tool,
                 tool=call.tool_name,
                 names=findings.names,
-                value=call.input if terms.scope == "input" else None,
+                value=call.input if terms.scope == "input" else unread(member.net, call),
                 terms=terms,
+                programs=() if terms.scope == "input" else programs(member.net, call),
             )
             self.add(grant, None if terms.seconds is None else moment.now())
             given.append(key)
@@ -215,7 +255,7 @@ def giving(asking: Asking | None, findings: Findings) -> list[Giving]:
     for member, _, step, asked in manual_steps(findings.opinions):
         answer = asking.answers.get(asked)
         if answer is not None and answer.grant is not None and asked not in gifts:
-            gifts[asked] = Giving(member, step.tool, answer.grant)
+            gifts[asked] = Giving(member, step.tool, answer.grant, asking.shown)
     return list(gifts.values())
 
 
@@ -239,12 +279,35 @@ def _check_times(key: str, net: SkillNet, marking: Marking, since: Since) -> Non
 def _answers(
     grant: Grant, asked: Question, net: SkillNet, call: ToolCall, names: tuple[str, ...]
 ) -> bool:
-    """Whether a grant is about what is asked of a call."""
-    if grant.question != asked or grant.tool != call.tool_name or set(grant.names) != set(names):
+    """Tell whether a grant is about what is asked of a call (G-74)."""
+    if grant.question != asked or grant.tool != call.tool_name:
         return False
+    return _difference(grant, net, call, names) is None
+
+
+def _difference(grant: Grant, net: SkillNet, call: ToolCall, names: tuple[str, ...]) -> str | None:
+    """The difference between a call and what a grant for its tool is about; or `None`."""
+    if set(grant.names) != set(names):
+        return reasons.other_names(names)
+    if from_subagent(call) and not grant.terms.subagents:
+        return reasons.OF_SUBAGENT
     if grant.input is not None:
-        return same_json(grant.input, call.input)
-    return _exact_only(net, call) is None
+        return None if same_json(grant.input, call.input) else reasons.OTHER_INPUT
+    try:
+        if (why := exact_only(net, call)) is not None:
+            return why
+        if not same_json(grant.fixed, values := unread(net, call)):
+            return reasons.other_values(_differing(grant.fixed, values))
+        return None if set(programs(net, call)) <= set(grant.programs) else reasons.OTHER_PROGRAM
+    except Exception:
+        log.exception("Call '%s' could not be inspected", call.tool_call_id)
+        return NOT_INSPECTED
+
+
+def _differing(one: Input, other: Input) -> list[str]:
+    """The fields of two inputs that are not alike."""
+    names = [name for name in {**one, **other} if (name in one) != (name in other)]
+    return names + [name for name in one if name in other and not same_json(one[name], other[name])]
 
 
 def _exact_only(net: SkillNet, call: ToolCall) -> str | None:
@@ -253,5 +316,5 @@ def _exact_only(net: SkillNet, call: ToolCall) -> str | None:
         why = exact_only(net, call)
     except Exception:
         log.exception("Call '%s' could not be inspected", call.tool_call_id)
-        why = "the call could not be inspected"
+        why = NOT_INSPECTED
     return None if why is None else f"{why}, so only its exact input can be granted"

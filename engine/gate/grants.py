@@ -1,7 +1,7 @@
 """Grants: what a person lets pass from now on, as a small net whose tokens are the uses left.
 
 A grant answers one net's question in a person's place, always for something that was shown: one tool's
-calls by one set of names, or one exact input.
+calls by one set of names, alike in every field that no map reads, or one exact input (G-74).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ..condition import written
-from ..net import Input, SkillNet, Transition, define_skill_net
+from ..net import Input, SkillNet, ToolCall, Transition, define_skill_net
 from ..rule import Rule
 from .types import GrantTerms
 
@@ -28,7 +28,8 @@ class Grant:
     """A grant under its `key`, which is also the key of its `net`.
 
     It answers `question`, which net `asks` raised first, when `tool` is called under exactly the set
-    `names`, and with an input equal to `input` if that is given.
+    `names`: with an input equal to `input` if that is given, else with the values in `fixed` in the
+    fields that no map reads, and with no other than `programs` as far as its maps leave these open.
     """
 
     key: str
@@ -37,8 +38,10 @@ class Grant:
     tool: str
     names: tuple[str, ...]
     input: Input | None
+    fixed: Input
     terms: GrantTerms
     question: Question
+    programs: tuple[str, ...] = ()
 
 
 def question_of(key: str, net: SkillNet, tool: str) -> Question:
@@ -51,6 +54,11 @@ def question_of(key: str, net: SkillNet, tool: str) -> Question:
         return (key, tool)
     unplaced: Rule = replace(rule, source=None, when=None)
     return (unplaced, None if rule.when is None else written(rule.when), tool)
+
+
+def from_subagent(call: ToolCall) -> bool:
+    """Whether a subagent made a call: the gate knows such a one by its session's id before its own."""
+    return "/" in call.tool_call_id
 
 
 def grant_key(number: int) -> str:

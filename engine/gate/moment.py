@@ -31,9 +31,9 @@ class Timekeeper:
         self._latest = max(self._latest, float(time))
         return self._latest
 
-    def forget(self) -> None:
-        """Let another record's time count, be it earlier."""
-        self._latest = -inf
+    def begin_at(self, latest: float) -> None:
+        """Let another record's time count, be it earlier; it had come to `latest`."""
+        self._latest = latest
 
 
 class Moment:

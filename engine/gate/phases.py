@@ -7,15 +7,18 @@ decision rests on and its commit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from ..frozen import frozen, maker
 from ..net import Marking, NetError, ToolCall, fire_and_advance, is_enabled
+from ..rule import RESERVED
 from . import reasons
 from .approve import MOST_QUESTIONS, NO_ANSWERS, Asking, manual_steps, next_question, request_for
-from .classify import Finding, Findings, Roster
+from .classify import Finding, Findings, Roster, names_of
 from .commit import MetaKeeper, PendingIndex, commit, steps_of, validate
 from .granted import NOT_COVERED, Granted, giving
+from .grants import Question
+from .jurisdiction import judged
 from .member import Member
 from .moment import Moment
 from .types import ApprovalRequest, Confirm, GateDecision, Mode, NetVerdict, Outcome, Step
@@ -44,6 +47,8 @@ class Asked:
     confirm: Confirm
     request: ApprovalRequest
     clock: float | None
+    unclear: str | None
+    judged_as: tuple[str, ...]
 
 
 @frozen
@@ -73,7 +78,7 @@ class _Case:
             self.call,
             outcome,
             self.mode,
-            None if against is None or outcome != "block" else against[1].reason,
+            None if against is None or outcome != "block" else self.findings.reason(against[1]),
             None if member is None else member.key,
             None if member is None else member.net.rule,
             self.findings.names,
@@ -82,6 +87,9 @@ class _Case:
             tuple([grant.key for grant, _ in used]) if used else (),
             gave,
             self.moment.clock,
+            self.findings.unclear,
+            self.findings.judged_as,
+            None if self.asking is None else self.asking.editor,
         )
 
 
@@ -96,31 +104,57 @@ def enforce(
     """Decide and commit, or say whom to ask what (G-11, G-13 … G-15, G-58).
 
     Called again with `asking` after every answer: the nets active then are asked about the call as it
-    is then.
+    is then, and what a person was to answer before is still asked, also where its net is off by now or
+    says nothing of the call any more (G-67). Such a net moves nothing.
     """
     findings = here.roster.findings(call, here.moment)
-    blocked = findings.first_block()
+    held = _held(call, findings, here, asking) if asking is not None else ()
+    blocked = findings.first_block() or next((f for f in held if f[1].kind == "blocked"), None)
     if blocked is not None and asking is None:
         # As `decided` has it, without a case: most calls that are blocked are so at once.
         member, verdict = blocked
         names, clock = findings.names, here.moment.clock
-        key, rule = member.key, member.net.rule
+        key, rule, reason = member.key, member.net.rule, verdict.reason
+        unclear, judged_as = findings.unclear, findings.judged_as
+        if verdict.tool in RESERVED:
+            reason = findings.reason(verdict)
         return _decision(
-            call, "block", "enforce", verdict.reason, key, rule, names, (), (), (), (), clock
+            call,
+            "block",
+            "enforce",
+            reason,
+            key,
+            rule,
+            names,
+            (),
+            (),
+            (),
+            (),
+            clock,
+            unclear,
+            judged_as,
         )
     case = _case(call, findings, here.moment, asking)
     if blocked is not None:
         return case.decided("block", _since_asking(asking, blocked))
-    if not findings.opinions:
+    if not findings.opinions and not held:
         return case.decided("allow")
     granted = here.granted
     covered = granted.covering(findings, call, asking, here.moment) if granted.grants else NOT_COVERED
-    manual = next_question(findings.opinions, asking.answers if asking else NO_ANSWERS, covered)
+    answers = NO_ANSWERS
+    if asking is not None:
+        covered, answers = asking.uncovered(covered), asking.answers
+    opinions = [*findings.opinions, *held] if held else findings.opinions
+    manual = next_question(opinions, answers, covered)
     if manual is not None:
         unasked = unasked_for(*manual, confirm, asking)
         if confirm is None or unasked is not None:
             return case.decided("block", unasked)
-        return _asked(case, *manual, confirm)
+        beyond = None
+        if granted.grants:
+            member, _, step = manual
+            beyond = granted.beyond(member, step.tool, findings.names, call, here.moment)
+        return _asked(case, *manual, confirm, covered, beyond)
     used = list(covered.values())
     moved = findings.gated() + used
     gifts = giving(asking, findings) if asking is not None else ()
@@ -132,12 +166,56 @@ def enforce(
     return case.decided("allow", None, moved, used, gave)
 
 
-def _asked(case: _Case, member: Member, verdict: NetVerdict, step: Step, confirm: Confirm) -> Asked:
+def _held(call: ToolCall, findings: Findings, here: Standing, asking: Asking) -> Sequence[Finding]:
+    """The verdicts behind questions that were put to people and that no active net asks now (G-67).
+
+    For a call that was edited since, the nets that asked and are off now are asked about it as it is.
+    """
+    if asking.stale:
+        asking.stale = False
+        active = {member.key for member in here.roster.members}
+        off = [member for key, member in asking.holders.items() if key not in active]
+        judgements = [(m, _judged_off(m, call, here.moment)) for m in off]
+        asking.hold(judgements)
+        if blocks := [finding for finding in judgements if finding[1].kind == "blocked"]:
+            return blocks
+    if not asking.held:
+        return ()
+    asked_now = {asked for *_, asked in manual_steps(findings.opinions)}
+    return [finding for asked, finding in asking.held.items() if asked not in asked_now]
+
+
+def _judged_off(member: Member, call: ToolCall, moment: Moment) -> NetVerdict:
+    """The verdict of a net that is off; it blocks where its names cannot be told (G-59)."""
+    try:
+        names = names_of(member.net, call)
+    except Exception as problem:
+        callback = "tool_mapper" if member.net.tool_mapper is not None else "call_names"
+        reason = reasons.callback_failed(member.key, callback, problem)
+        return member.blocked(call.tool_name, reason)
+    return judged(member, names, call, moment)
+
+
+def _asked(
+    case: _Case,
+    member: Member,
+    verdict: NetVerdict,
+    step: Step,
+    confirm: Confirm,
+    covered: Container[Question],
+    beyond: str | None,
+) -> Asked:
     asking = case.asking or Asking.about(case.call)
+    asking.hold(case.findings.opinions, covered)
     asking.passed = asking.passed or frozenset([m.key for m, _ in case.findings.opinions])
+    asking.names = case.findings.names
     marking = case.moment.marking(member)
-    request = request_for(asking.call, member, verdict, step, case.findings.names, marking, member.key)
-    return _question(asking, member, step, confirm, request, case.moment.clock)
+    findings = case.findings
+    request = request_for(
+        asking.call, member, verdict, step, findings.names, marking, member.key, asking.edit, beyond
+    )
+    unclear, judged_as = findings.unclear, findings.judged_as
+    return _question(asking, member, step, confirm, request, case.moment.clock, unclear, judged_as)
 
 
 def unasked_for(
@@ -183,7 +261,7 @@ def pass_at_once(call: ToolCall, roster: Roster, pending: PendingIndex) -> GateD
     tool = call.tool_name
     lane = roster.lanes.get(tool)
     if lane is None:
-        if roster.opaque or tool in roster.known or tool in roster.renamed:
+        if tool not in roster.strangers and not roster.is_stranger(tool):
             return None
         return _decision(call, "allow", "enforce", None, None, None, (tool,))
     moves: list[tuple[Member, Step, Marking | None]] = []
@@ -266,6 +344,9 @@ def refused(asked: Asked, reason: str) -> GateDecision:
         asked.request.names,
         approvals=asked.asking.approvals,
         clock=asked.clock,
+        unclear=asked.unclear,
+        judged_as=asked.judged_as,
+        edited_by=asked.asking.editor,
     )
 
 

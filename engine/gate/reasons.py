@@ -5,9 +5,14 @@ They go to a model, so each says what to do or that nothing can be done, not wha
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ..condition import written
 from ..net import SkillNet
-from ..rule import ApprovalRule, BlockRule, LimitRule, SequenceRule
+from ..rule import UNCLEAR, ApprovalRule, BlockRule, LimitRule, SequenceRule
+
+UNREAD = "it could not be read to its end"
+"""Reason why a call is unclear, where the function that named it gives no reason."""
 
 
 def unavailable(net: SkillNet, tool: str) -> str:
@@ -29,6 +34,13 @@ def unavailable(net: SkillNet, tool: str) -> str:
             return f"Tool '{tool}' is not available in the current state."
 
 
+def reserved(reason: str, name: str, tool: str, unclear: str | None) -> str:
+    """A reason in a reserved name, which no agent knows, and what made the call go by it (G-64, G-66)."""
+    if name == UNCLEAR:
+        return f"{reason} The call cannot be read to its end: {(unclear or UNREAD).rstrip('.')}."
+    return f"{reason} No rule names '{tool}'."
+
+
 def requires_approval(tool: str) -> str:
     """There is nobody to ask."""
     return f"{tool} requires human approval."
@@ -42,6 +54,30 @@ def applying(reason: str, note: str) -> str:
 def too_few(people: int, did: int) -> str:
     """Not as many different people as must approve are known to have done so."""
     return f"{people} people must approve; {did or 'nobody known'} did"
+
+
+EDITED_EFFECTS = "the edit changes what the call counts as, so nothing that was shown can be granted"
+
+
+OF_SUBAGENT = "a subagent made the call"
+OTHER_INPUT = "the input is another one"
+OTHER_PROGRAM = "the command runs another program"
+USED_UP = "it is used up or its time is over"
+
+
+def other_names(names: tuple[str, ...]) -> str:
+    """A call has other effects than the one that a grant was given with."""
+    return f"the call counts as {', '.join(names)}"
+
+
+def other_values(fields: Iterable[str]) -> str:
+    """A call differs in fields that no map reads."""
+    return f"another value in {', '.join(fields)}"
+
+
+def beyond(key: str, why: str) -> str:
+    """A grant for the same question does not answer it."""
+    return f"{key} does not cover this call: {why}"
 
 
 def no_grant(tool: str, why: str) -> str:

@@ -12,11 +12,11 @@ from collections.abc import Callable
 
 from ..condition import NOWHERE, Surroundings
 from ..net import GateState, SkillNet, ToolCall
+from ..rule import RESERVED
 from . import reasons
 from .approve import Asking, ask, next_question, request_for
-from .classify import names_of
+from .classify import Findings, Roster
 from .commit import MetaKeeper, PendingIndex, commit, steps_of, validate
-from .jurisdiction import judged
 from .member import Member
 from .moment import Moment, Timekeeper
 from .phases import refusal, unasked_for
@@ -41,7 +41,12 @@ async def handle_tool_call(
     that blocks.
     """
     try:
-        return await _handle(call, ctx, Member(net.name, net, state), Timekeeper(clock, surroundings))
+        return await _handle(
+            call.run_by(surroundings.shell),
+            ctx,
+            Member(net.name, net, state),
+            Timekeeper(clock, surroundings),
+        )
     except Exception as problem:
         log.exception("The gate failed on call '%s' to '%s'", call.tool_call_id, call.tool_name)
         return refusal(call, reasons.gate_failed(problem))
@@ -58,9 +63,9 @@ async def _handle(
     state.since = timekeeper.moment().since(member.net, state.marking, state.since)
     while True:
         moment = timekeeper.moment()
-        names, verdict = _verdict(case.call, member, moment)
+        findings, verdict = _verdict(case.call, member, moment)
         if verdict.kind == "blocked":
-            return _block(case, names, verdict, moment)
+            return _block(case, findings, verdict, moment)
         gated = [(member, verdict)] if verdict.kind == "gated" else []
         keeper = MetaKeeper()
         keeper.age(gated, moment)
@@ -69,7 +74,7 @@ async def _handle(
             refused = validate(gated, case.call, MetaKeeper())
             if refused is not None:
                 keeper.put_back()
-                return _block(case, names, refused[1], moment)
+                return _block(case, findings, refused[1], moment)
         asked = next_question(gated, case.answers)
         if asked is None:
             break
@@ -77,61 +82,75 @@ async def _handle(
         step = asked[2]
         unasked = unasked_for(member, verdict, step, ctx.confirm, case)
         if ctx.confirm is None or unasked is not None:
-            return _block(case, names, unasked[1] if unasked else verdict, moment)
+            return _block(case, findings, unasked[1] if unasked else verdict, moment)
         if not case.questions:
             case = Asking.about(call)
             validated = case.call
-        request = request_for(case.call, member, verdict, step, names, moment.marking(member))
+        request = request_for(
+            case.call,
+            member,
+            verdict,
+            step,
+            findings.names,
+            moment.marking(member),
+            edit=case.edit,
+        )
         try:
             answer = await ask(ctx.confirm, request)
         except Exception as problem:
             reason = reasons.callback_failed(member.key, "confirm", problem)
-            return _block(case, names, member.blocked(step.tool, reason), moment)
+            return _block(case, findings, member.blocked(step.tool, reason), moment)
         case.take(member, step, answer)
         if not answer.approved and not answer.again:
             refusal_reason = reasons.rejected(step.tool, answer.reason)
-            return _block(case, names, member.blocked(step.tool, refusal_reason), moment)
+            return _block(case, findings, member.blocked(step.tool, refusal_reason), moment)
         if answer.grant is not None and not answer.again:
             reason = reasons.no_grant(step.tool, "a net on its own keeps none")
-            return _block(case, names, member.blocked(step.tool, reason), moment)
+            return _block(case, findings, member.blocked(step.tool, reason), moment)
     refused = commit(gated, case.call, PendingIndex(), moment)
     if refused is not None:
         keeper.put_back()
-        return _block(case, names, refused[1], moment)
+        return _block(case, findings, refused[1], moment)
     return GateDecision(
         case.call,
         "allow",
-        names=names,
+        names=findings.names,
         steps=steps_of(gated, moment),
         approvals=case.approvals,
         clock=moment.clock,
+        unclear=findings.unclear,
+        judged_as=findings.judged_as,
+        edited_by=case.editor,
     )
 
 
-def _verdict(call: ToolCall, member: Member, moment: Moment) -> tuple[tuple[str, ...], NetVerdict]:
-    """The names of the call and the net's verdict, which is to abstain only for its condition."""
-    try:
-        names = names_of(member.net, call)
-    except Exception as problem:
-        callback = "tool_mapper" if member.net.tool_mapper else "call_names"
-        reason = reasons.callback_failed(member.key, callback, problem)
-        return (call.tool_name,), member.blocked(call.tool_name, reason)
-    verdict = judged(member, names, call, moment)
-    if verdict.kind == "abstain" and verdict.note is None:
-        return names, member.blocked(names[0], reasons.unavailable(member.net, names[0]))
-    return names, verdict
+def _verdict(call: ToolCall, member: Member, moment: Moment) -> tuple[Findings, NetVerdict]:
+    """What is found of the call and the net's verdict, which is to abstain only for its condition.
+
+    A tool whose name only folds to one that the net knows is no tool that it knows.
+    """
+    findings = Roster([member]).findings(call, moment)
+    for _, verdict in (*findings.opinions, *findings.exempted):
+        passes = verdict.kind != "abstain" or verdict.note is not None
+        if verdict.kind == "blocked" or (passes and not findings.judged_as):
+            return findings, verdict
+    name = next((name for name in findings.names if name not in RESERVED), call.tool_name)
+    return findings, member.blocked(name, reasons.unavailable(member.net, name))
 
 
-def _block(case: Asking, names: tuple[str, ...], verdict: NetVerdict, moment: Moment) -> GateDecision:
+def _block(case: Asking, findings: Findings, verdict: NetVerdict, moment: Moment) -> GateDecision:
     return GateDecision(
         case.call,
         "block",
-        reason=verdict.reason,
+        reason=findings.reason(verdict),
         net=verdict.net,
         rule=verdict.rule,
-        names=names,
+        names=findings.names,
         approvals=case.approvals,
         clock=moment.clock,
+        unclear=findings.unclear,
+        judged_as=findings.judged_as,
+        edited_by=case.editor,
     )
 
 

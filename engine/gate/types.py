@@ -73,13 +73,27 @@ class NetVerdict:
 
 
 @frozen
+class ChosenEdit:
+    """An input that a person chose for a call, and the agent's own, `original` (G-75).
+
+    `by` is the person who edited last, `None` where they gave no name.
+    """
+
+    original: Input
+    input: Input
+    by: str | None = None
+
+
+@frozen
 class ApprovalRequest:
     """A question to a person: everything a dialog shows.
 
     `net` is the key a manager knows the net by, empty when a net asks outside of one. `tool` is the name
     that asks (`deploy`), `call` what will run, `names` all names of the call, `marking` the asking net's
     marking, `rule` what was written and where. `note` is why the net's condition could not be told.
-    `tokens` is how many people's approvals the net still wants for the call.
+    `tokens` is how many people's approvals the net still wants for the call. `edit` is what a person had
+    chosen before in place of the agent's input, `None` where `call` is as the agent made it (G-75).
+    `beyond` is why the session's last grant for this question does not answer it, `None` without one.
     """
 
     call: ToolCall
@@ -92,6 +106,8 @@ class ApprovalRequest:
     rule: Rule | None = None
     note: str | None = None
     tokens: int = 1
+    edit: ChosenEdit | None = None
+    beyond: str | None = None
 
     @property
     def people(self) -> int:
@@ -126,17 +142,34 @@ class ApprovalRequest:
         return f"Allow '{self.tool}' via transition '{self.transition.name}'{where}?"
 
 
+@frozen
+class OpenQuestion:
+    """A question that an earlier gate had put to people and that nobody has answered (G-67).
+
+    The net under the key `net` asked about `tool`, one of the names of a call of `called`. `skill_net` is
+    that net where it is still here unchanged, else one that asks the same.
+    """
+
+    net: str
+    skill_net: SkillNet
+    tool: str
+    called: str
+
+
 @dataclass(frozen=True, slots=True)
 class GrantTerms:
     """What an answer lets pass from now on, beside the call it is about.
 
-    Calls of the same tool with the same set of names, or only those with equal input; as many `uses` and
-    for as many `seconds` as it says, `None` without end. Raises `ValueError` for anything else.
+    Calls of the same tool with the same set of names, the same values in the fields that no map reads
+    and no other programs, or only those with equal input; as many `uses` and for as many `seconds` as it
+    says, `None` without end. It reaches the calls of subagents only with `subagents` (G-74). Raises
+    `ValueError` for anything else.
     """
 
     scope: GrantScope
     uses: int | None = None
     seconds: float | None = None
+    subagents: bool = False
 
     def __post_init__(self) -> None:
         if self.scope not in get_args(GrantScope):
@@ -146,6 +179,8 @@ class GrantTerms:
             raise ValueError(f"a grant has from 1 to {MOST_USES:,} uses, not {uses!r}")
         if seconds is not None and (type(seconds) not in (int, float) or not 0 < seconds < inf):
             raise ValueError(f"a grant lasts a number of seconds above 0, not {seconds!r}")
+        if type(self.subagents) is not bool:
+            raise ValueError(f"a grant reaches subagents or does not, not {self.subagents!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +188,8 @@ class ApprovalAnswer:
     """A person's answer. `input` replaces the call's input; the edited call is classified anew.
 
     `others` approved the very same before `by` did, where several must. `grant` lets later calls pass
-    as well. With `again` what was shown is void, and the rest of the answer with it: the call is
-    classified from the start, as the agent made it, or with `input`.
+    as well. With `again` what was shown is void, and the approvals with it: the call is classified from
+    the start, with the `input` that `by` has chosen, else with what a person had chosen before (G-75).
     """
 
     approved: bool
@@ -170,6 +205,8 @@ Confirm: TypeAlias = Callable[
     [ApprovalRequest], "bool | ApprovalAnswer | Awaitable[bool | ApprovalAnswer]"
 ]
 
+Waits: TypeAlias = Callable[[ToolCall, tuple[str, ...]], Awaitable[None]]
+
 
 @frozen
 class Approval:
@@ -182,9 +219,14 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class GateContext:
-    """How a call may ask a person; without `confirm` manual transitions block (G-13)."""
+    """How a call may ask a person; without `confirm` manual transitions block (G-13).
+
+    `waits` is awaited when the call has to wait until other calls are decided before anybody is asked
+    about it (G-68), with their ids, and without any each time it is judged again.
+    """
 
     confirm: Confirm | None = None
+    waits: Waits | None = None
 
 
 @frozen
@@ -198,7 +240,9 @@ class GateDecision:
     time had brought about come first in their net, with the tool "". `call` is what may run: the
     original, or as a person edited it. `granted` are the grants that answered in a person's place, `gave`
     those that came about with this decision, both by key. `clock` is the time at which it was judged,
-    where that counted.
+    where that counted. `unclear` is why the call may do more than its names tell (G-64); `judged_as` are
+    names of the rules that its tool's name folds to without being one of them (G-66). `edited_by` is the
+    person who chose the input of `call` in place of the agent's (G-75).
     """
 
     call: ToolCall
@@ -213,6 +257,9 @@ class GateDecision:
     granted: tuple[str, ...] = ()
     gave: tuple[str, ...] = ()
     clock: float | None = None
+    unclear: str | None = None
+    judged_as: tuple[str, ...] = ()
+    edited_by: str | None = None
 
     @property
     def block(self) -> bool:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Generic, TypeVar, cast
 
-from ..condition import NOWHERE, Surroundings
+from ..condition import NOWHERE, Shell, Surroundings
 from ..net import Input, SkillNet
+from ..rule import check_tool_name
 from .create import create_gate_manager
 from .gated_tool import GatedTool, ReasonTransform, ToolGate, worded
 from .keyed import Nets
@@ -73,9 +75,13 @@ class Gate:
         self._is_error = is_tool_result_error
         self._transform = transform_block_reason
 
-    def new_manager(self, messages: Iterable[object] | None = None) -> GateManager:
+    def new_manager(
+        self, messages: Iterable[object] | None = None, *, shell: Shell | None = None
+    ) -> GateManager:
         """A manager in its first state, or where `messages` left it (G-31, G-32)."""
         manager = self._new_manager()
+        if shell is not None:
+            manager.surroundings = replace(manager.surroundings, shell=shell)
         if messages is not None:
             manager.replay(replay_entries(messages, self._is_error))
         return manager
@@ -88,8 +94,17 @@ class Gate:
         """Whether `is_tool_result_error` calls a result's text, or the JSON in it, a failure (G-30)."""
         return is_error_text(self._is_error, tool, text)
 
-    def wrap_tools(self, tools: Tools, *, messages: Iterable[object] | None = None) -> GateSession[Tools]:
+    def wrap_tools(
+        self,
+        tools: Tools,
+        *,
+        messages: Iterable[object] | None = None,
+        shell: Shell | None = None,
+    ) -> GateSession[Tools]:
         """Put `tools` behind fresh state (G-31).
+
+        `shell` is what the tools run shell commands with. Where it is not said, commands that bash, dash
+        and zsh read differently are unclear (G-64).
 
         A mapping from name to tool or a list of tools; a tool is a function, an object with `execute`
         and, in a list, `name`, or a mapping with `execute`. An `execute` takes the input object first.
@@ -98,9 +113,10 @@ class Gate:
 
         Every wrapped tool takes the keyword `tool_call_id`; without it an id is made up.
 
-        Raises `TypeError` for a tool that cannot be wrapped and `ValueError` for two of one name.
+        Raises `TypeError` for a tool that cannot be wrapped and `ValueError` for two of one name
+        and for a reserved name (G-64, G-66).
         """
-        manager = self.new_manager(messages)
+        manager = self.new_manager(messages, shell=shell)
         wrapper = _Wrapper(ToolGate(manager, self.context, self._is_error, self._transform))
         named = as_mapping(tools)
         if named is not None:
@@ -134,6 +150,7 @@ class _Wrapper:
     def _gated(
         self, name: str, function: Callable[..., object], *, whole: bool = True
     ) -> Callable[..., object]:
+        check_tool_name(name)
         if name in self.gated:
             raise ValueError(f"Two tools are called '{name}'")
         self.gated[name] = GatedTool(self._gate, name, function, whole=whole)

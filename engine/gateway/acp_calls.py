@@ -31,6 +31,8 @@ MOST_OUTPUT: Final = 262_144
 """Bytes of a call's output that are recorded."""
 
 Input: TypeAlias = dict[str, JsonValue]
+_DESCRIBING: Final = frozenset({"description", "title"})
+"""Fields of a raw input that say nothing of what is executed."""
 _EXITS: Final = ("exit_code", "exitCode", "exit")
 _Content: TypeAlias = ContentToolCallContent | FileEditToolCallContent | TerminalToolCallContent
 Stands: TypeAlias = Literal["told", "waiting", "allowed", "refused", "settled"]
@@ -103,17 +105,18 @@ class SeenCall:
         It is the raw input as the agent has it. What this leaves out is added from what else is known:
         the title, the paths, and the changes that an edit would make. What is executed is always a text
         `command`, since rules see no command elsewhere: words of a list are quoted, and `argv` keeps
-        them; without either it is the title.
+        them. Without either it is the title, where the raw input only describes the call; in one that may
+        have it under another name it is all of that, so that the call is unclear to maps (G-64).
         """
         raw = self.raw_input
         found: Input = dict(raw) if isinstance(raw, dict) else {} if raw is None else {"input": raw}
         if self.kind == "execute":
             command = found.get("command")
-            if isinstance(command, list):
+            if isinstance(command, list) and all(isinstance(word, str) for word in command):
                 found.setdefault("argv", command)
                 found["command"] = shlex.join(map(str, command))
-            elif command is None and self.title:
-                found["command"] = self.title
+            elif command is None:
+                found["command"] = _command(found, self.title)
         if self.title:
             found.setdefault("title", self.title)
         paths = list(dict.fromkeys([*self.paths, *(each.path for each in self.changes)]))
@@ -172,6 +175,14 @@ class SeenCall:
         self.gate_id = self.id if number == 1 else f"{self.id}#{number}"
         self.gate_ids.append(self.gate_id)
         return self.gate_id
+
+
+def _command(found: Input, title: str) -> JsonValue:
+    """The command of a call of which the raw input has no `command`."""
+    said = [found[name] for name in ("cmd", "script") if isinstance(found.get(name), str)]
+    if found.keys() <= _DESCRIBING:
+        return title
+    return said[0] if len(said) == 1 else {**found, "title": title}
 
 
 def _response(meta: Mapping[str, object] | None) -> JsonValue:

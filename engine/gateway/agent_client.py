@@ -25,6 +25,7 @@ from uuid import uuid4
 
 from pydantic import JsonValue
 
+from ..condition import Shell
 from ..explained import ExplanationView
 from .address import TOKEN, server_url, trusting
 from .agent_methods import (
@@ -83,6 +84,7 @@ class SessionTerms(TypedDict, total=False):
     tools: Sequence[str]
     labels: Mapping[str, str] | None
     workdir: str | Path | None
+    shell: Shell | None
     explain_blocks: bool
 
 
@@ -159,6 +161,7 @@ class AgentClient:
             tools=tuple(terms.get("tools", ())),
             labels=dict(terms.get("labels") or {}),
             workdir=None if workdir is None else str(workdir),
+            shell=terms.get("shell"),
             explain_blocks=terms.get("explain_blocks", False),
         )
         try:
@@ -245,6 +248,11 @@ class AgentSession:
                 # A server has a longest wait of its own; the question is the same after it.
                 if answer.outcome != "waiting" or wait is not None:
                     return answer
+        except RequestFailedError as error:
+            if error.code == Code.UNKNOWN:
+                # After a loss it could not go on: why says more than that it is not open.
+                self._check()
+            raise
         except asyncio.CancelledError:
             with suppress(GatewayError):
                 await asyncio.shield(self.withdraw(asked.call))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import BeforeValidator, Field, JsonValue, field_validator
 
+from ..condition import Shell, shell_named
 from ..explained import ExplanationView
+from ..rule import check_tool_name
 from .method import Method, Said
 from .wire import Answer, Nothing, Payload
 
@@ -40,6 +42,8 @@ class OpenSession(Payload):
     can be stricter than the server's, and `shadow` only where the server allows it. `active` are the nets
     of the added rules that start active, all by default. With `session` the client gives the id; opening
     it again with the same token gives the session that is live. `labels` are names of tools for people.
+    `shell` runs the commands in calls: where it is not said, what bash, dash and zsh read differently is
+    unclear.
     """
 
     agent: str = _NAME
@@ -51,7 +55,15 @@ class OpenSession(Payload):
     tools: tuple[str, ...] = Field(default=(), max_length=1024)
     labels: dict[str, str] = Field(default_factory=dict[str, str])
     workdir: str | None = Field(default=None, max_length=4096)
+    shell: Annotated[Shell | None, BeforeValidator(shell_named)] = None
     explain_blocks: bool = False
+
+    @field_validator("tools")
+    @classmethod
+    def _no_reserved_names(cls, tools: tuple[str, ...]) -> tuple[str, ...]:
+        for tool in tools:
+            check_tool_name(tool)
+        return tools
 
 
 class ResumeSession(Payload):

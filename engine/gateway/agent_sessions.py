@@ -79,6 +79,7 @@ class AgentSessions:
             model=asked.model,
             tools=asked.tools,
             workdir=asked.workdir,
+            shell=asked.shell,
             labels=asked.labels,
         )
         if asked.session is not None and await self._is_open(identity, asked.session):
@@ -92,6 +93,7 @@ class AgentSessions:
                 active=self._active(registry, asked.active),
                 mode=mode,
                 by=identity.name,
+                owner=identity.owner,
                 session_id=asked.session,
                 explain_blocks=asked.explain_blocks,
             )
@@ -112,6 +114,7 @@ class AgentSessions:
                 registry=registry,
                 mode="enforce" if self._mode == "enforce" and not self._may_shadow else None,
                 by=identity.name,
+                owner=identity.owner,
             )
             return await self._began(identity, session, listener)
 

@@ -97,13 +97,25 @@ class InForce:
 
     def holds(self, identity: Identity) -> bool:
         """Raises `TokenError` for a file that cannot be trusted."""
-        found = self._seen.get(identity.token)
+        return self.in_force(identity.token)
+
+    def in_force(self, token: str) -> bool:
+        """The same of a token by its id."""
+        found = self._seen.get(token)
         if found is None:
-            found = self._tokens.holds(identity)
+            found = self._tokens.in_force(token)
             if not self._seen:
                 asyncio.get_running_loop().call_soon(self._seen.clear)
-            self._seen[identity.token] = found
+            self._seen[token] = found
         return found
+
+    def counts(self, token: str) -> bool:
+        """Tell whether a token, by its id, is still good, as far as can be told."""
+        try:
+            return self.in_force(token)
+        except TokenError:
+            log.exception("The tokens cannot be read: none is in force")
+            return False
 
 
 class Connection:
@@ -181,11 +193,11 @@ class Connection:
 
     def may_stay(self) -> bool:
         """Whether the token this connection came with is still good, as far as can be told."""
-        try:
-            return self._tokens.holds(self.identity)
-        except TokenError:
-            log.exception("The tokens cannot be read: nobody may stay")
-            return False
+        return self.in_force(self.identity.token)
+
+    def in_force(self, token: str) -> bool:
+        """Tell whether a token, by its id, is still good, as far as can be told."""
+        return self._tokens.counts(token)
 
     async def tell(self, frame: bytes) -> None:
         """Say something; waits while the peer does not read. Raises `ConnectionClosed`."""

@@ -9,17 +9,20 @@ from pydantic import JsonValue
 
 from ..agents import KEEP_LAST
 from ..gate.types import GrantTerms, Mode
-from ..hub import Nets, Outcome
+from ..hub import Nets, Outcome, Revealed
 from .agent_methods import OfSession
 from .console_methods import (
     ABORT,
     COMPACT,
+    CONFIRM_CHANGE,
     DECIDE,
+    DROP_CHANGE,
     END,
     EXTEND,
     GO_ON,
     MODE,
     RAISE_LIMIT,
+    REVEAL,
     REVOKE,
     SEND,
     START,
@@ -30,7 +33,9 @@ from .console_methods import (
     Extend,
     GoOn,
     GrantAsked,
+    OfChange,
     RaiseLimit,
+    Reveal,
     Revoke,
     Send,
     SetMode,
@@ -79,7 +84,12 @@ class ConsoleActing(ABC):
             return Outcome(ok=False, message="Not decided: an answer needs what was shown")
         terms = None
         if grant is not None:
-            terms = GrantAsked(scope=grant.scope, uses=grant.uses, seconds=grant.seconds)
+            terms = GrantAsked(
+                scope=grant.scope,
+                uses=grant.uses,
+                seconds=grant.seconds,
+                subagents=grant.subagents,
+            )
         asked = Decide(
             approval_id=approval_id,
             approved=approved,
@@ -91,6 +101,13 @@ class ConsoleActing(ABC):
         )
         return await self._act("decided", DECIDE, asked)
 
+    async def reveal(self, approval_id: str, *, by: str = "") -> Revealed:
+        """The masked parts of a request that may be more than a secret."""
+        try:
+            return await self._ask(REVEAL, Reveal(approval_id=approval_id))
+        except GatewayError as error:
+            return Revealed(ok=False, message=f"Not shown: {error}")
+
     async def extend(self, approval_id: str, *, seconds: float | None, by: str = "") -> Outcome:
         """Give a request `seconds` from now on before it is denied by itself."""
         return await self._act("extended", EXTEND, Extend(approval_id=approval_id, seconds=seconds))
@@ -99,17 +116,49 @@ class ConsoleActing(ABC):
         """End a grant."""
         return await self._act("revoked", REVOKE, Revoke(session=session_id, key=key))
 
-    async def toggle_net(self, session_id: str, net: str, active: bool, *, by: str = "") -> Outcome:
-        """Switch a net of a session on or off."""
-        return await self._act("switched", TOGGLE, Toggle(session=session_id, net=net, active=active))
+    async def toggle_net(
+        self,
+        session_id: str,
+        net: str,
+        active: bool,
+        *,
+        by: str = "",
+        reason: str | None = None,
+        seconds: float | None = None,
+    ) -> Outcome:
+        """Turn a net of a session on, turn it off for a reason, or propose that."""
+        asked = Toggle(session=session_id, net=net, active=active, reason=reason, seconds=seconds)
+        return await self._act("switched", TOGGLE, asked)
 
-    async def set_mode(self, session_id: str, mode: Mode, *, by: str = "") -> Outcome:
-        """Enforce or shadow, from the session's next call on."""
-        return await self._act("switched", MODE, SetMode(session=session_id, mode=mode))
+    async def set_mode(
+        self,
+        session_id: str,
+        mode: Mode,
+        *,
+        by: str = "",
+        reason: str | None = None,
+        seconds: float | None = None,
+    ) -> Outcome:
+        """Enforce or shadow, from the session's next call on, or propose shadow mode."""
+        asked = SetMode(session=session_id, mode=mode, reason=reason, seconds=seconds)
+        return await self._act("switched", MODE, asked)
 
-    async def raise_limit(self, session_id: str, max_cost: float, *, by: str = "") -> Outcome:
+    async def confirm_change(self, session_id: str, change_id: str, *, by: str = "") -> Outcome:
+        """Agree to a change that somebody proposed."""
+        asked = OfChange(session=session_id, change=change_id)
+        return await self._act("confirmed", CONFIRM_CHANGE, asked)
+
+    async def drop_change(self, session_id: str, change_id: str, *, by: str = "") -> Outcome:
+        """Take a proposed change back."""
+        asked = OfChange(session=session_id, change=change_id)
+        return await self._act("taken back", DROP_CHANGE, asked)
+
+    async def raise_limit(
+        self, session_id: str, max_cost: float, *, by: str = "", reason: str | None = None
+    ) -> Outcome:
         """Let a session cost more, in US dollars, from its next model call on."""
-        return await self._act("raised", RAISE_LIMIT, RaiseLimit(session=session_id, max_cost=max_cost))
+        asked = RaiseLimit(session=session_id, max_cost=max_cost, reason=reason)
+        return await self._act("raised", RAISE_LIMIT, asked)
 
     async def compact(
         self,
@@ -156,9 +205,10 @@ class ConsoleActing(ABC):
         nets: Nets = "recorded",
         task: str | None = None,
         max_cost: float | None = None,
+        reason: str | None = None,
     ) -> str:
         """Go on with a recorded session on the server, or from an event in a new one; its id."""
-        asked = GoOn(session=session_id, at=at, nets=nets, task=task, max_cost=max_cost)
+        asked = GoOn(session=session_id, at=at, nets=nets, task=task, max_cost=max_cost, reason=reason)
         started = await self._ask(GO_ON, asked, may_repeat=False)
         await self._list()
         return started.session

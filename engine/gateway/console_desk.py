@@ -17,15 +17,18 @@ from ..history.decision_counts import Counts, ShadowSummary
 from ..history.decisions import Scan
 from ..history.events import JournalEvent
 from ..history.state import SessionState
-from ..hub import Hub, Nets, Outcome
+from ..hub import Hub, Nets, Outcome, Revealed
+from ..questions import Credential
 from .agent_methods import OfCall, OfSession
 from .connection import Connection, Handler, handler
 from .console_methods import (
     ABORT,
     COMPACT,
+    CONFIRM_CHANGE,
     COUNT,
     DECIDE,
     DECISION,
+    DROP_CHANGE,
     END,
     EVENTS,
     EXPLAIN_CALL,
@@ -39,6 +42,7 @@ from .console_methods import (
     MOST_TEXT,
     RAISE_LIMIT,
     READ,
+    REVEAL,
     REVOKE,
     SCAN,
     SEND,
@@ -60,10 +64,12 @@ from .console_methods import (
     History,
     Listed,
     NoParams,
+    OfChange,
     OneDecision,
     RaiseLimit,
     ReadDecisions,
     Recorded,
+    Reveal,
     Revoke,
     ScanDecisions,
     Send,
@@ -107,6 +113,7 @@ class Starter(Protocol):
         nets: Nets,
         task: str | None,
         max_cost: float | None,
+        reason: str | None,
     ) -> str:
         """Go on with a recorded session; the id of the live one."""
         ...
@@ -129,6 +136,7 @@ class ConsoleDesk:
         self._frames = frames
         self._starter = starter
         self._by = connection.identity.name
+        self._credential = Credential(connection.identity.token, connection.in_force)
         self._feed: asyncio.Task[None] | None = None
         self._judging = JudgingDesk(hub)
         self._handlers: Mapping[str, Handler] = dict(
@@ -137,10 +145,13 @@ class ConsoleDesk:
                 handler(SESSION, self._session),
                 handler(SUBSCRIBE, self._subscribe),
                 handler(DECIDE, self._decide),
+                handler(REVEAL, self._reveal),
                 handler(EXTEND, self._extend),
                 handler(REVOKE, self._revoke),
                 handler(TOGGLE, self._toggle),
                 handler(MODE, self._mode),
+                handler(CONFIRM_CHANGE, self._confirm_change),
+                handler(DROP_CHANGE, self._drop_change),
                 handler(RAISE_LIMIT, self._raise_limit),
                 handler(SEND, self._send),
                 handler(ABORT, self._abort),
@@ -219,7 +230,8 @@ class ConsoleDesk:
         try:
             grant = None
             if asked.grant is not None:
-                grant = GrantTerms(asked.grant.scope, asked.grant.uses, asked.grant.seconds)
+                wanted = asked.grant
+                grant = GrantTerms(wanted.scope, wanted.uses, wanted.seconds, wanted.subagents)
         except ValueError as error:
             raise WireError(Code.PARAMS, f"grant: {error}") from error
         return await self._hub.decide(
@@ -231,10 +243,16 @@ class ConsoleDesk:
             digest=asked.digest,
             grant=grant,
             stop=asked.stop,
+            credential=self._credential,
         )
 
+    async def _reveal(self, asked: Reveal) -> Revealed:
+        return await self._hub.reveal(asked.approval_id, by=self._by)
+
     async def _extend(self, asked: Extend) -> Outcome:
-        return await self._hub.extend(asked.approval_id, seconds=asked.seconds, by=self._by)
+        return await self._hub.extend(
+            asked.approval_id, seconds=asked.seconds, by=self._by, credential=self._credential
+        )
 
     async def _revoke(self, asked: Revoke) -> Outcome:
         with told_in_codes():
@@ -242,15 +260,42 @@ class ConsoleDesk:
 
     async def _toggle(self, asked: Toggle) -> Outcome:
         with told_in_codes():
-            return await self._hub.toggle_net(asked.session, asked.net, asked.active, by=self._by)
+            return await self._hub.toggle_net(
+                asked.session,
+                asked.net,
+                asked.active,
+                by=self._by,
+                reason=asked.reason,
+                seconds=asked.seconds,
+                credential=self._credential,
+            )
 
     async def _mode(self, asked: SetMode) -> Outcome:
         with told_in_codes():
-            return await self._hub.set_mode(asked.session, asked.mode, by=self._by)
+            return await self._hub.set_mode(
+                asked.session,
+                asked.mode,
+                by=self._by,
+                reason=asked.reason,
+                seconds=asked.seconds,
+                credential=self._credential,
+            )
+
+    async def _confirm_change(self, asked: OfChange) -> Outcome:
+        with told_in_codes():
+            return await self._hub.confirm_change(
+                asked.session, asked.change, by=self._by, credential=self._credential
+            )
+
+    async def _drop_change(self, asked: OfChange) -> Outcome:
+        with told_in_codes():
+            return await self._hub.drop_change(asked.session, asked.change, by=self._by)
 
     async def _raise_limit(self, asked: RaiseLimit) -> Outcome:
         with told_in_codes():
-            return await self._hub.raise_limit(asked.session, asked.max_cost, by=self._by)
+            return await self._hub.raise_limit(
+                asked.session, asked.max_cost, by=self._by, reason=asked.reason
+            )
 
     async def _send(self, asked: Send) -> Nothing:
         with told_in_codes():
@@ -289,6 +334,7 @@ class ConsoleDesk:
                 nets=asked.nets,
                 task=asked.task,
                 max_cost=asked.max_cost,
+                reason=asked.reason,
             )
         return Started(session=session)
 

@@ -13,7 +13,7 @@ from ..history.decision_filter import DecisionFilter
 from ..history.decisions import Decision, Mark, Part, Scan
 from ..history.events import JournalEvent
 from ..history.state import SessionState, SessionSummary
-from ..hub import Nets, Outcome, Streaming
+from ..hub import Nets, Outcome, Revealed, Streaming
 from .agent_methods import OfCall, OfSession
 from .judging_methods import JUDGING_METHODS
 from .method import Method, Said
@@ -68,10 +68,14 @@ class GrantAsked(Payload):
     scope: GrantScope
     uses: int | None = None
     seconds: float | None = None
+    subagents: bool = False
 
 
 class Decide(Payload):
-    """An operator's answer to the request that was shown, which `digest` says. See `Hub.decide`."""
+    """An operator's answer to the request that was shown, which `digest` says. See `Hub.decide`.
+
+    With a `grant` it needs a `reason`.
+    """
 
     approval_id: str = _ID
     approved: bool
@@ -82,6 +86,12 @@ class Decide(Payload):
     stop: bool = False
 
 
+class Reveal(Payload):
+    """Show the masked texts of a request that may be more than secrets. See `Hub.reveal`."""
+
+    approval_id: str = _ID
+
+
 class Extend(Payload):
     """Give a request this many seconds from now on; without a number it waits for ever."""
 
@@ -90,10 +100,11 @@ class Extend(Payload):
 
 
 class RaiseLimit(Payload):
-    """Let a session cost this many US dollars, from its next model call on."""
+    """Let a session cost this many US dollars, from its next model call on, for a `reason`."""
 
     session: str = _ID
     max_cost: float = Field(gt=0)
+    reason: str | None = None
 
 
 class Revoke(Payload):
@@ -104,18 +115,32 @@ class Revoke(Payload):
 
 
 class Toggle(Payload):
-    """Switch a net on or off."""
+    """Turn a net on, or turn it off for a `reason`, which may take several people; see `Hub.toggle_net`.
+
+    With `seconds` it is on again after them.
+    """
 
     session: str = _ID
     net: str = _ID
     active: bool
+    reason: str | None = None
+    seconds: float | None = None
 
 
 class SetMode(Payload):
-    """Enforce or shadow."""
+    """Enforce, or shadow for a `reason`; the rest is as for `net.toggle`."""
 
     session: str = _ID
     mode: Mode
+    reason: str | None = None
+    seconds: float | None = None
+
+
+class OfChange(Payload):
+    """The proposed change that is meant."""
+
+    session: str = _ID
+    change: str = _ID
 
 
 class Send(Payload):
@@ -148,13 +173,17 @@ class Start(Payload):
 
 
 class GoOn(Payload):
-    """Go on with a recorded session on the server, or from an event of it in a new one."""
+    """Go on with a recorded session on the server, or from an event of it in a new one.
+
+    Under less than its record says it takes a `reason` (G-67).
+    """
 
     session: str = _ID
     at: int | None = Field(default=None, ge=1)
     nets: Nets = "recorded"
     task: str | None = None
     max_cost: float | None = Field(default=None, ge=0)
+    reason: str | None = None
 
 
 class Started(Answer):
@@ -248,10 +277,17 @@ SUBSCRIBE = Method(
     "hub.subscribe", _OPERATOR, Subscribe, Subscribed, "Be told of everything that happens."
 )
 DECIDE = Method("approval.decide", _OPERATOR, Decide, Outcome, "Answer a request.")
+REVEAL = Method(
+    "approval.reveal", _OPERATOR, Reveal, Revealed, "Show what is masked and may be more than a secret."
+)
 EXTEND = Method("approval.extend", _OPERATOR, Extend, Outcome, "Let a request wait longer.")
 REVOKE = Method("grant.revoke", _OPERATOR, Revoke, Outcome, "End a grant.")
 TOGGLE = Method("net.toggle", _OPERATOR, Toggle, Outcome, "Switch a net of a session on or off.")
 MODE = Method("session.mode", _OPERATOR, SetMode, Outcome, "Switch the mode of a session.")
+CONFIRM_CHANGE = Method(
+    "change.confirm", _OPERATOR, OfChange, Outcome, "Agree to a change that somebody proposed."
+)
+DROP_CHANGE = Method("change.drop", _OPERATOR, OfChange, Outcome, "Take a proposed change back.")
 RAISE_LIMIT = Method("session.raise_limit", _OPERATOR, RaiseLimit, Outcome, "Let a session cost more.")
 SEND = Method("session.send", _OPERATOR, Send, Nothing, "Say something to an agent.")
 ABORT = Method("session.abort", _OPERATOR, Abort, Nothing, "Stop what an agent is doing.")
@@ -281,10 +317,13 @@ CONSOLE_METHODS = (
     SESSION,
     SUBSCRIBE,
     DECIDE,
+    REVEAL,
     EXTEND,
     REVOKE,
     TOGGLE,
     MODE,
+    CONFIRM_CHANGE,
+    DROP_CHANGE,
     RAISE_LIMIT,
     SEND,
     ABORT,

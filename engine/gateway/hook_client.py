@@ -42,11 +42,12 @@ class RefusedError(HookError):
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """How a session is opened that the server does not know yet."""
+    """How a session is opened that the server does not know yet; `shell` runs the agent's commands."""
 
     session: str
     agent: str
     workdir: str | None = None
+    shell: str | None = None
     model: str = ""
     rules: tuple[str, ...] = ()
 
@@ -151,6 +152,7 @@ class HookClient:
             "model": opening.model[:200],
             "rules": list(opening.rules),
             "workdir": opening.workdir,
+            "shell": opening.shell,
         }
         try:
             return self.ask("session.open", asked, until)

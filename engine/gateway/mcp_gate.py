@@ -39,6 +39,7 @@ MOST_OPEN: Final = 10_000
 """Requests of a client that have no answer yet, at most."""
 _CALL_MEMBERS: Final = frozenset({"name", "arguments", "_meta"})
 _META: Final = "io.modelcontextprotocol/"
+_CLIENT: Final = tuple(_META + each for each in ("protocolVersion", "clientInfo", "clientCapabilities"))
 
 
 @dataclass(slots=True, eq=False)
@@ -276,6 +277,11 @@ class McpGate:
         self._open.pop(key_of(call.id), None)
         return result_line(call, reason)
 
+    def unlisted(self, call: Call, reason: str) -> bytes:
+        """The error for a call of a tool that the server is not known to list (G-66)."""
+        self._open.pop(key_of(call.id), None)
+        return error_line(call.id, INVALID_PARAMS, reason)
+
     def progress(self, call: Call, message: str) -> bytes | None:
         """Word that a call still waits, if the client wants to hear of it."""
         if call.token is None:
@@ -351,6 +357,12 @@ class McpGate:
         known = [each.call for each in self._open.values() if each.call is not None]
         every = {id(each): each for each in (*known, *self._tasks.values(), *self._unfinished.values())}
         return [each for each in every.values() if each.state == "sent"]
+
+
+def client_meta(call: Call) -> Message:
+    """What a newer client says of itself with every request, for a request on its behalf."""
+    meta = cast("Message", call.frame["params"]).get("_meta")
+    return {key: meta[key] for key in _CLIENT if key in meta} if is_object(meta) else {}
 
 
 CANCELLED_NOTICE: Final = "notifications/cancelled"

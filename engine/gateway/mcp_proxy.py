@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Final, TypeVar
+
+from pydantic import JsonValue
 
 from ..text import visible
 from .agent_client import AgentClient, AgentSession
@@ -23,12 +25,14 @@ from .mcp_gate import (
     ToClient,
     ToServer,
     Withdraw,
+    client_meta,
     edited_calls,
     noted,
     result_line,
 )
 from .mcp_results import ENDED, NOT_RUN, Outcome
 from .mcp_stdio import LONGEST
+from .mcp_tools import ToolNames, unlisted_reason
 from .tokens import TokenError
 from .wire import Code
 
@@ -41,6 +45,8 @@ LEAVING: Final = 2.0
 """Seconds for the last words to the gate."""
 PATIENCE: Final = 5.0
 """Seconds for which Interlock's server is looked for: clients of MCP wait a minute, most of them."""
+LISTING: Final = 20.0
+"""Seconds for the server's list of tools; a call that needs it is refused after them."""
 _ROOM: Final = 4096
 """Bytes of a frame beside a call's input."""
 _WIDEST: Final = 6
@@ -118,6 +124,7 @@ class McpProxy:
         *,
         soon: float = SOON,
         often: float = OFTEN,
+        listing: float = LISTING,
     ) -> None:
         self.gate = gate
         self._session = session
@@ -128,6 +135,10 @@ class McpProxy:
         self._tasks: set[asyncio.Task[None]] = set()
         self._began: dict[Call, float] = {}
         self._opening: asyncio.Task[None] | None = None
+        self._names = ToolNames()
+        self._listing: asyncio.Task[None] | None = None
+        self._listed = asyncio.Event()
+        self._listing_time = listing
 
     async def from_client(self, line: bytes | None) -> None:
         """Take a line of the client; `None` is one that was too long."""
@@ -157,6 +168,10 @@ class McpProxy:
 
     async def from_server(self, line: bytes) -> None:
         """Take a line of the server."""
+        if self._names.is_answer(line):
+            await self._take_names(line)
+            return
+        self._names.note(line)
         found = self.gate.from_server(line)
         if found.line is None:
             report(f"a line was dropped: {found.note}")
@@ -205,8 +220,12 @@ class McpProxy:
         session: AgentSession | None = None
         began = time.monotonic()
         try:
+            listed = await self._is_listed(call, began)
             session = await self._opened(call, began)
-            line = await self._judged(session, call, began)
+            if listed:
+                line = await self._judged(session, call, began)
+            else:
+                line = await self._unlisted(session, call)
         except asyncio.CancelledError:
             if session is not None:
                 await asyncio.shield(self._spawn(self._not_run(session, call)))
@@ -221,6 +240,44 @@ class McpProxy:
             await self._to_server(line)
         else:
             await self._to_client(line)
+
+    async def _is_listed(self, call: Call, began: float) -> bool:
+        """Whether the server lists the tool; where that is not known, its list is requested (G-66)."""
+        if call.name in self._names:
+            return True
+        if self._listing is None or self._listing.done():
+            self._listing = self._spawn(self._list(client_meta(call)))
+        # Calls that come meanwhile share the list; one that is cancelled ends it for none of them.
+        listed = asyncio.ensure_future(asyncio.shield(self._listing))
+        try:
+            await self._telling(listed, call, began, "the server is asked for its tools")
+        finally:
+            listed.cancel()
+        return call.name in self._names
+
+    async def _list(self, meta: Mapping[str, JsonValue]) -> None:
+        self._listed.clear()
+        try:
+            async with asyncio.timeout(self._listing_time):
+                await self._to_server(self._names.request(meta))
+                await self._listed.wait()
+        except TimeoutError:
+            self._names.late(self._listing_time)
+
+    async def _take_names(self, line: bytes) -> None:
+        following, ended = self._names.take(line)
+        if ended:
+            self._listed.set()
+        if following is not None:
+            await self._to_server(following)
+
+    async def _unlisted(self, session: AgentSession, call: Call) -> bytes:
+        """Answer a call of a tool that the server is not known to list, and record that."""
+        reason = unlisted_reason(call.name, self._names.fault)
+        report(reason)
+        with suppress(*Errors):
+            await session.said("assistant", f"Interlock did not pass on a call: {reason}.")
+        return self.gate.unlisted(call, reason)
 
     async def _opened(self, call: Call, began: float) -> AgentSession:
         opening = asyncio.ensure_future(self._session.opened())

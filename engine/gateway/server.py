@@ -94,6 +94,7 @@ class Gateway:
         self._telling: set[asyncio.Task[None]] = set()
         self._frames = Frames()
         self._in_force = InForce(tokens)
+        hub.know_tokens(self._in_force.counts)
         self._socket_file: tuple[Path, int] | None = None
         self._left = 0.0
         self.address: Address | None = None

@@ -1,7 +1,8 @@
 """Tokens: who may connect, and as whom. The file holds digests, so that reading it gives nobody a token.
 
 A token is of one kind. Agents are judged with theirs, operators decide with theirs; the name of an
-operator's token is the name in the record, whatever a client says.
+operator's token is the name in the record, whatever a client says. An agent's token says whose agent it
+is: its owner is no other person where several must approve (G-77).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from uuid import uuid4
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from ..clock import Clock, utc_now
+from ..people import is_among, name_shape, same_person
 from .proof import digest_of, name_of, proof_of
 
 Kind: TypeAlias = Literal["agent", "operator"]
@@ -38,17 +40,18 @@ class TokenError(ValueError):
 
 
 class Identity(BaseModel):
-    """Whose token it was."""
+    """Whose token it was; `owner` is the operator whom an agent's token names."""
 
     model_config = ConfigDict(frozen=True)
 
     kind: Kind
     name: str
     token: str
+    owner: str | None = None
 
 
 class TokenEntry(BaseModel):
-    """A token, without its secret; `digest` is the SHA-256 of it."""
+    """A token, without its secret; `digest` is the SHA-256 of it, `owner` whose agent has it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -58,6 +61,7 @@ class TokenEntry(BaseModel):
     digest: str = Field(pattern=r"^[0-9a-f]{64}$")
     created: AwareDatetime
     ends: AwareDatetime | None = None
+    owner: str | None = None
 
 
 class _Content(BaseModel):
@@ -91,7 +95,9 @@ class TokenFile:
         for each in self.tokens():
             if hmac.compare_digest(each.digest, digest):
                 found = each
-        return None if found is None else Identity(kind=found.kind, name=found.name, token=found.id)
+        if found is None:
+            return None
+        return Identity(kind=found.kind, name=found.name, token=found.id, owner=found.owner)
 
     def prove(self, name: str, nonce: str, host: str) -> str | None:
         """What shows a client that the token it means is known here; see `proof`."""
@@ -103,21 +109,32 @@ class TokenFile:
 
     def holds(self, identity: Identity) -> bool:
         """Whether the token that an identity came with is still in force."""
-        return any(each.id == identity.token for each in self.tokens())
+        return self.in_force(identity.token)
 
-    def issue(self, kind: Kind, name: str) -> str:
-        """A new token, which is shown this once. Raises `TokenError` for a name that is taken."""
+    def in_force(self, token: str) -> bool:
+        """Tell whether the token of this id may be used now. Raises `TokenError` as `tokens` does."""
+        return any(each.id == token for each in self.tokens())
+
+    def issue(self, kind: Kind, name: str, owner: str | None = None) -> str:
+        """A new token, which is shown this once; `owner` is the operator whose agent gets it.
+
+        Raises `TokenError` for a name that is taken, for a name or owner that is easily taken for another
+        one's, and for an owner of a token that is no agent's.
+        """
         name = _name(name)
         with alone(self.path):
             every = self.tokens()
-            if any(each.name == name for each in every):
-                raise TokenError(f"there is a token named '{name}': rotate it, or choose another name")
-            secret, entry = self._new(kind, name)
+            owner = _owner(kind, owner, every)
+            _check_distinct(kind, name, every)
+            secret, entry = self._new(kind, name, owner)
             self._write((*every, entry))
         return secret
 
-    def rotate(self, name: str, *, overlap: float = 0.0) -> str:
-        """A new secret for a name; what was valid for it goes on for `overlap` seconds at most."""
+    def rotate(self, name: str, *, overlap: float = 0.0, owner: str | None = None) -> str:
+        """A new secret for a name; what was valid for it goes on for `overlap` seconds at most.
+
+        Its owner stays who it was, unless an `owner` is given.
+        """
         with alone(self.path):
             every = self.tokens()
             old = [each for each in every if each.name == name]
@@ -131,9 +148,25 @@ class TokenFile:
                 for each in every
                 if overlap > 0 or each.name != name
             ]
-            secret, entry = self._new(old[-1].kind, name)
+            kind = old[-1].kind
+            secret, entry = self._new(kind, name, _owner(kind, owner, every) or old[-1].owner)
             self._write((*kept, entry))
         return secret
+
+    def set_owner(self, name: str, owner: str) -> None:
+        """Name the operator whose agent has a token. Raises `TokenError` for one that is no agent's."""
+        with alone(self.path):
+            every = self.tokens()
+            if not any(each.name == name for each in every):
+                raise self._unknown(name)
+            self._write(
+                tuple(
+                    each.model_copy(update={"owner": _owner(each.kind, owner, every)})
+                    if each.name == name
+                    else each
+                    for each in every
+                )
+            )
 
     def revoke(self, name: str) -> None:
         """End every token of a name at once."""
@@ -148,10 +181,15 @@ class TokenFile:
         names = ", ".join(sorted({f"'{each.name}'" for each in self.tokens()})) or "none"
         return TokenError(f"no token is named '{name}'; there are: {names}")
 
-    def _new(self, kind: Kind, name: str) -> tuple[str, TokenEntry]:
+    def _new(self, kind: Kind, name: str, owner: str | None) -> tuple[str, TokenEntry]:
         secret = PREFIXES[kind] + secrets.token_urlsafe(32)
         return secret, TokenEntry(
-            id=uuid4().hex[:12], kind=kind, name=name, digest=digest_of(secret), created=self._clock()
+            id=uuid4().hex[:12],
+            kind=kind,
+            name=name,
+            digest=digest_of(secret),
+            created=self._clock(),
+            owner=owner,
         )
 
     # The file
@@ -296,3 +334,44 @@ def _name(text: str) -> str:
     if not name or len(name) > LONGEST_NAME or not name.isprintable():
         raise TokenError(f"a token's name is one line of 1 to {LONGEST_NAME} characters, found {text!r}")
     return name
+
+
+def _owner(kind: Kind, owner: str | None, every: tuple[TokenEntry, ...]) -> str | None:
+    """The owner of a token of this kind. Raises `TokenError`.
+
+    A name that is only taken for an operator's would leave that operator another person (G-77).
+    """
+    if owner is None:
+        return None
+    if kind != "agent":
+        raise TokenError("an operator's token is the operator's own: only an agent's has an owner")
+    owner, shape = _name(owner), name_shape(owner)
+    operators = [each.name for each in every if each.kind == "operator"]
+    alike = next((each for each in operators if name_shape(each) == shape), None)
+    if alike is not None and not is_among(owner, operators):
+        raise TokenError(
+            f"the owner '{owner}' is easily taken for the operator '{alike}': give that name as it is"
+        )
+    return owner
+
+
+def _check_distinct(kind: Kind, name: str, every: tuple[TokenEntry, ...]) -> None:
+    """Raises `TokenError` for a name that is another token's, or that people take for that (G-77).
+
+    An operator's may not be taken for that of an agent's owner either, and be somebody else's.
+    """
+    if any(each.name == name for each in every):
+        raise TokenError(f"there is a token named '{name}': rotate it, or choose another name")
+    shape = name_shape(name)
+    for each in every:
+        if name_shape(each.name) == shape:
+            raise TokenError(
+                f"'{name}' is easily taken for '{each.name}', for whom there is a token: choose a name "
+                "that differs in more than case, accents, script or digits"
+            )
+        owner = each.owner if kind == "operator" else None
+        if owner is not None and name_shape(owner) == shape and not same_person(owner, name):
+            raise TokenError(
+                f"'{name}' is easily taken for '{owner}', who owns the token of '{each.name}': choose a "
+                "name that differs in more than accents, script or digits"
+            )

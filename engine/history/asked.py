@@ -11,12 +11,14 @@ from .events import (
     ApprovalExtended,
     ApprovalGiven,
     ApprovalRequested,
+    ApprovalRevealed,
     ApprovalWithdrawn,
     GrantGiven,
     GrantRevoked,
     JournalEvent,
 )
 from .markings import initial_marking, start_of
+from .parts import ExtensionRecord
 from .quick import updated
 from .state import ApprovalState, GrantState, NetState, SessionState
 from .transcript import UNDECIDED, find_call, propose, replace_call, say
@@ -25,6 +27,8 @@ from .transcript import UNDECIDED, find_call, propose, replace_call, say
 def requested(state: SessionState, event: JournalEvent, body: ApprovalRequested) -> None:
     if body.approval_id in state.approvals:
         raise impossible(event, f"approval '{body.approval_id}' is open already")
+    call = find_call(state, body.call_id, UNDECIDED)
+    original = (body.input if call is None else call.input) if body.edited else None
     state.approvals[body.approval_id] = ApprovalState(
         id=body.approval_id,
         session=state.id,
@@ -50,13 +54,24 @@ def requested(state: SessionState, event: JournalEvent, body: ApprovalRequested)
         expires=body.expires,
         may_grant=body.may_grant,
         exact_only=body.exact_only,
+        beyond=body.beyond,
         note=body.note,
         wants=body.wants,
+        runs=body.runs,
+        commands=body.commands,
+        marked=body.marked,
+        hidden=body.hidden,
+        original=original,
+        edited_by=body.edited_by,
+        shell_fields=body.shell_fields,
     )
-    call = find_call(state, body.call_id, UNDECIDED)
     if call is None:
-        call = propose(state, event.at, body.call_id, body.called, body.input)
-    replace_call(state, call, updated(call, {"status": "waiting", "names": body.names, "via": body.via}))
+        call = propose(state, event.at, body.call_id, body.called, body.input, body.shell_fields)
+    replace_call(
+        state,
+        call,
+        updated(call, {"status": "waiting", "names": body.names, "via": body.via, "waits_for": ()}),
+    )
 
 
 def answered(
@@ -72,20 +87,30 @@ def answered(
         replace_call(state, call, updated(call, {"status": "proposed"}))
 
 
-def changed(state: SessionState, event: JournalEvent, body: ApprovalGiven | ApprovalExtended) -> None:
-    """A request stays open: one more has approved, or it has more time."""
+def changed(
+    state: SessionState, event: JournalEvent, body: ApprovalGiven | ApprovalExtended | ApprovalRevealed
+) -> None:
+    """A request stays open: one more has approved, it has more time, or somebody saw what is hidden."""
     approval = state.approvals.get(body.approval_id)
     if approval is None:
         raise impossible(event, f"approval '{body.approval_id}' is not open")
     match body:
+        case ApprovalExtended(proposed=ExtensionRecord() as proposed):
+            update: dict[str, object] = {"extension": proposed}
         case ApprovalExtended(until=until):
-            update: dict[str, object] = {"expires": until}
+            update = {"expires": until, "extension": None}
+        case ApprovalRevealed(by=by):
+            update = {"revealed": (*approval.revealed, by)}
         case ApprovalGiven(by=by):
             if by in approval.given:
                 raise impossible(event, f"{by} has approved '{body.approval_id}' already")
             if len(approval.given) + 1 >= approval.people:
                 raise impossible(event, f"nobody is missing to approve '{body.approval_id}' then")
-            update = {"given": (*approval.given, by), "given_at": (*approval.given_at, event.at)}
+            update = {
+                "given": (*approval.given, by),
+                "given_at": (*approval.given_at, event.at),
+                "tokens": (*approval.tokens, body.token),
+            }
     state.approvals[body.approval_id] = updated(approval, update)
 
 
@@ -94,16 +119,23 @@ def granted(state: SessionState, event: JournalEvent, body: GrantGiven) -> None:
     record = body.grant
     if record.key in state.nets or record.key in state.grants:
         raise impossible(event, f"there is a net '{record.key}' already")
-    if record.exact != (body.input is not None):
-        raise impossible(event, f"'{record.key}' is for one input, or for any, but not for both")
+    if record.exact and body.input is None:
+        raise impossible(event, f"'{record.key}' is for one input, and the record has none")
     if record.asks not in state.nets:
         raise impossible(event, f"the session has no net '{record.asks}' to answer for")
     marking = initial_marking(record.net)
     net = NetState(net=record.net, active=True, marking=marking, since=start_of(record.net, record.since))
     state.grants[record.key] = GrantState(
-        record=record, input=body.input, net=net, by=body.by, at=event.at
+        record=record,
+        input=body.input,
+        net=net,
+        by=body.by,
+        at=event.at,
+        reason=body.reason,
+        shell_fields=body.shell_fields,
     )
-    say(state, "note", event.at, f"{record.key}: {record.tool} granted by {body.by}", body.by)
+    why = "" if body.reason is None else f": {body.reason}"
+    say(state, "note", event.at, f"{record.key}: {record.tool} granted by {body.by}{why}", body.by)
 
 
 def revoked(state: SessionState, event: JournalEvent, body: GrantRevoked) -> None:
@@ -116,8 +148,8 @@ def revoked(state: SessionState, event: JournalEvent, body: GrantRevoked) -> Non
     say(state, "note", event.at, f"{body.key} revoked by {body.by}", body.by)
 
 
-def forget_grants(state: SessionState, nets: Collection[str]) -> None:
-    """Grants that answer for one of `nets`, which is not what it was, answer nothing any more."""
+def forget_grants(state: SessionState, nets: Collection[str], ended: Collection[str] = ()) -> None:
+    """Grants that answer for one of `nets`, which is not what it was, and those `ended` are over."""
     for key, grant in state.grants.items():
-        if grant.net.active and grant.record.asks in nets:
+        if grant.net.active and (grant.record.asks in nets or key in ended):
             state.grants[key] = updated(grant, {"net": updated(grant.net, {"active": False})})

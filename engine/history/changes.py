@@ -20,9 +20,14 @@ from .events import (
     ApprovalExtended,
     ApprovalGiven,
     ApprovalRequested,
+    ApprovalRevealed,
     ApprovalWithdrawn,
     CallDecided,
     CallResult,
+    CallWaits,
+    ChangeAgreed,
+    ChangeDropped,
+    ChangeProposed,
     GrantGiven,
     GrantRevoked,
     JournalEvent,
@@ -84,6 +89,7 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
                 f"asked again: {', '.join(body.asked_again)}" if body.asked_again else "",
                 f"going on: {', '.join(body.going_on)}" if body.going_on else "",
                 _by(body.by),
+                shortened(body.reason or ""),
             )
         case SessionStatus() as body:
             return body.status, shortened(body.error or ""), _by(body.by)
@@ -99,6 +105,8 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
             return body.finish_reason, used, _by(body.via)
         case FlowStepped() as body:
             return step_headline(body)
+        case CallWaits() as body:
+            return f"call {body.call_id}", f"waits for {', '.join(body.waits_for) or 'no other call'}"
         case CallDecided() as body:
             return _decision_headline(body)
         case CallResult() as body:
@@ -119,19 +127,40 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
         case ApprovalGiven() as body:
             return f"call {body.call_id}", f"approved by {body.by}, others must too"
         case ApprovalExtended() as body:
-            return f"call {body.call_id}", f"may wait {_until(body)}", _by(body.by)
+            may = "may wait" if body.proposed is None else "is to wait"
+            return f"call {body.call_id}", f"{may} {_until(body)}", _by(_both(body))
+        case ApprovalRevealed() as body:
+            return f"call {body.call_id}", "masked text looked at", _by(body.by)
         case ApprovalWithdrawn() | ApprovalExpired() as body:
             return f"call {body.call_id}", shortened(body.reason)
         case GrantGiven() as body:
-            return body.grant.key, grant_words(body.grant), _by(body.by)
+            return body.grant.key, f"{grant_words(body.grant)}{_why(body.reason)}", _by(body.by)
         case GrantRevoked() as body:
             return body.key, "revoked", _by(body.by)
         case NetToggled() as body:
-            return body.net, "on" if body.active else "off", _by(body.by)
+            return body.net, "on" if body.active else "off", _switched_by(body)
         case ModeChanged() as body:
-            return body.mode, _by(body.by)
+            return body.mode, _switched_by(body)
+        case ChangeProposed() as body:
+            what = "shadow mode" if body.net is None else f"{body.net} {'on' if body.active else 'off'}"
+            return what, f"proposed, takes {body.people}: {shortened(body.reason)}", _by(body.by)
+        case ChangeAgreed() as body:
+            return f"change {body.change_id}", "agreed, others must too", _by(body.by)
+        case ChangeDropped() as body:
+            return f"change {body.change_id}", shortened(body.reason), _by(body.by)
         case LimitRaised() as body:
-            return f"to {dollars(body.max_cost)}", _by(body.by)
+            return f"to {dollars(body.max_cost)}{_why(body.reason)}", _by(body.by)
+
+
+def _switched_by(body: NetToggled | ModeChanged) -> str:
+    """Who switched it, until when and why."""
+    until = f", until {body.until:%H:%M:%S}" if body.until is not None else ""
+    who = ", ".join(dict.fromkeys((*body.others, body.by)))
+    return f"(its time is over, set by {who})" if body.timed else f"(by {who}{until}{_why(body.reason)})"
+
+
+def _why(reason: str | None) -> str:
+    return f": {shortened(reason)}" if reason else ""
 
 
 def _under(model: str, mode: str) -> str:
@@ -171,7 +200,11 @@ def _decision_headline(body: CallDecided) -> Iterable[str]:
         verdict += f" (approved by {', '.join(body.approved_by)})"
     if body.granted:
         verdict += f" (by {', '.join(body.granted)})"
+    if body.off and body.outcome == "allow":
+        verdict += f" ({shortened(body.off_words or '')})"
     edited = " (input edited)" if body.edited else ""
+    edited += f" (unclear: {shortened(body.uninspectable)})" if body.uninspectable else ""
+    edited += f" (judged as {', '.join(body.judged_as)})" if body.judged_as else ""
     reason = f": {body.reason}" if body.reason else ""
     where = f" [{body.rule.where}]" if body.rule and body.outcome != "allow" else ""
     name = body.names[0] if body.names else body.tool
@@ -182,8 +215,7 @@ def _answer(body: ApprovalDecided, wanting: Container[str]) -> str:
     answered = body.input is not None and body.approval_id in wanting
     verdict = "answered" if answered else "approved" if body.approved else "denied"
     edited = " with edited input" if body.input is not None and not answered else ""
-    reason = f": {shortened(body.reason)}" if body.reason else ""
-    return f"{verdict} by {body.by}{edited}{reason}"
+    return f"{verdict} by {body.by}{edited}{_why(body.reason)}"
 
 
 def changes(before: SessionState, event: JournalEvent, after: SessionState) -> list[str]:
@@ -245,11 +277,16 @@ def _asked(before: SessionState, event: JournalEvent) -> Iterable[str]:
             yield f"approval of {_asking(before, body.approval_id)}: approved by {body.by}{so_far}"
         case ApprovalExtended() as body:
             asked_about = _asking(before, body.approval_id)
-            yield f"approval of {asked_about} may wait {_until(body)} (by {body.by})"
+            may = "may wait" if body.proposed is None else "is to wait, if a second person agrees,"
+            yield f"approval of {asked_about} {may} {_until(body)} (by {_both(body)})"
+        case ApprovalRevealed() as body:
+            asked_about = _asking(before, body.approval_id)
+            yield f"masked text of {asked_about} looked at (by {body.by})"
         case ApprovalExpired() as body:
             yield f"approval of {_asking(before, body.approval_id)} expired: {shortened(body.reason)}"
         case GrantGiven() as body:
-            yield f"{body.grant.key} given by {body.by}: {grant_words(body.grant)}"
+            words = f"{grant_words(body.grant)}{_why(body.reason)}"
+            yield f"{body.grant.key} given by {body.by}: {words}"
         case GrantRevoked() as body:
             yield f"{body.key} revoked by {body.by}"
         case ApprovalWithdrawn() as body:
@@ -277,7 +314,12 @@ def _waiting(before: SessionState, event: JournalEvent) -> Iterable[str]:
 
 
 def _until(body: ApprovalExtended) -> str:
-    return "for ever" if body.until is None else f"until {body.until:%H:%M:%S}"
+    until = body.until if body.proposed is None else body.proposed.until
+    return "for ever" if until is None else f"until {until:%H:%M:%S}"
+
+
+def _both(body: ApprovalExtended) -> str:
+    return " and ".join((*body.others, body.by))
 
 
 def grant_words(grant: GrantRecord) -> str:
@@ -338,6 +380,14 @@ def _by_net(steps: Iterable[StepRecord]) -> dict[str, list[str]]:
 def _switched(before: SessionState, after: SessionState) -> Iterable[str]:
     if before.seq == 0:
         return
+    for key, change in after.changes.items():
+        if key not in before.changes:
+            yield f"proposed by {change.by}: {change.words} ({len(change.given)} of {change.people})"
+        elif before.changes[key].given != change.given:
+            yield f"{change.words}: {len(change.given)} of {change.people} agreed"
+    for key, change in before.changes.items():
+        if key not in after.changes:
+            yield f"no longer proposed: {change.words}"
     for key, net in after.nets.items():
         if key in before.nets and before.nets[key].active != net.active:
             yield f"{key}: {'on' if net.active else 'off (state kept)'}"
@@ -360,6 +410,8 @@ def _calls(before: SessionState, event: JournalEvent, after: SessionState) -> It
         case MessageAdded(role="assistant", calls=calls):
             for call in calls:
                 yield f"proposed: {call.tool} (call {call.call_id})"
+        case CallWaits() as body:
+            yield f"call {body.call_id} waits for {', '.join(body.waits_for) or 'no other call'}"
         case CallResult(anomaly=str() as anomaly):
             yield f"anomaly, nothing changed: {shortened(anomaly)}"
         case (

@@ -1,9 +1,10 @@
-"""A line for every decision, as they follow from a session's events.
+"""A line for every decision and every change of settings, as they follow from a session's events.
 
 The journal keeps the lines beside the events, in the same transaction; `decisions_of` says what they must
 be. A subagent's call is recorded in its own session and in that of its parent, whose nets judged it: only
 the latter makes a line, with the subagent as `via`. It has the rule, the person who answered and what the
-call did to the nets, and in a replay of that session the decision has its place.
+call did to the nets, and in a replay of that session the decision has its place. Changes that people
+make to a subagent's own session are lines of that session.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from .events import (
 from .inserting import insert
 from .parts import RuleRecord
 from .quick import named
+from .settings import SETTINGS, Kind, SessionSettings, Setting, SettingChange
 from .times import from_ms, to_ms
 
 HEAD = 200
@@ -47,7 +49,9 @@ class DecisionLine(NamedTuple):
     `tool` is the name that the rules know the call by, `called` the tool that the agent called. `input`
     is its head as text. `verdict` is a `Verdict`, `result` a `Result` once there is one. `net` is the
     one that blocked or asked, else the first that moved; `rule` and `place` are the text of its rule and
-    its file and line. `by` is who approved or denied it.
+    its file and line. `by` is who approved or denied it. `off` says what people had switched off that
+    would have stopped it, and who. Of another `kind` than `call` it is a change of settings: `input` has
+    it in words, `by` who made it, `verdict` is a `settings.Step`.
     """
 
     cursor: int
@@ -67,6 +71,8 @@ class DecisionLine(NamedTuple):
     by: str | None
     via: str | None
     result: str | None
+    kind: Kind = "call"
+    off: str | None = None
 
 
 class Ended(NamedTuple):
@@ -96,11 +102,22 @@ Bearing: TypeAlias = (
     | ApprovalDecided
     | ApprovalExpired
     | ApprovalWithdrawn
+    | Setting
 )
 """The events that bear on the lines."""
 
 BEARING: tuple[type[Bearing], ...] = get_args(Bearing)
-_KINDS = ", ".join(f"'{kind.model_fields['type'].default}'" for kind in BEARING)
+LISTED = frozenset(kind.model_fields["type"].default for kind in BEARING)
+"""The types of the events that bear on the lines."""
+
+
+def _types(kinds: Iterable[type[Bearing]]) -> str:
+    """The types of events, as SQL lists them."""
+    return ", ".join(f"'{kind.model_fields['type'].default}'" for kind in kinds)
+
+
+_KINDS = _types(BEARING)
+_SETTINGS = _types((SessionOpened, *SETTINGS))
 
 
 @dataclass(slots=True)
@@ -124,9 +141,12 @@ class SessionCalls:
     child: bool
     asked: dict[str, _Question] = field(default_factory=dict[str, _Question])
     running: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+    settings: SessionSettings = field(default_factory=SessionSettings)
 
     def take(self, event: JournalEvent, at: int) -> Change | None:
         """Move on by one event, `at` its time in UTC milliseconds; what it changes in the lines."""
+        if isinstance(event.body, SETTINGS):
+            return self._changed(event, event.body, at)
         if self.child:
             return None
         match event.body:
@@ -144,12 +164,48 @@ class SessionCalls:
                     question.denied_by = IN_TIME
             case ApprovalWithdrawn() as body:
                 self.asked.pop(body.call_id, None)
-            case SessionResumed() as body:
-                self.agent = body.agent
-                self.asked.clear()
             case _:
                 pass
         return None
+
+    def _changed(self, event: JournalEvent, body: Setting, at: int) -> DecisionLine | None:
+        change = self.settings.take(body)
+        if isinstance(body, SessionResumed):
+            self.agent = body.agent
+            self.asked.clear()
+        if change is None:
+            return None
+        net, call_id = change.net, change.call_id
+        if net is None and (question := self.asked.get(call_id)) is not None:
+            net = question.net
+        return self._change_line(event, change, net, at)
+
+    def _change_line(
+        self, event: JournalEvent, change: SettingChange, net: str | None, at: int
+    ) -> DecisionLine:
+        rule = None if net is None else self.settings.rules.get(net)
+        tool = change.tool[:HEAD]
+        return DecisionLine(
+            cursor=event.cursor,
+            session=event.session,
+            seq=event.seq,
+            at=at,
+            agent=self.agent[:HEAD],
+            call_id=change.call_id,
+            tool=tool,
+            called=tool,
+            input=change.words[:HEAD].replace("\0", "␀"),
+            mode=self.settings.mode,
+            verdict=change.step,
+            net=None if net is None else net[:HEAD],
+            rule=None if rule is None else rule.text[:HEAD],
+            place=None if rule is None else rule.where[-HEAD:],
+            by=", ".join(change.people)[:HEAD] or None,
+            via=None,
+            result=None,
+            kind=change.kind,
+            off=None,
+        )
 
     def _decided(self, event: JournalEvent, body: CallDecided, at: int) -> DecisionLine:
         question = self.asked.pop(body.call_id, None) if self.asked else None
@@ -165,6 +221,11 @@ class SessionCalls:
         by = denied_by
         if verdict != "denied":
             by = ", ".join(body.approved_by or body.granted)[:HEAD] or None
+        off = None
+        if body.off or body.mode == "shadow":
+            off = self._off(body)
+            if verdict == "allow" and body.off:
+                net = net or next(iter(body.off))
         return named(
             DecisionLine,
             (
@@ -185,8 +246,17 @@ class SessionCalls:
                 by,
                 body.via,
                 None,
+                "call",
+                off,
             ),
         )
+
+    def _off(self, body: CallDecided) -> str | None:
+        """What was off that would have stopped a call, and who had switched it off."""
+        words = body.off_words if body.outcome == "allow" else None
+        if body.mode == "shadow" and body.outcome != "allow":
+            words = self.settings.shadow or "shadow mode"
+        return None if words is None else words[:HEAD].replace("\0", "␀")
 
     def _ended(self, body: CallResult) -> Ended | None:
         running = self.running.get(body.call_id)
@@ -264,7 +334,8 @@ def _taken(events: Iterable[JournalEvent]) -> Iterator[tuple[JournalEvent, Chang
 
 def opened_calls(opened: SessionOpened) -> SessionCalls:
     """A session at its beginning."""
-    return SessionCalls(opened.agent, child=opened.kind == "child")
+    settings = SessionSettings.opened(opened)
+    return SessionCalls(opened.agent, child=opened.kind == "child", settings=settings)
 
 
 # What stands in a database
@@ -274,12 +345,20 @@ def calls_before(connection: sqlite3.Connection, event: JournalEvent, calls: Ses
     """Put `calls` where the session stood before `event`, by its lines and events in the database."""
     rows = connection.execute(
         "SELECT call_id, cursor FROM decision WHERE session = ? AND result IS NULL "
-        "AND verdict NOT IN ('block', 'denied') ORDER BY cursor",
+        "AND kind = 'call' AND verdict NOT IN ('block', 'denied') ORDER BY cursor",
         (event.session,),
     )
     for call_id, cursor in rows:
         calls.running.setdefault(call_id, []).append(cursor)
-    if isinstance(event.body, SessionResumed):
+    for earlier in _bearing(connection, event.session, below=event.seq, kinds=_SETTINGS):
+        match earlier.body:
+            case SessionOpened() as opened:
+                calls.settings = SessionSettings.opened(opened)
+            case body if isinstance(body, SETTINGS):
+                calls.settings.take(body)
+            case _:
+                pass
+    if calls.child or isinstance(event.body, SessionResumed):
         return
     last = connection.execute(
         "SELECT coalesce(max(seq), 0) FROM event WHERE session = ? AND type = 'session.resumed'",
@@ -305,11 +384,13 @@ def rebuild_decisions(connection: sqlite3.Connection, session: str | None = None
     Raises `ValueError` for an event that cannot be read.
     """
     where, given = ("", ()) if session is None else (" WHERE session = ?", (session,))
+    id_is = "" if session is None else " WHERE id = ?"
     connection.execute(f"DELETE FROM decision{where}", given)
     changes: list[Change] = []
-    sessions = [session] if session is not None else _sessions(connection)
-    for each in sessions:
-        for _, change in _taken(_bearing(connection, each)):
+    sessions = connection.execute(f"SELECT id, kind FROM session{id_is} ORDER BY rowid", given).fetchall()
+    for each, kind in sessions:
+        kinds = _SETTINGS if kind == "child" else _KINDS
+        for _, change in _taken(_bearing(connection, each, kinds=kinds)):
             if change is None:
                 continue
             changes.append(change)
@@ -320,19 +401,33 @@ def rebuild_decisions(connection: sqlite3.Connection, session: str | None = None
     return int(connection.execute(f"SELECT count(*) FROM decision{where}", given).fetchone()[0])
 
 
-def _sessions(connection: sqlite3.Connection) -> list[str]:
-    rows = connection.execute("SELECT id FROM session WHERE kind <> 'child' ORDER BY rowid").fetchall()
-    return [str(row[0]) for row in rows]
+def rebuild_changed(connection: sqlite3.Connection) -> None:
+    """Make the lines anew of sessions whose settings were changed, or that ran in shadow mode.
+
+    The lines of others are the same as before changes were listed. Raises `ValueError` as
+    `rebuild_decisions`.
+    """
+    found = connection.execute(
+        f"SELECT DISTINCT session FROM event WHERE type IN ({_types(SETTINGS)}) "
+        "UNION SELECT DISTINCT session FROM decision WHERE mode = 'shadow'"
+    ).fetchall()
+    for (session,) in found:
+        rebuild_decisions(connection, str(session))
 
 
 def _bearing(
-    connection: sqlite3.Connection, session: str, *, after: int = 0, below: int | None = None
+    connection: sqlite3.Connection,
+    session: str,
+    *,
+    after: int = 0,
+    below: int | None = None,
+    kinds: str = _KINDS,
 ) -> Iterator[JournalEvent]:
-    """The events of a session that bear on its lines, page by page."""
+    """The events of a session that bear on its lines, or those of some `kinds`, page by page."""
     while True:
         rows = connection.execute(
             "SELECT cursor, seq, at, body FROM event WHERE session = ? AND seq > ? "
-            f"AND type IN ({_KINDS}) ORDER BY seq LIMIT ?",
+            f"AND type IN ({kinds}) ORDER BY seq LIMIT ?",
             (session, after, _BATCH),
         ).fetchall()
         for cursor, seq, at, body in rows:

@@ -1,4 +1,5 @@
-"""Decisions counted: by rule or tool over time, and what enforce would have stopped in shadow mode."""
+"""Decisions on calls counted: by rule or tool over time, and what enforce would have stopped in shadow
+mode. Changes of settings do not count."""
 
 from __future__ import annotations
 
@@ -11,8 +12,9 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from .decision_filter import EVERYTHING, DecisionFilter, Result
-from .decisions import condition, deciding
+from .decisions import CALLS_ONLY, condition, deciding
 from .parts import Record
+from .settings import STEPS
 from .times import from_ms, to_ms
 
 GroupBy: TypeAlias = Literal["rule", "tool"]
@@ -145,6 +147,8 @@ def count_decisions(
         tallies: dict[str | None, _Tally] = defaultdict(lambda: _Tally(course=[0] * steps))
         everything = _Tally(course=[0] * steps)
         for name, verdict, step, count in rows:
+            if verdict in STEPS:
+                continue
             for tally in (tallies[name], everything):
                 tally.count += count
                 tally.stopped += count * (verdict in _STOPPED)
@@ -165,7 +169,9 @@ def count_decisions(
 def _rule(connection: sqlite3.Connection, net: str | None) -> str | None:
     """The text of a net's rule, from the last call that it stopped or asked for."""
     row = connection.execute(
-        "SELECT rule FROM decision WHERE net = ? AND verdict <> 'allow' ORDER BY at DESC LIMIT 1", (net,)
+        "SELECT rule FROM decision WHERE net = ? AND verdict <> 'allow' "
+        f"AND {CALLS_ONLY} ORDER BY at DESC LIMIT 1",
+        (net,),
     ).fetchone()
     return None if row is None else row[0]
 
@@ -186,6 +192,8 @@ def shadow_summary(path: Path, wanted: DecisionFilter = EVERYTHING) -> ShadowSum
         sessions: dict[str, int] = defaultdict(int)
         affected: dict[tuple[str | None, str], dict[str | None, Ended]] = defaultdict(dict)
         for session, verdict, net, result, count in rows:
+            if verdict in STEPS:  # Cheaper here, a group at a time, than line by line.
+                continue
             sessions[session] += count
             if verdict == "allow":
                 continue

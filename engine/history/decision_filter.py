@@ -2,9 +2,9 @@
 
     deploy rule:require-test-before-deploy verdict:would-block since:24h
 
-Words are looked for in tool, net, rule, agent and the first 200 characters of the input, all of them;
-`input:` looks through all of the input. Of several values of one key any fits; different keys have to fit
-all.
+Words are looked for in tool, net, rule, agent, what was off and the first 200 characters of the input,
+all of them; `input:` looks through all of the input. Of several values of one key any fits; different
+keys have to fit all. `kind:` and `by:` find what people changed beside the calls: `kind:toggle by:ada`.
 """
 
 from __future__ import annotations
@@ -16,15 +16,19 @@ from datetime import datetime, tzinfo
 from typing import Literal, TypeAlias, cast, get_args
 
 from .parts import Record
+from .settings import KINDS, STEPS, Kind, Step
 from .since import moment
 
-Verdict: TypeAlias = Literal["allow", "approved", "block", "denied", "would-block", "would-ask"]
+CallVerdict: TypeAlias = Literal["allow", "approved", "block", "denied", "would-block", "would-ask"]
 """What was decided: `approved` and `denied` by a person; in shadow mode what enforce would have done."""
+
+Verdict: TypeAlias = CallVerdict | Step
+"""What was decided of a call, or how far a change of settings is."""
 
 Result: TypeAlias = Literal["done", "failed", "unknown"]
 """How a call that ran ended; none for one that is still running or never ran."""
 
-VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+VERDICTS: tuple[Verdict, ...] = (*get_args(CallVerdict), *STEPS)
 RESULTS: tuple[Result, ...] = get_args(Result)
 LONGEST = 400
 
@@ -33,7 +37,13 @@ _FAMILIES: dict[str, tuple[Verdict, ...]] = {
     "shadow": ("would-block", "would-ask"),
     **{verdict: (verdict,) for verdict in VERDICTS},
 }
-_KEYS = "tool|input|rule|verdict|session|agent|result|since|until"
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "change": KINDS[1:],
+    **{kind: (kind,) for kind in KINDS},
+}
+"""What may stand after `kind:`; `change` is everything but calls."""
+
+_KEYS = "tool|input|rule|verdict|session|agent|result|kind|by|since|until"
 _TOKEN = re.compile(
     rf'\s*(?:(?P<key>(?i:{_KEYS})|[a-z]+):)?(?:"(?P<quoted>[^"]*)(?P<end>"?)|(?P<bare>\S*))'
 )
@@ -51,6 +61,8 @@ class DecisionFilter(Record):
     sessions: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()
     results: tuple[Result, ...] = ()
+    kinds: tuple[Kind, ...] = ()
+    people: tuple[str, ...] = ()
     since: datetime | None = None
     until: datetime | None = None
 
@@ -62,6 +74,7 @@ class DecisionFilter(Record):
             "rule": self.rules,
             "session": self.sessions,
             "agent": self.agents,
+            "by": self.people,
         }
 
     @property
@@ -106,6 +119,10 @@ def parse_filter(text: str, *, now: datetime, zone: tzinfo | None = None) -> Dec
                 found.setdefault("words", []).append(token.value)
             case "tool" | "input" | "rule" | "session" | "agent":
                 found.setdefault(f"{token.key}s", []).append(_given(token))
+            case "by":
+                found.setdefault("people", []).append(_given(token))
+            case "kind":
+                found.setdefault("kinds", []).extend(_choice(token, _CHOICES))
             case "verdict":
                 found.setdefault("verdicts", []).extend(_choice(token, _FAMILIES))
             case "result":
@@ -119,7 +136,7 @@ def parse_filter(text: str, *, now: datetime, zone: tzinfo | None = None) -> Dec
                 raise FilterError(
                     token.column,
                     f"nothing is known as '{other}:'. Use tool:, input:, rule:, verdict:, session:, "
-                    "agent:, result:, since: or until:, or look for the text itself: "
+                    "agent:, result:, kind:, by:, since: or until:, or look for the text itself: "
                     f'"{other}:{token.value}"',
                 )
     if len(times) == 2 and times["since"] >= times["until"]:
@@ -171,7 +188,8 @@ def _given(token: _Token) -> str:
 
 
 def _choice(
-    token: _Token, known: dict[str, tuple[Verdict, ...]] | dict[Result, tuple[Result]]
+    token: _Token,
+    known: dict[str, tuple[Verdict, ...]] | dict[Result, tuple[Result]] | dict[str, tuple[str, ...]],
 ) -> list[str]:
     choices = cast("dict[str, tuple[str, ...]]", known)
     meant = token.value.lower().replace(" ", "-")

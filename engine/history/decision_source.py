@@ -7,10 +7,11 @@ import threading
 from abc import ABC, abstractmethod
 from pathlib import Path
 
+from .decided import input_head
 from .decision_counts import Counts, GroupBy, ShadowSummary, count_decisions, shadow_summary
 from .decision_filter import DecisionFilter
 from .decisions import Decision, DecisionReader, Mark, Part, Scan
-from .events import JournalEvent
+from .events import CallDecided, JournalEvent
 from .redaction import Redaction
 
 
@@ -48,7 +49,7 @@ class DecisionSource(ABC):
     async def read_decisions(self, wanted: DecisionFilter, part: Part) -> list[Decision]:
         """The decisions of one part, newest first."""
         found = await asyncio.to_thread(DecisionReader(self.database).read, wanted, part)
-        return [self._shown(decision) for decision in found]
+        return await asyncio.to_thread(lambda: [self._shown(decision) for decision in found])
 
     async def decision_event(self, session_id: str, seq: int) -> JournalEvent:
         """The event of a decision, with its whole input and reason."""
@@ -56,8 +57,15 @@ class DecisionSource(ABC):
         return self.redaction.event(event)
 
     def _shown(self, decision: Decision) -> Decision:
+        """A decision with its secrets masked; those of a call as the call itself is shown."""
         text = self.redaction.text(decision.input)
-        return decision if text is decision.input else decision.model_copy(update={"input": text})
+        if text is decision.input:
+            return decision
+        if decision.kind == "call":
+            body = DecisionReader(self.database).event(decision.session, decision.seq).body
+            if isinstance(body, CallDecided):
+                text = input_head(self.redaction.fields(body.input, body.shell_fields))
+        return decision.model_copy(update={"input": text})
 
     async def count_decisions(
         self, wanted: DecisionFilter, *, by: GroupBy | None = None, steps: int = 24

@@ -1,4 +1,4 @@
-"""Decisions of all sessions, newest first: read in parts, however many there are.
+"""Decisions of all sessions and what people changed, newest first: read in parts, however many there are.
 
 A list is cut into parts of at most `PART` decisions. `scan` finds their borders, walking the index by
 time in bounded steps; `read` reads one. Both cost the same at the beginning and at the end of a journal,
@@ -23,6 +23,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from ..people import person_key
 from .decided import COLUMNS, DecisionLine
 from .decision_filter import DecisionFilter, Result, Verdict
 from .errors import JournalError
@@ -30,6 +31,7 @@ from .events import JournalEvent
 from .parts import Record
 from .queries import open_reader
 from .schema import name_of, reading
+from .settings import STEPS, Kind
 from .times import from_ms, to_ms
 
 PART = 200
@@ -48,15 +50,22 @@ Mark: TypeAlias = tuple[int, int]
 """A place in the order of the list: UTC milliseconds and cursor."""
 
 _ORDER = "ORDER BY at DESC, cursor DESC"
+_UNCLEAR = "coalesce((SELECT unclear_in(body) FROM event WHERE event.cursor = decision.cursor), 0)"
 _INPUT_HAS = (
     "EXISTS (SELECT 1 FROM event WHERE event.cursor = decision.cursor AND CASE "
     "WHEN event.body LIKE ? ESCAPE '\\' THEN input_of(event.body) LIKE ? ESCAPE '\\' END)"
 )
 """The whole event is looked at first: most need not be read as JSON then."""
 
+CALLS_ONLY = f"verdict NOT IN ({', '.join(repr(step) for step in STEPS)})"
+"""The condition of a line that is a call's. By its verdict, which the indexes for counting have."""
+
 
 class Decision(Record):
-    """One decision in a list; see `decided.DecisionLine`."""
+    """One decision in a list; see `decided.DecisionLine`.
+
+    `unclear` tells that the call could not be read to its end (G-64); its event has the reason.
+    """
 
     cursor: int
     session: str
@@ -75,6 +84,9 @@ class Decision(Record):
     by: str | None = None
     via: str | None = None
     result: Result | None = None
+    unclear: bool = False
+    kind: Kind = "call"
+    off: str | None = None
 
 
 class Part(Record):
@@ -96,26 +108,36 @@ class Scan(Record):
     next: Mark | None = None
 
 
+_COLUMN_NAMES = "SELECT name FROM pragma_table_info('decision')"
+_OLDER = "CREATE TEMP VIEW decision AS SELECT *, 'call' AS kind, NULL AS \"off\" FROM main.decision"
+"""The decisions of a journal of schema 0004 or 0005, which lists calls and not what people changed.
+
+Journals are upgraded when they are opened for writing, which a medium may not allow.
+"""
+
+
 @contextmanager
 def deciding(
     path: Path, stop: threading.Event | None = None
 ) -> Generator[sqlite3.Connection, None, None]:
     """A connection to a journal that has lines for its decisions. Raises `JournalError`.
 
-    It does so, too, for a question that still runs when `stop` is set.
+    It does so, too, for a question that still runs when `stop` is set. Those of an older version have no
+    lines for what people changed.
     """
     with reading(path) as connection:
         connection.create_function("input_of", 1, _input_of, deterministic=True)
+        connection.create_function("unclear_in", 1, _unclear_in, deterministic=True)
         if stop is not None:
             connection.set_progress_handler(stop.is_set, STOP_EVERY)
-        known = connection.execute(
-            "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'decision'"
-        ).fetchone()
-        if not known[0]:
+        columns = {str(name) for (name,) in connection.execute(_COLUMN_NAMES)}
+        if not columns:
             raise JournalError(
                 f"Journal '{name_of(path)}' was written by an older version and has no list of its "
                 "decisions yet. Open it once for writing to make one; a copy is kept."
             )
+        if "kind" not in columns:
+            connection.execute(_OLDER)
         yield connection
 
 
@@ -165,6 +187,12 @@ def condition(connection: sqlite3.Connection, wanted: DecisionFilter) -> Where:
             where.add("verdict <> 'allow'")  # what the index is limited to
     if wanted.results:
         where.add(f"result IN ({_marks(wanted.results)})", *wanted.results)
+    if wanted.kinds:
+        where.add(f"kind IN ({_marks(wanted.kinds)})", *wanted.kinds)
+        if "call" not in wanted.kinds:
+            where.add("kind <> 'call'")  # what the index is limited to
+    if wanted.people:
+        _of_people(connection, where, wanted.people)
     if wanted.sessions:
         _of_sessions(connection, where, wanted.sessions)
     if wanted.agents:
@@ -176,7 +204,7 @@ def condition(connection: sqlite3.Connection, wanted: DecisionFilter) -> Where:
         where.add(f"({each})", *[pattern for pattern in said for _ in range(2)])
     for word in wanted.words:
         forms = _forms(word)
-        columns = ("input", "tool", "net", "rule", "agent")
+        columns = ("input", "tool", "net", "rule", "agent", '"off"')
         each = " OR ".join(f"{column} LIKE ? ESCAPE '\\'" for column in columns for _ in forms)
         where.add(f"({each})", *[_containing(form) for _ in columns for form in forms])
     return where
@@ -199,6 +227,17 @@ def _input_of(body: object) -> str | None:
         return json.dumps(found.get("input"), ensure_ascii=False)
     except (ValueError, AttributeError, RecursionError):
         return None  # a column may hold a value of any type
+
+
+def _unclear_in(body: object) -> bool:
+    """Tell whether the body of a decision's event says why its call was unclear."""
+    if not isinstance(body, str) or '"uninspectable":"' not in body:
+        return False
+    try:
+        found: dict[str, object] = json.loads(body)
+        return isinstance(found.get("uninspectable"), str)
+    except (ValueError, AttributeError, RecursionError):
+        return False
 
 
 def _containing(word: str) -> str:
@@ -238,7 +277,7 @@ def _nets(connection: sqlite3.Connection, patterns: Iterable[str]) -> list[str]:
     for net in known:
         row = connection.execute(
             "SELECT rule, place FROM decision WHERE net = ? AND verdict <> 'allow' "
-            "ORDER BY at DESC LIMIT 1",
+            f"AND {CALLS_ONLY} ORDER BY at DESC LIMIT 1",
             (net,),
         ).fetchone()
         words[net] = "\n".join(filter(None, row or ())).casefold()
@@ -248,6 +287,40 @@ def _nets(connection: sqlite3.Connection, patterns: Iterable[str]) -> list[str]:
         chosen = chosen or [net for net in known if pattern.casefold() in words[net]]
         found.update(dict.fromkeys(chosen))
     return [*found]
+
+
+def _of_people(connection: sqlite3.Connection, where: Where, patterns: Sequence[str]) -> None:
+    """Whoever approved, denied or changed something, or had switched off what would have stopped a call.
+
+    A pattern is somebody's name, compared as `person_key` does; where nobody has it, a part of names.
+    """
+    said = {
+        column: {
+            text: _names_in(column, text)
+            for text in _distinct(connection, column, f"{column} IS NOT NULL")
+        }
+        for column in ('"by"', '"off"')
+    }
+    everybody = {key for texts in said.values() for keys in texts.values() for key in keys}
+    chosen: set[str] = set()
+    for pattern in map(person_key, patterns):
+        chosen |= {pattern} & everybody or {key for key in everybody if pattern in key}
+    found = {
+        column: json.dumps([text for text, keys in texts.items() if not chosen.isdisjoint(keys)])
+        for column, texts in said.items()
+    }
+    each = " OR ".join(
+        f"({column} IS NOT NULL AND {column} IN (SELECT value FROM json_each(?)))" for column in found
+    )
+    where.add(f"({each})", *found.values())
+
+
+def _names_in(column: str, text: str) -> frozenset[str]:
+    """The keys of the people that a column names: `ada, ben`, or `block-rm was off: ada, ben; …`."""
+    parts = [text]
+    if column == '"off"':
+        parts = [names for part in text.split("; ") for _, sign, names in [part.rpartition(": ")] if sign]
+    return frozenset(person_key(name) for part in parts for name in (part, *part.split(", ")))
 
 
 def _of_sessions(connection: sqlite3.Connection, where: Where, patterns: Sequence[str]) -> None:
@@ -308,9 +381,10 @@ class DecisionReader:
         with deciding(self.path) as connection:
             where = condition(connection, wanted).between(part.top, part.bottom)
             rows = connection.execute(
-                f"SELECT {COLUMNS} FROM decision {where.sql} {_ORDER} LIMIT ?", [*where.given, PART]
+                f"SELECT {COLUMNS}, {_UNCLEAR} FROM decision {where.sql} {_ORDER} LIMIT ?",
+                [*where.given, PART],
             ).fetchall()
-        return [self._decision(DecisionLine(*row)) for row in rows]
+        return [self._decision(DecisionLine(*row), unclear=bool(unclear)) for *row, unclear in rows]
 
     def event(self, session: str, seq: int) -> JournalEvent:
         """The event of a decision, with all that it says."""
@@ -318,9 +392,9 @@ class DecisionReader:
             return event
         raise JournalError(f"Journal '{name_of(self.path)}' has no event {seq} of session '{session}'.")
 
-    def _decision(self, line: DecisionLine) -> Decision:
+    def _decision(self, line: DecisionLine, *, unclear: bool) -> Decision:
         try:
-            return Decision.model_validate({**line._asdict(), "at": from_ms(line.at)})
+            return Decision.model_validate({**line._asdict(), "at": from_ms(line.at), "unclear": unclear})
         except (ValueError, OverflowError) as error:
             raise JournalError(
                 f"Journal '{name_of(self.path)}': the line of decision {line.cursor} cannot be read: "

@@ -17,3 +17,8 @@ def end_of(body: EventBody) -> tuple[str, str] | None:
             return body.approval_id, f"Withdrawn: {reason}"
         case _:
             return None
+
+
+def own_end(body: ApprovalDecided) -> str:
+    """The same for whoever decided it: `You have approved this: it is recorded`."""
+    return f"You have {'approved' if body.approved else 'denied'} this: it is recorded"

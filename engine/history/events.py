@@ -12,9 +12,21 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue, TypeAdapter
 
+from ..condition import Shell
 from ..rule import Risk
 from .flow import FlowRecord, FlowStepped
-from .parts import CallEnd, CallRecord, GrantRecord, Kind, NetRecord, Record, RuleRecord, StepRecord
+from .hidden_text import HiddenText
+from .parts import (
+    CallEnd,
+    CallRecord,
+    ExtensionRecord,
+    GrantRecord,
+    Kind,
+    NetRecord,
+    Record,
+    RuleRecord,
+    StepRecord,
+)
 
 
 class SessionOpened(Record):
@@ -23,8 +35,9 @@ class SessionOpened(Record):
     A `branch` begins with what was said in session `parent` up to its event `parent_seq`, and its nets
     with `markings`; nets that are not among these begin with their initial marking. A `child` was
     started by the call `parent_call` of `parent`, a `flow` runs `flow`. `source` is what whoever started
-    it needs to start it again. `labels` are the names for people of those tools that have one, `max_cost`
-    what it may cost in US dollars.
+    it needs to start it again. `owner` is whose the token was that an agent elsewhere came with. `labels`
+    are the names for people of those tools that have one, `max_cost` what it may cost in US dollars.
+    `reason` says why a branch begins under less than the record it continues (G-67).
     """
 
     type: Literal["session.opened"] = "session.opened"
@@ -35,7 +48,10 @@ class SessionOpened(Record):
     active: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     workdir: str | None = None
+    shell: Shell | None = None
     opened_by: str | None = None
+    reason: str | None = None
+    owner: str | None = None
     kind: Kind = "root"
     parent: str | None = None
     parent_seq: int | None = None
@@ -54,8 +70,10 @@ class SessionResumed(Record):
     changed, and `dropped`, which are gone; those in `forgot` lost what their callbacks had noted.
     `active` are all that are active from here on, in order of activation. `asked_again` are calls that
     the gate had not decided when the host died, and gets to decide now; `going_on` are calls whose
-    subagents go on with their work. Both name calls of subagents as the gate does. Without `source` that
-    of before holds; `labels` and `max_cost` are those from here on.
+    subagents go on with their work. Both name calls of subagents as the gate does. `owner` is as at the
+    opening. `ended_grants` answer nothing any more, as what they rested on is not what it was. Without
+    `source` that of before holds; `labels` and `max_cost` are those from here on. `reason` says why it
+    goes on under less than before (G-67).
     """
 
     type: Literal["session.resumed"] = "session.resumed"
@@ -68,10 +86,14 @@ class SessionResumed(Record):
     active: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     workdir: str | None = None
+    shell: Shell | None = None
     by: str | None = None
+    reason: str | None = None
+    owner: str | None = None
     source: dict[str, JsonValue] | None = None
     asked_again: tuple[str, ...] = ()
     going_on: tuple[str, ...] = ()
+    ended_grants: tuple[str, ...] = ()
     labels: dict[str, str] = Field(default_factory=dict[str, str])
     max_cost: float | None = None
 
@@ -112,6 +134,7 @@ class MessageAdded(Record):
     kept: int | None = None
     message_id: str | None = None
     input: dict[str, JsonValue] | None = None
+    shell_fields: tuple[str, ...] = ()
 
 
 class MessageQueued(Record):
@@ -151,14 +174,31 @@ class StepEnded(Record):
     via: str | None = None
 
 
+class CallWaits(Record):
+    """A call waits until other calls are decided before anybody is asked about it (G-68).
+
+    They compete for the last tokens of a net. The call is undecided, as if it had not come to the gate.
+    Without any it waits no more.
+    """
+
+    type: Literal["call.waits"] = "call.waits"
+    call_id: str
+    waits_for: tuple[str, ...] = ()
+
+
 class CallDecided(Record):
     """The gate's decision on one call, written before the tool starts.
 
+    `off` are nets that would have blocked or asked, had people not switched them off, each with who did
+    (G-67).
+
     `outcome` is what enforce mode does. In shadow mode the call ran whatever it says. `input` is what
-    runs, `edited` whether a person changed it. `steps` were committed in this order. `granted` are the
-    grants that let it pass in place of a person. `clock` is the time by which nets that age were judged,
-    in seconds since 1970. `via` is the subagent's session that made the call, for a call that is not the
-    agent's own.
+    runs, `edited` whether a person changed it, `edited_by` who did that last (G-75). `steps` were
+    committed in this order. `granted` are the grants that let it pass in place of a person. `clock` is
+    the time by which nets that age were judged, in seconds since 1970. `via` is the subagent's session
+    that made the call, for a call that is not the agent's own. `uninspectable` is why the call counted as
+    `unclear` (G-64), `judged_as` are names of the rules that the tool's name folds to without being one
+    of them (G-66). `shell_fields` are as in `CallRecord`, here and wherever an event has an input.
     """
 
     type: Literal["call.decided"] = "call.decided"
@@ -177,6 +217,16 @@ class CallDecided(Record):
     granted: tuple[str, ...] = ()
     clock: float | None = None
     via: str | None = None
+    off: dict[str, tuple[str, ...]] = Field(default_factory=dict[str, tuple[str, ...]])
+    uninspectable: str | None = None
+    judged_as: tuple[str, ...] = ()
+    edited_by: str | None = None
+    shell_fields: tuple[str, ...] = ()
+
+    @property
+    def off_words(self) -> str | None:
+        """Which rules were off, and who had switched them off: `block-rm was off: ada`."""
+        return "; ".join(f"{net} was off: {', '.join(by)}" for net, by in self.off.items()) or None
 
 
 class CallResult(Record):
@@ -215,8 +265,17 @@ class ApprovalRequested(Record):
     An answer must name the `digest`, which covers the input, what asks and all rules in force. `people`
     is how many different ones must approve, `expires` when the request is denied by itself, `may_grant`
     whether an answer may let later calls pass as well, `exact_only` why at most those with this very
-    input, `note` why the rule applies although its condition cannot be told, `wants` the JSON Schema of
-    what a person fills in to approve.
+    input, `beyond` why the session's last grant does not answer it, `note` why the rule applies although
+    its condition cannot be told, `wants` the JSON Schema of what a person fills in to approve.
+
+    `edited` says that `input` is what a person chose before in place of the agent's own, `edited_by` who
+    did that last (G-75).
+
+    `runs` and `hidden` are empty in a journal: they are filled in by whoever shows the request, from what
+    is not masked. `runs` are the commands in a shell command, masked, `hidden` the masked texts that may
+    be more than secrets, which an operator has to see before approving. `marked` are the places, among
+    the `commands` that the call's names were told by, of those that a rule names or whose words are not
+    all known: in `runs` they come first.
     """
 
     type: Literal["approval.requested"] = "approval.requested"
@@ -241,18 +300,39 @@ class ApprovalRequested(Record):
     expires: datetime | None = None
     may_grant: bool = False
     exact_only: str | None = None
+    beyond: str | None = None
     note: str | None = None
     wants: dict[str, JsonValue] | None = None
+    runs: tuple[str, ...] = ()
+    commands: int = 0
+    marked: tuple[int, ...] = ()
+    hidden: tuple[HiddenText, ...] = ()
+    edited: bool = False
+    edited_by: str | None = None
+    shell_fields: tuple[str, ...] = ()
 
 
 class ApprovalGiven(Record):
-    """One of several people who must approve has done so; the request waits for the others."""
+    """One of several people who must approve has done so; the request waits for the others.
+
+    `token` is the id of the token they came with, `None` where none is needed.
+    """
 
     type: Literal["approval.given"] = "approval.given"
     approval_id: str
     call_id: str
     by: str
     digest: str | None = None
+    token: str | None = None
+
+
+class ApprovalRevealed(Record):
+    """An operator looked at the masked texts of a request that may be more than secrets."""
+
+    type: Literal["approval.revealed"] = "approval.revealed"
+    approval_id: str
+    call_id: str
+    by: str
 
 
 class ApprovalDecided(Record):
@@ -271,6 +351,7 @@ class ApprovalDecided(Record):
     input: dict[str, JsonValue] | None = None
     others: tuple[str, ...] = ()
     digest: str | None = None
+    shell_fields: tuple[str, ...] = ()
 
 
 class ApprovalExpired(Record):
@@ -283,19 +364,26 @@ class ApprovalExpired(Record):
 
 
 class ApprovalExtended(Record):
-    """A request may be answered until then; without a time it waits for ever."""
+    """A request may be answered until then; without a time it waits for ever.
+
+    `others` wanted it before, where one person is not enough. With `proposed` it is only wanted so far,
+    by the first of two people (G-77), and `until` is the time there was.
+    """
 
     type: Literal["approval.extended"] = "approval.extended"
     approval_id: str
     call_id: str
     until: datetime | None
     by: str
+    others: tuple[str, ...] = ()
+    proposed: ExtensionRecord | None = None
 
 
 class ApprovalWithdrawn(Record):
     """A question nobody needs to answer any more, and why.
 
-    `again` says that its call goes back to the gate, which may ask anew: nobody interrupted it.
+    `again` says that its call goes back to the gate, which may ask anew: nobody interrupted it. It is
+    then about the `input` that `by` has chosen, if there is one (G-75).
     """
 
     type: Literal["approval.withdrawn"] = "approval.withdrawn"
@@ -303,16 +391,24 @@ class ApprovalWithdrawn(Record):
     call_id: str
     reason: str
     again: bool = False
+    input: dict[str, JsonValue] | None = None
+    by: str | None = None
+    shell_fields: tuple[str, ...] = ()
 
 
 class GrantGiven(Record):
-    """A person's answer about a call holds for later calls as well; `input` is that of an exact grant."""
+    """A person's answer about a call holds for later calls as well, for a `reason`.
+
+    `input` is that of an exact grant; for one by names the values of the fields that no map reads.
+    """
 
     type: Literal["grant.given"] = "grant.given"
     grant: GrantRecord
     by: str
     call_id: str | None = None
     input: dict[str, JsonValue] | None = None
+    reason: str | None = None
+    shell_fields: tuple[str, ...] = ()
 
 
 class GrantRevoked(Record):
@@ -324,21 +420,77 @@ class GrantRevoked(Record):
 
 
 class NetToggled(Record):
-    """A registry net was switched on or off; `message` is what the gate said."""
+    """A registry net was switched on or off; `message` is what the gate said.
+
+    Switched off it is for a `reason`, with the agreement of `others` where its rule asks for several
+    people, and until a time if there is one (G-67). `waiting` are the calls that asked a person then.
+    `timed` says that its time was over, `by` then who had switched it off.
+    """
 
     type: Literal["net.toggled"] = "net.toggled"
     net: str
     active: bool
     by: str
     message: str
+    reason: str | None = None
+    others: tuple[str, ...] = ()
+    until: datetime | None = None
+    waiting: tuple[str, ...] = ()
+    timed: bool = False
+    change_id: str | None = None
 
 
 class ModeChanged(Record):
-    """Enforce or shadow from here on."""
+    """Enforce or shadow from here on; the rest is as for `NetToggled`."""
 
     type: Literal["mode.changed"] = "mode.changed"
     mode: Literal["enforce", "shadow"]
     by: str
+    reason: str | None = None
+    others: tuple[str, ...] = ()
+    until: datetime | None = None
+    waiting: tuple[str, ...] = ()
+    timed: bool = False
+    change_id: str | None = None
+
+
+class ChangeProposed(Record):
+    """An operator wants a net off, or on where `active` says so, which takes `people` (G-67).
+
+    Shadow mode is what is wanted where `net` is `None`. Until `expires` others may agree. `counts` says
+    whether `by` is one of the people it takes; `seconds` is for how long it will hold, `token` as in
+    `ApprovalGiven`.
+    """
+
+    type: Literal["change.proposed"] = "change.proposed"
+    change_id: str
+    net: str | None
+    by: str
+    reason: str
+    people: int
+    expires: datetime
+    counts: bool
+    seconds: float | None = None
+    token: str | None = None
+    active: bool = False
+
+
+class ChangeAgreed(Record):
+    """One of several people agrees to what was proposed; others still have to."""
+
+    type: Literal["change.agreed"] = "change.agreed"
+    change_id: str
+    by: str
+    token: str | None = None
+
+
+class ChangeDropped(Record):
+    """What was proposed does not happen, and why; `by` is the operator who said so."""
+
+    type: Literal["change.dropped"] = "change.dropped"
+    change_id: str
+    reason: str
+    by: str | None = None
 
 
 class LimitRaised(Record):
@@ -347,6 +499,7 @@ class LimitRaised(Record):
     type: Literal["limit.raised"] = "limit.raised"
     max_cost: float
     by: str
+    reason: str | None = None
 
 
 EventBody = Annotated[
@@ -358,11 +511,13 @@ EventBody = Annotated[
     | MessageWithdrawn
     | StepEnded
     | FlowStepped
+    | CallWaits
     | CallDecided
     | CallResult
     | ApprovalRequested
     | ApprovalGiven
     | ApprovalExtended
+    | ApprovalRevealed
     | ApprovalDecided
     | ApprovalExpired
     | ApprovalWithdrawn
@@ -370,6 +525,9 @@ EventBody = Annotated[
     | GrantRevoked
     | NetToggled
     | ModeChanged
+    | ChangeProposed
+    | ChangeAgreed
+    | ChangeDropped
     | LimitRaised,
     Field(discriminator="type"),
 ]

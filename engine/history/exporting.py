@@ -16,9 +16,11 @@ from pydantic import JsonValue
 
 from .canonical import canonical
 from .chain import CONTENT, content_hash, time_text
-from .events import EventBody, event_body
+from .decided import LISTED, DecisionLine, opened_calls
+from .events import EventBody, JournalEvent, SessionOpened, event_body
 from .rows import SELECT_LINKED, LinkedRow, in_pages
 from .schema import reading
+from .times import from_ms
 from .verify import LinkedEvent, linked, require_chain
 
 FORMAT = "interlock-session"
@@ -45,8 +47,16 @@ COLUMNS = (
     "input",
     "text",
     "is_error",
+    "kind",
+    "off",
+    "edited_by",
+    "asked_input",
     "hash",
 )
+"""Of a decision or a change of settings `kind` and `off` are as in `decided.DecisionLine`.
+
+Of a call that a person edited `asked_input` is what the agent had asked for, `input` what runs (G-75).
+"""
 
 
 def linked_events(path: Path, session: str) -> Iterator[LinkedEvent]:
@@ -90,13 +100,56 @@ def as_csv(events: Iterable[LinkedEvent], mask: Mask | None) -> Iterator[str]:
     Raises `ValueError` for an event that cannot be read.
     """
     yield _csv(COLUMNS)
+    calls = None
+    asked = _AskedInputs()
     for event in events:
         try:
             shown, _ = _shown(event, mask)
-            cells = _cells(event, shown)
+            if event.kind in LISTED:
+                recorded = JournalEvent(
+                    cursor=event.seq,
+                    session=event.place.session,
+                    seq=event.seq,
+                    at=from_ms(event.place.at),
+                    body=event_body.validate_json(event.body),
+                )
+                if isinstance(recorded.body, SessionOpened):
+                    calls = opened_calls(recorded.body)
+                line = None if calls is None else calls.take(recorded, event.place.at)
+            else:
+                line = None
+            shown = asked.added(shown)
+            cells = _cells(event, shown, line if isinstance(line, DecisionLine) else None)
         except _UNREADABLE as error:
             raise _unreadable(event) from error
         yield _csv(cells)
+
+
+class _AskedInputs:
+    """Inputs that agents asked for, by call id, until the calls are decided; from bodies as shown."""
+
+    def __init__(self) -> None:
+        self._inputs: dict[str, JsonValue] = {}
+
+    def added(self, body: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        """An event's body, with `asked_input` where it is about an edited input."""
+        match body:
+            case {"type": "message", "calls": list(calls)}:
+                for call in calls:
+                    if isinstance(call, dict):
+                        self._inputs[str(call.get("call_id"))] = call.get("input")
+            case {"type": "approval.requested", "call_id": str(call_id)}:
+                if not body.get("edited"):
+                    self._inputs.setdefault(call_id, body.get("input"))
+                elif call_id in self._inputs:
+                    return {**body, "asked_input": self._inputs[call_id]}
+            case {"type": "call.decided", "call_id": str(call_id)}:
+                asked = self._inputs.pop(call_id, None)
+                if body.get("edited") and asked is not None:
+                    return {**body, "asked_input": asked}
+            case _:
+                pass
+        return body
 
 
 _UNREADABLE = (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError)
@@ -147,14 +200,20 @@ def _shown(event: LinkedEvent, mask: Mask | None) -> tuple[dict[str, JsonValue],
     return kept, True
 
 
-def _cells(event: LinkedEvent, body: dict[str, JsonValue]) -> list[str]:
+def _cells(event: LinkedEvent, body: dict[str, JsonValue], line: DecisionLine | None) -> list[str]:
     rule = body.get("rule")
+    changed = line is not None and line.kind != "call"
     cells: dict[str, JsonValue] = {
         **body,
         "seq": event.seq,
         "at": time_text(event.place.at),
         "outcome": _outcome(body),
-        "by": body.get("by") or body.get("approved_by") or body.get("opened_by"),
+        "by": (line.by if line is not None and changed else None)
+        or body.get("by")
+        or body.get("approved_by")
+        or body.get("opened_by"),
+        "kind": "call" if event.kind == "call.decided" else line.kind if line is not None else None,
+        "off": None if line is None else line.off,
         "rule": rule.get("text") if isinstance(rule, dict) else body.get("net"),
         "text": next((body[k] for k in ("text", "output", "message", "error") if body.get(k)), None),
         "hash": event.hash.hex(),

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..net import NetError
+from ..people import Part, is_among
+from . import switches
 from .asked import answered, changed, forget_grants, granted, requested, revoked
 from .changes import dollars
 from .errors import FoldError, impossible
@@ -19,9 +21,14 @@ from .events import (
     ApprovalExtended,
     ApprovalGiven,
     ApprovalRequested,
+    ApprovalRevealed,
     ApprovalWithdrawn,
     CallDecided,
     CallResult,
+    CallWaits,
+    ChangeAgreed,
+    ChangeDropped,
+    ChangeProposed,
     GrantGiven,
     GrantRevoked,
     JournalEvent,
@@ -85,6 +92,8 @@ def snapshot(state: SessionState) -> SessionState:
             "active": list(state.active),
             "pending": list(state.pending),
             "grants": dict(state.grants),
+            "off": dict(state.off),
+            "changes": dict(state.changes),
             "approvals": dict(state.approvals),
             "calls": dict(state.calls),
             "transcript": list(state.transcript),
@@ -138,13 +147,17 @@ def _apply(state: SessionState, event: JournalEvent) -> None:
             state.cost += body.cost
         case FlowStepped():
             stepped(state, event, body)
+        case CallWaits():
+            call = find_call(state, body.call_id, UNDECIDED)
+            if call is not None:
+                replace_call(state, call, updated(call, {"waits_for": body.waits_for}))
         case CallDecided():
             _decided(state, event, body)
         case CallResult():
             _result(state, event, body)
         case ApprovalRequested():
             requested(state, event, body)
-        case ApprovalGiven() | ApprovalExtended():
+        case ApprovalGiven() | ApprovalExtended() | ApprovalRevealed():
             changed(state, event, body)
         case ApprovalDecided() | ApprovalExpired() | ApprovalWithdrawn():
             answered(state, event, body)
@@ -153,13 +166,19 @@ def _apply(state: SessionState, event: JournalEvent) -> None:
         case GrantRevoked():
             revoked(state, event, body)
         case NetToggled():
-            _toggled(state, event, body)
+            switches.toggled(state, event, body)
         case ModeChanged():
-            state.mode = body.mode
-            say(state, "note", event.at, f"mode: {body.mode} (by {body.by})", body.by)
+            switches.mode_changed(state, event, body)
+        case ChangeProposed():
+            switches.proposed(state, event, body)
+        case ChangeAgreed():
+            switches.agreed(state, event, body)
+        case ChangeDropped():
+            switches.dropped(state, event, body)
         case LimitRaised():
             state.max_cost = body.max_cost
-            words = f"cost limit: {dollars(body.max_cost)} (by {body.by})"
+            why = "" if body.reason is None else f": {body.reason}"
+            words = f"cost limit: {dollars(body.max_cost)} (by {body.by}{why})"
             say(state, "note", event.at, words, body.by)
 
 
@@ -173,13 +192,15 @@ def _open(state: SessionState, event: JournalEvent, body: SessionOpened) -> None
     state.nets = _activated(event, nets, body.active)
     state.active = list(body.active)
     state.agent, state.model, state.mode = body.agent, body.model, body.mode
-    state.workdir, state.tools = body.workdir, body.tools
+    state.workdir, state.shell, state.tools = body.workdir, body.shell, body.tools
     state.labels, state.max_cost = body.labels, body.max_cost
     state.kind, state.parent, state.parent_seq = body.kind, body.parent, body.parent_seq
     state.parent_call = body.parent_call
     state.source = body.source
     state.flow = None if body.flow is None else FlowState(flow=body.flow)
     state.opened, state.opened_by = event.at, body.opened_by
+    _take_part(state, body.opened_by, "branched" if body.kind == "branch" else "opened")
+    _take_part(state, body.owner, "owner")
     if body.parent is not None and body.parent_seq is not None:
         say(state, "note", event.at, f"{body.kind} of {body.parent} at event {body.parent_seq}")
 
@@ -190,16 +211,36 @@ def _resumed(state: SessionState, event: JournalEvent, body: SessionResumed) -> 
         if nets.pop(key, None) is None:
             raise impossible(event, f"the session has no net '{key}' to drop")
     nets.update(_fresh(event, body.nets))
-    forget_grants(state, {*body.dropped, *(net.key for net in body.nets)})
+    forget_grants(state, {*body.dropped, *(net.key for net in body.nets)}, body.ended_grants)
     state.nets = _activated(event, nets, body.active)
     state.active = list(body.active)
     state.agent, state.model, state.mode = body.agent, body.model, body.mode
-    state.workdir, state.tools = body.workdir, body.tools
+    switches.resumed(state, body.mode)
+    state.workdir, state.shell, state.tools = body.workdir, body.shell, body.tools
     state.labels, state.max_cost = body.labels, body.max_cost
     state.source = body.source if body.source is not None else state.source
     state.phase, state.error = "idle", None
+    _take_part(state, body.by, "resumed")
+    _take_part(state, body.owner, "owner")
+    # The turn in which its host died may be the one that goes on.
+    state.at_rest = False
     reopen(state, body.asked_again, body.going_on)
     say(state, "note", event.at, resumed_words(body), body.by)
+
+
+def _take_part(state: SessionState, name: str | None, part: Part) -> None:
+    """Note what somebody did for the session to exist; the first thing counts."""
+    if name is not None and name.strip() and not is_among(name, state.starters):
+        state.starters = {**state.starters, name: part}
+
+
+def _spoken(state: SessionState, by: str | None) -> None:
+    """Note who gives the running turn its task: whoever begins it, and whoever speaks while it runs."""
+    # What stands before the session has ever run was copied from another one's turns.
+    begins = state.at_rest or state.phase != "running"
+    said = () if by is None or not by.strip() else (by,)
+    state.task_by = said if begins else tuple(dict.fromkeys((*state.task_by, *said)))
+    state.at_rest = state.phase != "running"
 
 
 def _fresh(event: JournalEvent, records: Iterable[NetRecord]) -> dict[str, NetState]:
@@ -227,6 +268,8 @@ def _activated(
 
 def _status(state: SessionState, event: JournalEvent, body: SessionStatus) -> None:
     state.phase, state.error = body.status, body.error
+    if body.status != "running":
+        state.at_rest = True
     if body.status == "idle":
         end_turn(state)
     elif body.status != "running":
@@ -243,13 +286,15 @@ def _message(state: SessionState, event: JournalEvent, body: MessageAdded) -> No
         return
     if body.message_id is not None:
         taken(state, event, body.message_id)
+    if body.role == "user":
+        _spoken(state, body.by)
     if body.text:
         by = body.by
         if by is None and body.role == "assistant" and state.flow is not None:
             by = speaker(state.flow)
         say(state, body.role, event.at, body.text, by)
     for call in body.calls:
-        propose(state, event.at, call.call_id, call.tool, call.input)
+        propose(state, event.at, call.call_id, call.tool, call.input, call.shell_fields)
 
 
 def _tool_message(state: SessionState, body: MessageAdded) -> None:
@@ -288,7 +333,7 @@ def _decided(state: SessionState, event: JournalEvent, body: CallDecided) -> Non
     state.pending += [PendingState(call_id=body.call_id, since=event.at, step=step) for step in later]
     call = find_call(state, body.call_id, UNDECIDED if body.via is None else UNDECIDED | {"skipped"})
     if call is None or any(a.call_id == body.call_id for a in state.approvals.values()):
-        call = propose(state, event.at, body.call_id, body.tool, body.input)
+        call = propose(state, event.at, body.call_id, body.tool, body.input, body.shell_fields)
     decided = updated(
         call,
         {
@@ -302,8 +347,14 @@ def _decided(state: SessionState, event: JournalEvent, body: CallDecided) -> Non
             "approved_by": body.approved_by,
             "granted": body.granted,
             "edited": body.edited,
+            "edited_by": body.edited_by,
+            "shell_fields": body.shell_fields,
+            "original": call.input if body.edited else None,
             "names": body.names,
+            "uninspectable": body.uninspectable,
+            "judged_as": body.judged_as,
             "via": body.via,
+            "waits_for": (),
         },
     )
     replace_call(state, call, decided)
@@ -377,17 +428,3 @@ def _move(state: SessionState, moved: dict[str, NetState]) -> None:
             state.nets[key] = net
         else:
             state.grants[key] = updated(state.grants[key], {"net": net})
-
-
-def _toggled(state: SessionState, event: JournalEvent, body: NetToggled) -> None:
-    net = state.nets.get(body.net)
-    if net is None:
-        raise impossible(event, f"the session has no net '{body.net}'")
-    if net.active == body.active:
-        raise impossible(event, f"net '{body.net}' is {'already' if body.active else 'not'} active")
-    state.nets[body.net] = updated(net, {"active": body.active})
-    if body.active:
-        state.active.append(body.net)
-    else:
-        state.active.remove(body.net)
-    say(state, "note", event.at, f"{body.message} (by {body.by})", body.by)

@@ -7,7 +7,8 @@ from base64 import b64decode
 from collections.abc import Iterator, Mapping
 
 from .password_options import password_options
-from .spans import MASK, Span, masked
+from .private_keys import private_keys
+from .spans import Masking, Span
 from .telling import lowered
 
 
@@ -21,10 +22,6 @@ def _key(mark: str, rest: str) -> str:
 
 
 _KEY_FORMATS: Mapping[str, str] = {
-    "-----BEGIN": (
-        r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----.*?"
-        r"(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|\Z)"
-    ),
     "AKIA": _key("AKIA", r"[A-Z0-9]{16}(?![A-Z0-9])"),
     "ASIA": _key("ASIA", r"[A-Z0-9]{16}(?![A-Z0-9])"),
     "AIza": _key("AIza", r"[A-Za-z0-9_-]{30,}"),
@@ -67,7 +64,7 @@ _BY_SIGN: Mapping[str, list[str]] = {
 }
 """The same by a character that each has in it: most texts lack one of them."""
 
-MARKS = re.compile("|".join(map(re.escape, _FORMATS)))
+MARKS = re.compile("|".join(map(re.escape, (*_FORMATS, "-----BEGIN"))))
 """What every text with such a key has in it."""
 
 _SCHEMES = {
@@ -84,32 +81,35 @@ _SIGNATURE = re.compile(
 )
 
 
-def without_keys(text: str) -> str:
-    """`text` with keys of known formats masked, and what headers and addresses identify somebody by."""
+def hide_keys(masking: Masking) -> bool:
+    """Hide keys of known formats, and what headers and addresses identify somebody by.
+
+    Whether that hid anything more.
+    """
+    text = masking.text
+    if "-----BEGIN" in text:
+        masking.hide(private_keys(text))
     for sign, marks in _BY_SIGN.items():
         if sign in text:
             for mark in marks:
                 if mark in text:
-                    text = _FORMATS[mark].sub(MASK, text)
-    lower = lowered(text)
+                    masking.hide(found.span() for found in _FORMATS[mark].finditer(masking.text))
+    lower = lowered(masking.text)
     for scheme in _SCHEMES:
-        if scheme in lower:
-            text, whole = masked(text, _behind(scheme, text, lower)), text
-            lower = lower if text is whole else lowered(text)
-    text = masked(text, password_options(text, lower))
+        if scheme in lower and masking.hide(_behind(scheme, masking.text, lower)):
+            lower = lowered(masking.text)
+    masking.hide(password_options(masking.text, lower))
     if "://" in text:
-        text = _in_addresses(text)
-    return text
+        _hide_in_addresses(masking)
+    return masking.text is not text
 
 
-def _in_addresses(text: str) -> str:
-    """`text` without the passwords in its addresses, and what alone opens them: a key, a signature."""
-    text = _ADDRESS.sub(rf"\1{MASK}", text)
-    if "@" in text:
-        text = _USER.sub(rf"\1{MASK}", text)
-    if "hooks" in text:
-        text = _HOOK.sub(rf"\1{MASK}", text)
-    return _SIGNATURE.sub(rf"\1{MASK}", text) if "=" in text else text
+def _hide_in_addresses(masking: Masking) -> None:
+    """Hide the passwords in addresses, and what alone opens them: a key, a signature."""
+    text = masking.text
+    for sign, pattern in (("", _ADDRESS), ("@", _USER), ("hooks", _HOOK), ("=", _SIGNATURE)):
+        if sign in text:
+            masking.hide((found.end(1), found.end()) for found in pattern.finditer(masking.text))
 
 
 def _behind(scheme: str, text: str, lower: str) -> Iterator[Span]:

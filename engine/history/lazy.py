@@ -12,7 +12,7 @@ from .rows import EventRow, event_of
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.:-]+")
 """Texts that JSON writes as they are, or with a `\\u` in them."""
-_BEGINNINGS = ("session.opened", "session.resumed")
+_BEGINNINGS = ("session.opened", "session.resumed", "mode.changed")
 
 
 class LazyEvents(Sequence[JournalEvent]):
@@ -31,7 +31,8 @@ class LazyEvents(Sequence[JournalEvent]):
         return len(self.rows)
 
     def bearing_on(self, call_id: str) -> Iterator[int]:
-        """The indexes of events that may be about a call, and of those that open or resume the session.
+        """The indexes of events that may be about a call, and of those that open or resume the session or
+        change its mode.
 
         The id is looked for in what the database has; where it may be written in several ways, all are.
         """

@@ -25,6 +25,28 @@ _NUMBER = re.compile(r"[^\s\"',}\]\\]+")
 _LINE = re.compile(r"(?:[^\r\n\"'\\]|\\(?![nr\"']))+")
 _PLAIN = re.compile(r"(?:null|true|false)?\s*\Z")
 
+_TOLD_STRING = r'"(?:[^"\\]|\\.)*"'
+_CHANGED = re.compile(
+    rf" from ({_TOLD_STRING}|[^\"\n][^\n]*?) to ({_TOLD_STRING}|[^\"\n][^\n]*?)"
+    r"(?=(?:,| and) (?:changed|removed|added) | before it ran|[.\n]|\Z)"
+)
+
+
+def changed_values(text: str, names: TellingNames, ends: Iterable[int]) -> Iterator[Span]:
+    """The spans of both values in `changed password from "…" to "…"`, as a model is told of an edit.
+
+    `ends` are where telling names in `text` may end.
+    """
+    done = 0
+    for end in ends:
+        told = _CHANGED.match(text, end) if end >= done else None
+        start = text.rfind(" ", max(0, end - _LONGEST_NAME), end) + 1
+        if told is None or not text.endswith("changed ", 0, start) or not names.telling(text[start:end]):
+            continue
+        for first, last in (told.span(1), told.span(2)):
+            yield (first + 1, last - 1) if text[first] == '"' else (first, last)
+        done = told.end()
+
 
 def named_values(text: str, names: TellingNames, ends: Iterable[int]) -> Iterator[Span]:
     """The spans of values in `text` whose telling names, some of which end at `ends`, stand before them.

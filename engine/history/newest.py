@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 
-REVISION = "0005"
+REVISION = "0006"
 """The revision these tables are of."""
 
 _TABLES = """
@@ -86,6 +86,8 @@ CREATE TABLE decision (
     "by" VARCHAR,
     via VARCHAR,
     result VARCHAR,
+    kind VARCHAR DEFAULT 'call' NOT NULL,
+    off VARCHAR,
     PRIMARY KEY (cursor),
     FOREIGN KEY (session) REFERENCES session (id) ON DELETE CASCADE
 );
@@ -101,6 +103,10 @@ CREATE INDEX ix_decision_shadow ON decision (session, verdict, net, result, at) 
 CREATE INDEX ix_event_approval ON event (cursor, at) WHERE type IN (
     'approval.requested', 'approval.given', 'approval.decided', 'approval.expired', 'approval.withdrawn'
 );
+
+CREATE INDEX ix_decision_kind ON decision (kind, at) WHERE kind <> 'call';
+CREATE INDEX ix_decision_by ON decision ("by", at) WHERE "by" IS NOT NULL;
+CREATE INDEX ix_decision_off ON decision (off, at) WHERE "off" IS NOT NULL;
 """
 
 

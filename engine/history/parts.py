@@ -5,9 +5,12 @@ A border like the events: fields are added, never renamed.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, JsonValue
+
+from ..net import NameMaps
 
 
 class Record(BaseModel):
@@ -48,10 +51,21 @@ class TransitionRecord(Record):
     partial: bool = False
 
 
+class ExtensionRecord(Record):
+    """How long one person wants a request to wait, `None` for ever; `token` as in `ApprovalGiven`."""
+
+    until: datetime | None
+    by: str
+    token: str | None = None
+
+
 class NetRecord(Record):
     """A net's structure under its registry key.
 
     `when` is the condition under which it has a say in calls by the names in `governs`, as it is written.
+    `people` is how many others it takes to turn it off (G-67); where it takes some, `maps` is the digest
+    of all maps, and `name_maps` has those by which calls come by the name that its rule restricts. Older
+    records have none of these.
     """
 
     key: str
@@ -63,6 +77,9 @@ class NetRecord(Record):
     rule: RuleRecord | None = None
     when: str | None = None
     governs: tuple[str, ...] = ()
+    people: int = 0
+    maps: str | None = None
+    name_maps: NameMaps | None = None
 
 
 class StepRecord(Record):
@@ -80,13 +97,18 @@ class StepRecord(Record):
 class CallRecord(Record):
     """A tool call inside an assistant's message.
 
-    `malformed` is what the model wrote in place of a JSON object; `input` is then empty.
+    `malformed` is what the model wrote in place of a JSON object; `input` is then empty. `made_as` is the
+    id under which an agent elsewhere made it, where that was another call's before (G-76). `shell_fields`
+    are the paths of fields, `line` or `run.line`, that hold shell commands though their names do not
+    tell (G-51).
     """
 
     call_id: str
     tool: str
     input: dict[str, JsonValue]
     malformed: str | None = None
+    made_as: str | None = None
+    shell_fields: tuple[str, ...] = ()
 
 
 class GrantRecord(Record):
@@ -96,7 +118,9 @@ class GrantRecord(Record):
     `key` is its own name and that of its net, whose tokens are the uses left. It answers for net `asks`
     what that asks about the name `asked`, when `tool` is called under exactly `names`; with `exact` only
     for one input. `uses` and `seconds` are its bounds; without either it holds for the session. `since`
-    is when its tokens came, in seconds since 1970.
+    is when its tokens came, in seconds since 1970. It reaches subagents' calls only with `subagents`, and
+    holds while the digest of the maps is `maps`: one that was recorded without ends with its process.
+    `programs` are those that its names leave open, which calls may not go beyond.
     """
 
     key: str
@@ -109,6 +133,9 @@ class GrantRecord(Record):
     uses: int | None = None
     seconds: float | None = None
     since: float
+    subagents: bool = False
+    maps: str | None = None
+    programs: tuple[str, ...] = ()
 
 
 Kind: TypeAlias = Literal["root", "branch", "child", "outside", "flow"]

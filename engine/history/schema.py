@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias, cast
 
 from ..text import visible
 from .backfill import link_unlinked
-from .decided import rebuild_decisions
+from .decided import rebuild_changed, rebuild_decisions
 from .errors import JournalError
 from .newest import REVISION, make_tables
 
@@ -31,6 +31,9 @@ UNLINKED = frozenset({"0001", "0002"})
 UNDECIDED = UNLINKED | {"0003"}
 """Revisions without lines for decisions."""
 
+UNCHANGED = frozenset({"0004", "0005"})
+"""Revisions that list decisions and no changes of settings."""
+
 MIGRATIONS = Path(__file__).parent / "migrations"
 MAGIC = b"SQLite format 3\x00"
 
@@ -42,9 +45,9 @@ class Schema:
     Those in `readable` can be read without upgrading the file.
     """
 
-    known: tuple[str, ...] = ("0001", "0002", "0003", "0004", "0005")
+    known: tuple[str, ...] = ("0001", "0002", "0003", "0004", "0005", "0006")
     scripts: Path = MIGRATIONS
-    readable: tuple[str, ...] = ("0001", "0002", "0003", "0004")
+    readable: tuple[str, ...] = ("0001", "0002", "0003", "0004", "0005")
 
     @property
     def newest(self) -> str:
@@ -127,7 +130,7 @@ def _age(connection: sqlite3.Connection, shown: str, schema: Schema) -> tuple[Ag
         return "older", found[0]
     connection.execute("SELECT cursor, session, seq, at, type, body, hash FROM event LIMIT 1").fetchall()
     connection.execute("SELECT id, status, events, waiting FROM session LIMIT 1").fetchall()
-    connection.execute("SELECT cursor, verdict, result FROM decision LIMIT 1").fetchall()
+    connection.execute('SELECT cursor, verdict, result, kind, "off" FROM decision LIMIT 1').fetchall()
     return "current", found[0]
 
 
@@ -283,6 +286,8 @@ def _migrate(path: Path, schema: Schema, found: str | None) -> None:
                 link_unlinked(driver)
             if found in UNDECIDED:
                 rebuild_decisions(driver)
+            if found in UNCHANGED:
+                rebuild_changed(driver)
     except (ValueError, RecursionError) as error:
         raise JournalError(
             f"Cannot bring journal '{name_of(path)}' up to date, an event in it cannot be read: {error}. "

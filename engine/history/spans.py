@@ -1,22 +1,153 @@
-"""Parts of a text that are not to be shown."""
+"""Masks: what is shown in place of a secret, and how much each of them hides.
+
+A mask says how long the hidden text is, so that a long one is not taken for a word:
+`[masked: 32 characters]`, `[masked: 812 characters, 13 lines]`. Older records and exports hold masks
+without a size, `[masked]`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 MASK = "[masked]"
-"""What is shown in place of a secret."""
+"""A mask without a size, as older versions wrote it. Patterns are searched in texts with this form."""
+
+MASKED = re.compile(r"\[masked(?:: (\d{1,12}) characters?(?:, \d{1,12} lines)?)?\]")
+"""Any mask; its group is the number of characters that it hides, where it says so."""
 
 Span: TypeAlias = tuple[int, int]
 """From where to where in a text."""
 
 
+def mask_of(hidden: str) -> str:
+    """The mask that stands for `hidden`."""
+    lines = hidden.strip("\r\n").replace("\r\n", "\n").replace("\r", "\n").count("\n") + 1
+    size = f"{len(hidden)} character{'s' if len(hidden) != 1 else ''}"
+    return f"[masked: {size}{f', {lines} lines' if lines > 1 else ''}]"
+
+
+def holds_mask(text: str) -> bool:
+    """Tell whether there is a mask anywhere in `text`."""
+    return "[masked" in text and MASKED.search(text) is not None
+
+
+def masks_in(text: str) -> list[str]:
+    """The masks in `text`, in their order."""
+    return [found[0] for found in MASKED.finditer(text)] if "[masked" in text else []
+
+
+def behind_masks(shown: str, real: str) -> list[str] | None:
+    """What each mask of `shown` stands for in `real`; `None` when the two do not fit.
+
+    A mask that is part of `real` itself stands for itself.
+    """
+    masks = list(MASKED.finditer(shown))
+    if not masks:
+        return [] if shown == real else None
+    at = masks[0].start()
+    if real[:at] != shown[:at]:
+        return None
+    ends = [*(mask.start() for mask in masks[1:]), len(shown)]
+    found: list[str] = []
+    for mask, end in zip(masks, ends, strict=True):
+        between = shown[mask.end() : end]
+        for size in (len(mask[0]) if real.startswith(mask[0], at) else None, mask[1]):
+            last = None if size is None else at + int(size)
+            if last is None or last > len(real) or not real.startswith(between, last):
+                continue
+            if end < len(shown) or last + len(between) == len(real):
+                found.append(real[at:last])
+                at = last + len(between)
+                break
+        else:
+            return None
+    return found if at == len(real) else None
+
+
+class Masking:
+    """A text while its secrets are looked for, one kind after the other.
+
+    `text` has `MASK` in place of each part that is hidden so far, whatever that part is, and of each
+    mask that the text came with.
+    """
+
+    def __init__(self, whole: str) -> None:
+        self.whole = whole
+        self.text = whole
+        self._hidden: list[Span] = []
+        """Where in `whole` each mask of `text` stands for something."""
+        if "[masked" in whole:
+            self._hidden = [found.span() for found in MASKED.finditer(whole)]
+            self.text = MASKED.sub(MASK, whole)
+
+    def hide(self, spans: Iterable[Span]) -> bool:
+        """Hide the parts of `text` in `spans`, in their order; whether that hid anything more.
+
+        One that ends within a mask takes all of it.
+        """
+        marks = self._marks()
+        origin = self._origins(marks)
+        kept: list[Span] = []
+        pieces: list[str] = []
+        done = index = 0
+        changed = False
+        for start, end in spans:
+            while index < len(marks) and marks[index][1] <= start:
+                kept.append(self._hidden[index])
+                index += 1
+            first = index
+            while index < len(marks) and marks[index][0] < end:
+                index += 1
+            if first < index:
+                start, end = min(start, marks[first][0]), max(end, marks[index - 1][1])  # noqa: PLW2901
+            if start < done or start >= end:
+                kept += self._hidden[first:index]
+                continue
+            if index - first == 1 and (start, end) == marks[first]:
+                kept.append(self._hidden[first])
+                continue
+            kept.append((origin(start), origin(end)))
+            pieces += (self.text[done:start], MASK)
+            done = end
+            changed = True
+        if changed:
+            self._hidden = [*kept, *self._hidden[index:]]
+            self.text = "".join((*pieces, self.text[done:]))
+        return changed
+
+    def spans(self) -> list[Span]:
+        """The parts of `whole` that are hidden, without the masks it came with."""
+        return [span for span in self._hidden if MASKED.fullmatch(self.whole, *span) is None]
+
+    def _marks(self) -> list[Span]:
+        found: list[Span] = []
+        if self._hidden:
+            at = self.text.find(MASK)
+            while at >= 0:
+                found.append((at, at + len(MASK)))
+                at = self.text.find(MASK, at + len(MASK))
+        return found
+
+    def _origins(self, marks: list[Span]) -> Callable[[int], int]:
+        """Gives where in `whole` a place of `text` is that is within no mask."""
+        ends = [end for _, end in marks]
+        moved = [last - end for end, (_, last) in zip(ends, self._hidden, strict=True)]
+
+        def origin(at: int) -> int:
+            before = bisect_right(ends, at)
+            return at + moved[before - 1] if before else at
+
+        return origin
+
+
 def masked(text: str, spans: Iterable[Span]) -> str:
-    """`text` with the parts in `spans`, in their order, masked; the same object where there are none."""
+    """`text` with a mask in place of each of `spans`, in their order; the same object without any."""
     parts: list[str] = []
     done = 0
     for start, end in spans:
-        parts += (text[done:start], MASK)
+        parts += (text[done:start], mask_of(text[start:end]))
         done = end
     return "".join((*parts, text[done:])) if parts else text

@@ -10,9 +10,13 @@ from typing import Literal
 
 from pydantic import BaseModel, JsonValue
 
+from ..condition import Shell
+from ..lasting import lasting
+from ..people import Part
 from ..rule import Risk
 from .flow import FlowRecord
-from .parts import GrantRecord, Kind, NetRecord, RuleRecord, StepRecord
+from .hidden_text import HiddenText
+from .parts import ExtensionRecord, GrantRecord, Kind, NetRecord, RuleRecord, StepRecord
 
 Phase = Literal["running", "idle", "done", "failed"]
 Status = Literal["running", "waiting", "idle", "done", "failed"]
@@ -48,7 +52,10 @@ class PendingState(BaseModel):
 
 
 class GrantState(BaseModel):
-    """What a person lets pass without being asked, who and since when; `net` holds the uses left."""
+    """A grant: calls that pass unasked, by whom, why and since when; `net` holds the uses left.
+
+    `input` is as in `GrantGiven`.
+    """
 
     record: GrantRecord
     input: dict[str, JsonValue] | None = None
@@ -56,6 +63,8 @@ class GrantState(BaseModel):
     by: str
     at: datetime
     revoked_by: str | None = None
+    reason: str | None = None
+    shell_fields: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -66,7 +75,10 @@ class ApprovalState(BaseModel):
     """An open question; `session` and `agent` make it complete on its own in a queue.
 
     `given` are the people who have approved so far, of the `people` that must, and `given_at` says when
-    each of them did. For the rest see `ApprovalRequested`.
+    each of them did; `tokens` are those they came with. `extension` is the time that one person wants it
+    to have and that takes a second one. `revealed` are the operators who have seen what `hidden` tells
+    of. `original` is the agent's own input where a person had chosen another one, `None` where none had
+    (G-75). For the rest see `ApprovalRequested`.
     """
 
     id: str
@@ -92,11 +104,68 @@ class ApprovalState(BaseModel):
     people: int = 1
     given: tuple[str, ...] = ()
     given_at: tuple[datetime, ...] = ()
+    tokens: tuple[str | None, ...] = ()
+    extension: ExtensionRecord | None = None
     expires: datetime | None = None
     may_grant: bool = False
     exact_only: str | None = None
+    beyond: str | None = None
     note: str | None = None
     wants: dict[str, JsonValue] | None = None
+    runs: tuple[str, ...] = ()
+    commands: int = 0
+    marked: tuple[int, ...] = ()
+    hidden: tuple[HiddenText, ...] = ()
+    revealed: tuple[str, ...] = ()
+    original: dict[str, JsonValue] | None = None
+    edited_by: str | None = None
+    shell_fields: tuple[str, ...] = ()
+
+
+class SwitchState(BaseModel):
+    """Who switched a net off, or the session to shadow mode, when, why and until when (G-67)."""
+
+    by: str
+    others: tuple[str, ...] = ()
+    at: datetime
+    reason: str | None = None
+    until: datetime | None = None
+
+    @property
+    def people(self) -> tuple[str, ...]:
+        """All who did it, the first of them first."""
+        return tuple(dict.fromkeys((*self.others, self.by)))
+
+
+class ChangeState(BaseModel):
+    """A proposed change that waits for others to agree; `given` are those who count so far.
+
+    `tokens` are what each of them came with; for the rest see `ChangeProposed`.
+    """
+
+    id: str
+    net: str | None
+    by: str
+    at: datetime
+    reason: str
+    people: int
+    expires: datetime
+    seconds: float | None = None
+    given: tuple[str, ...] = ()
+    tokens: tuple[str | None, ...] = ()
+    active: bool = False
+
+    @property
+    def missing(self) -> int:
+        """How many people have to agree yet."""
+        return self.people - len(self.given)
+
+    @property
+    def words(self) -> str:
+        """The change, and for how long."""
+        turned = f"turn {'on' if self.active else 'off'} {self.net}"
+        change = "shadow mode" if self.net is None else turned
+        return change if self.seconds is None else f"{change} for {lasting(self.seconds)}"
 
 
 class QueuedState(BaseModel):
@@ -114,7 +183,10 @@ class CallState(BaseModel):
 
     `proposed` before the gate spoke, `waiting` for a person, `running`, then `done`, `failed` (the
     tool's error) or `blocked`; `skipped` when it was never decided; `unknown` when it was allowed and
-    the session ended without a result, which stays so when the session is resumed.
+    the session ended without a result, which stays so when the session is resumed. `uninspectable` and
+    `judged_as` are as in `CallDecided`. While it is proposed it may wait for the decision on other calls,
+    whose ids are in `waits_for` (G-68).
+    Of an edited call `original` is the agent's own input and `edited_by` who chose the other last (G-75).
     """
 
     call_id: str
@@ -132,9 +204,15 @@ class CallState(BaseModel):
     granted: tuple[str, ...] = ()
     edited: bool = False
     names: tuple[str, ...] = ()
+    uninspectable: str | None = None
+    judged_as: tuple[str, ...] = ()
     output: str | None = None
     seconds: float | None = None
     via: str | None = None
+    waits_for: tuple[str, ...] = ()
+    original: dict[str, JsonValue] | None = None
+    edited_by: str | None = None
+    shell_fields: tuple[str, ...] = ()
 
 
 class TranscriptEntry(BaseModel):
@@ -174,9 +252,13 @@ class SessionState(BaseModel):
     """All that is known of a session after its event number `seq`.
 
     `phase` is the last status recorded, `status` the one to show. Tokens and `cost` are the session's own
-    and its subagents'; `max_cost` is the most it may cost. `queued` is what people said and the agent
-    has not taken up yet, in the order it was said. What the containers hold (nets, calls, entries) is
-    replaced, never changed in place, so a copy of the containers is a copy of the state.
+    and its subagents'; `max_cost` is the most it may cost. `starters` says of the people it began or went
+    on by what they did, `task_by` who spoke in its last turn, `at_rest` that the next who speaks begins
+    another turn. `queued` is what people said and the agent has not taken up yet, in the order it was
+    said. `off` are the nets that people switched off, `shadowed` is who switched it to shadow mode, if
+    anybody did; `changes` are those proposed that wait for others to agree. What the containers hold
+    (nets, calls, entries) is replaced, never changed in place, so a copy of the containers is a copy of
+    the state.
     """
 
     id: str
@@ -189,8 +271,12 @@ class SessionState(BaseModel):
     error: str | None = None
     opened: datetime | None = None
     opened_by: str | None = None
+    starters: dict[str, Part] = {}
+    task_by: tuple[str, ...] = ()
+    at_rest: bool = True
     updated: datetime | None = None
     workdir: str | None = None
+    shell: Shell | None = None
     kind: Kind = "root"
     parent: str | None = None
     parent_seq: int | None = None
@@ -202,6 +288,9 @@ class SessionState(BaseModel):
     active: list[str] = []
     pending: list[PendingState] = []
     grants: dict[str, GrantState] = {}
+    off: dict[str, SwitchState] = {}
+    shadowed: SwitchState | None = None
+    changes: dict[str, ChangeState] = {}
     approvals: dict[str, ApprovalState] = {}
     calls: dict[str, CallState] = {}
     transcript: list[TranscriptEntry] = []

@@ -1,9 +1,9 @@
 """The journal's tables, as the newest migration leaves them.
 
 `event` is the record. `session` and `decision` are projections of it, one line per session and one per
-decision, written in the same transaction; `pruned` has what is left of sessions that were removed. The
-writer and the readers speak SQL to them directly: this is where the columns are named, and a test holds
-the migrations to it.
+decision or change of settings, written in the same transaction; `pruned` has what is left of sessions
+that were removed. The writer and the readers speak SQL to them directly: this is where the columns are
+named, and a test holds the migrations to it.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Pruned(Table, table=True):
 
 
 class Decision(Table, table=True):
-    """A decision in a list, see `decided.DecisionLine`. It goes when its session goes.
+    """A decision or a change of settings in a list, see `decided.DecisionLine`. It goes with its session.
 
     Each index begins with what one filter asks for and goes on in the order of the list. Those with a
     condition leave out what most calls are.
@@ -135,6 +135,9 @@ class Decision(Table, table=True):
             "at",
             sqlite_where=text("mode = 'shadow'"),
         ),
+        Index("ix_decision_kind", "kind", "at", sqlite_where=text("kind <> 'call'")),
+        Index("ix_decision_by", "by", "at", sqlite_where=text('"by" IS NOT NULL')),
+        Index("ix_decision_off", "off", "at", sqlite_where=text('"off" IS NOT NULL')),
     )
 
     cursor: int | None = Field(default=None, sa_column=Column(Integer, primary_key=True))
@@ -156,3 +159,5 @@ class Decision(Table, table=True):
     by: str | None = None
     via: str | None = None
     result: str | None = None
+    kind: str = Field(default="call", sa_column_kwargs={"server_default": "call"})
+    off: str | None = None

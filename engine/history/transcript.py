@@ -32,10 +32,15 @@ def say(
 
 
 def propose(
-    state: SessionState, at: datetime, call_id: str, tool: str, arguments: dict[str, JsonValue]
+    state: SessionState,
+    at: datetime,
+    call_id: str,
+    tool: str,
+    arguments: dict[str, JsonValue],
+    shell_fields: tuple[str, ...] = (),
 ) -> CallState:
     """Add a call the agent wants to make."""
-    call = CallState(call_id=call_id, tool=tool, input=arguments, at=at)
+    call = CallState(call_id=call_id, tool=tool, input=arguments, at=at, shell_fields=shell_fields)
     state.calls[call_id] = call
     state.transcript.append(TranscriptEntry(at=at, kind="call", call=call))
     return call
@@ -94,7 +99,9 @@ def reopen(state: SessionState, asked_again: Container[str] = (), going_on: Cont
             continue
         again = call.via is None or call.call_id in asked_again
         if call.status == "skipped" and again:
-            replace_call(state, call, updated(call, {"status": "proposed"}))
+            replace_call(state, call, updated(call, {"status": "proposed", "waits_for": ()}))
+        elif call.waits_for:
+            replace_call(state, call, updated(call, {"waits_for": ()}))
         elif call.status == "unknown" and call.call_id in going_on:
             replace_call(state, call, updated(call, {"status": "running"}))
 

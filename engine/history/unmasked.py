@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from pydantic import JsonValue
 
-from .redaction import MASK
+from ..same_json import same_json
+from .spans import MASKED, behind_masks, holds_mask, masks_in
 
 
 class StillMaskedError(ValueError):
@@ -30,20 +29,20 @@ def _fields(
 ) -> dict[str, JsonValue]:
     # Masking keeps the order of members, and every one of them.
     alike = zip(shown, real, strict=True) if len(shown) == len(real) else ()
-    names = {label: name for label, name in alike if MASK in label}
+    names = {label: name for label, name in alike if holds_mask(label)}
     found: dict[str, JsonValue] = {}
     for label, value in edited.items():
         name, place = names.get(label, label), f"{where}{label}"
-        if MASK in name and name not in real:
+        if holds_mask(name) and name not in real:
             raise StillMaskedError(
-                f"The name '{place}' holds {MASK}. Write out what belongs there, or leave it as it was."
+                f"The name '{place}' holds a mask. Write out what belongs there, or leave it as it was."
             )
         found[name] = _value(value, shown.get(label), real.get(name), place)
     return found
 
 
 def _value(edited: JsonValue, shown: JsonValue, real: JsonValue, where: str) -> JsonValue:
-    if edited == shown:
+    if same_json(edited, shown):
         return real
     match edited, shown, real:
         case dict(), dict(), dict():
@@ -51,32 +50,31 @@ def _value(edited: JsonValue, shown: JsonValue, real: JsonValue, where: str) -> 
         case list(), list(), list() if len(edited) == len(shown) == len(real):
             each = enumerate(zip(edited, shown, real, strict=True))
             return [_value(e, s, r, f"{where}[{n}]") for n, (e, s, r) in each]
-        case str(), str(), str() if MASK in edited:
+        case str(), str(), str() if holds_mask(edited):
             return _text(edited, shown, real, where)
         case _ if _has_mask(edited):
             raise StillMaskedError(
-                f"'{where}' still holds {MASK}. Write out what belongs there, or leave it as it was."
+                f"'{where}' still holds a mask. Write out what belongs there, or leave it as it was."
             )
         case _:
             return edited
 
 
 def _text(edited: str, shown: str, real: str, where: str) -> str:
-    pattern = "(.*?)".join(map(re.escape, shown.split(MASK)))
-    hidden = re.fullmatch(pattern, real, re.DOTALL)
-    if hidden is None or edited.count(MASK) != shown.count(MASK):
+    hidden = behind_masks(shown, real)
+    if hidden is None or masks_in(edited) != masks_in(shown):
         raise StillMaskedError(
-            f"'{where}' holds {MASK} more or less often than before. "
+            f"The masks in '{where}' are not those that were shown, in their order. "
             "Write out what belongs there, or leave it as it was."
         )
-    parts = edited.split(MASK)
-    return "".join(text for pair in zip(parts, (*hidden.groups(), ""), strict=True) for text in pair)
+    texts = iter(hidden)
+    return MASKED.sub(lambda _: next(texts), edited)
 
 
 def _has_mask(value: JsonValue) -> bool:
     match value:
         case str():
-            return MASK in value
+            return holds_mask(value)
         case dict():
             return any(_has_mask(each) for each in value.values())
         case list():

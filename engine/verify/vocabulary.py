@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from ..net import SkillNet
+from ..rule import ANYTHING_ELSE, RESERVED, UNCLEAR
 from .local import Action
 
 
@@ -27,7 +28,9 @@ class Vocabulary:
     tools: frozenset[str] | None = None
 
     def exists(self, tool: str) -> bool:
-        """Whether there may be a tool of this very name."""
+        """Whether there may be a tool of this very name, or for `anything-else` one nothing names."""
+        if tool in RESERVED:
+            return tool == ANYTHING_ELSE
         return tool not in self.carriers if self.tools is None else tool in self.tools
 
     def carried_by(self, name: str) -> tuple[str, ...]:
@@ -63,7 +66,9 @@ def certain_actions(nets: Iterable[SkillNet], words: Vocabulary) -> list[Action]
     """Calls that an agent can surely make: each name alone, or with the tool that carries it."""
     nets = list(nets)
     calls: dict[tuple[str, ...], None] = {}
-    for name in gated_names(nets):
+    # Being unclear lets a call do nothing that it could not do without, and unlock nothing (G-64): with
+    # such calls last, no way leads through one but the way to `unclear` itself.
+    for name in sorted(gated_names(nets), key=lambda name: name == UNCLEAR):
         if words.exists(name):
             calls[(name,)] = None
         for tool in words.carried_by(name):
@@ -108,9 +113,14 @@ def _with_failures(nets: Iterable[SkillNet], calls: Iterable[tuple[str, ...]]) -
 
 
 def combines(nets: Iterable[SkillNet], words: Vocabulary) -> bool:
-    """Whether one call may have two mapped names at once, so that the certain calls are not all."""
+    """Tell whether one call may have two mapped names at once, so that the certain calls are not all.
+
+    Being unclear besides lets a call do nothing that it could not do without, so that is no such name.
+    """
     carried: dict[str, int] = {}
     for name in gated_names(nets):
+        if name == UNCLEAR:
+            continue
         for tool in words.carried_by(name):
             carried[tool] = carried.get(tool, 0) + 1
     return any(count > 1 for count in carried.values())

@@ -1,5 +1,5 @@
 """What a shell command runs (G-51): every simple command in it, however it is written or wrapped."""
 
-from .reader import Reading, SimpleCommand, read, views
+from .reader import Reading, Shell, SimpleCommand, read, views
 
-__all__ = ["Reading", "SimpleCommand", "read", "views"]
+__all__ = ["Reading", "Shell", "SimpleCommand", "read", "views"]

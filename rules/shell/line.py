@@ -8,13 +8,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .parser import Source
-from .programs import FromFile, Input
-from .words import Word, in_text, joined, plain, unquoted, word_of
+from .runs import FromFile, Input
+from .words import Word, in_text, joined, plain, unquoted, whole, word_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+_WORDS = re.compile(r"""(?:[^\s'"]|'[^']*'|"[^"]*")+""")
+_QUOTED = re.compile(r"""'([^']*)'|"([^"]*)\"""")
+_NO_WORDS = frozenset(
+    ("variable_assignment", "file_redirect", "herestring_redirect", "heredoc_redirect", "subshell", "$")
+)
 _INPUTS = frozenset(("<", "<&", "<>", "<&-"))
+
+
+def literal_words(text: str) -> list[str]:
+    """The words of a command of plain and quoted words without expansions."""
+    return [
+        word if "'" not in word and '"' not in word else _QUOTED.sub(r"\1\2", word)
+        for word in _WORDS.findall(text)
+    ]
 
 
 class Line:
@@ -25,12 +38,16 @@ class Line:
         self.around: list[Word] = []
         self.stdin: Input = None
         self._end = -1
+        self._start = 0
 
     def take(self, nodes: Sequence[Node], source: Source) -> None:
         """Add the parts of a command in the order they stand; parts that touch are one word."""
         dollar = False
         for node in nodes:
-            match node.type:
+            kind = node.type
+            match kind:
+                case _ if kind not in _NO_WORDS:
+                    self._word(node, source, touching=not dollar)
                 case "variable_assignment":
                     self.around.append(plain(unquoted(text_of(node, source))))
                 case "file_redirect" | "herestring_redirect" | "heredoc_redirect":
@@ -42,13 +59,22 @@ class Line:
                     self._end = node.end_byte
                     continue
                 case _:
-                    word = word_of(node, source)
-                    if self._end == node.start_byte and self.words and not dollar:
-                        word = joined((self.words.pop(), self.around.pop() and word))
-                    self.words.append(word)
-                    self.around.append(word)
-                    self._end = node.end_byte
+                    self._word(node, source, touching=not dollar)
             dollar = False
+
+    def _word(self, node: Node, source: Source, *, touching: bool) -> None:
+        """Add a word, or a part of the one before it where it is `touching` that."""
+        word = word_of(node, source)
+        start = node.start_byte
+        if self._end == start and self.words and touching:
+            self.around.pop()
+            word = joined((self.words.pop(), word))
+            word = whole(word, source[self._start : node.end_byte])
+        else:
+            self._start = start
+        self.words.append(word)
+        self.around.append(word)
+        self._end = node.end_byte
 
     def redirect(self, node: Node, source: Source) -> None:
         """Add a redirection, and take it for the standard input if it is that."""
@@ -56,6 +82,10 @@ class Line:
         children = node.children
         first = children[0]
         descriptor = text_of(first, source) if first.type == "file_descriptor" else "0"
+        if self._end == node.start_byte and self.words and self.words[-1].text.isdecimal():
+            # The grammar takes the number in `bash 0<file` for a word.
+            descriptor = self.words.pop().text
+        self._end = -1
         match node.type:
             case "herestring_redirect" if descriptor == "0":
                 self.stdin = word_of(node.named_children[-1], source)
@@ -67,9 +97,21 @@ class Line:
                 for inner in node.children_by_field_name("redirect"):
                     self.redirect(inner, source)
             case _ if descriptor == "0" and any(c.type in _INPUTS for c in children):
-                self.stdin = FromFile() if _names_file(node, source) else None
+                name = word_of(_destinations(node)[0], source)
+                self.stdin = FromFile(name) if _names_file(name) else None
+                self._words_after(node, source)
+            case "file_redirect":
+                self._words_after(node, source)
             case _:
                 pass
+
+    def _words_after(self, node: Node, source: Source) -> None:
+        """The grammar takes the words behind a redirection for more places that it leads to."""
+        self.words += [word_of(child, source) for child in _destinations(node)[1:]]
+
+
+def _destinations(node: Node) -> list[Node]:
+    return [child for child in node.named_children if child.type != "file_descriptor"] or [node]
 
 
 def redirection(node: Node, source: Source) -> list[Word]:
@@ -79,8 +121,7 @@ def redirection(node: Node, source: Source) -> list[Word]:
     return [plain(text_of(c, source)) if not c.is_named else word_of(c, source) for c in node.children]
 
 
-def _names_file(node: Node, source: Source) -> bool:
-    target = word_of(node.named_children[-1], source)
+def _names_file(target: Word) -> bool:
     return target.known and not re.match(r"/dev/(?:stdin|fd|tcp|udp)|/proc/|\d+$", target.text)
 
 

@@ -17,7 +17,8 @@ class Options:
 
     `optional` are letters whose value, if any, touches them. `numbers` allows `-10`. `operands` is the
     number of words between the options and the command, `assignments` whether `NAME=value` may stand
-    before it.
+    before it. Of a `loose` program not all options are known, so that its command is looked for at
+    several places.
     """
 
     flags: str = ""
@@ -28,18 +29,38 @@ class Options:
     numbers: bool = False
     operands: int = 0
     assignments: bool = False
+    loose: bool = False
+
+
+def _given() -> dict[str, Word]:
+    return {}
+
+
+def _values() -> list[tuple[str, Word]]:
+    return []
 
 
 @dataclass(slots=True)
 class Split:
-    """A command line after its options: those given, by name without hyphens, and the words left."""
+    """A command line after its options: those given, by name without hyphens, and the words left.
 
-    given: dict[str, Word] = field(default_factory=dict[str, Word])
+    `values` are the values of options in the order they stand, where `given` has the last of each.
+    `assigned` are the words `NAME=value` before those.
+    """
+
+    given: dict[str, Word] = field(default_factory=_given)
+    values: list[tuple[str, Word]] = field(default_factory=_values)
     rest: Sequence[Word] = ()
+    assigned: Sequence[Word] = ()
 
 
 class UnclearError(Exception):
     """What a program runs cannot be told from its words; the message says why."""
+
+
+def names(text: str) -> frozenset[str]:
+    """The words of a text."""
+    return frozenset(text.split())
 
 
 def options(flags: str = "", values: str = "", long: str = "", **more: str | int | bool) -> Options:
@@ -54,6 +75,7 @@ def options(flags: str = "", values: str = "", long: str = "", **more: str | int
         numbers=bool(more.get("numbers", False)),
         operands=int(more.get("operands", 0)),
         assignments=bool(more.get("assignments", False)),
+        loose=bool(more.get("loose", False)),
     )
 
 
@@ -81,8 +103,10 @@ def split(words: Sequence[Word], known: Options) -> Split:
     at = min(at + known.operands, len(words))
     if any(not word.single for word in words[:at]):
         raise UnclearError(f"the words of '{program}' are known only when it runs")
+    start = at
     while known.assignments and at < len(words) and "=" in words[at].text:
         at += 1
+    found.assigned = words[start:at]
     found.rest = words[at:]
     return found
 
@@ -99,6 +123,7 @@ def _long(words: Sequence[Word], at: int, known: Options, found: Split) -> int:
     if name in known.long_values and not equals:
         if at < len(words):
             found.given[name] = words[at]
+            found.values.append((name, words[at]))
         return at + 1
     if name not in known.long_flags | known.long_values:
         raise UnclearError(f"'--{name}' is no option known of '{words[0].text}'")
@@ -111,10 +136,13 @@ def _short(words: Sequence[Word], at: int, known: Options, found: Split) -> int:
     for position, letter in enumerate(text[1:], 2):
         if letter in known.values:
             if position < len(text):
-                found.given[letter] = Word(text[position:], text[position:], words[at - 1].known)
+                value = Word(text[position:], text[position:], words[at - 1].known)
+                found.given[letter] = value
+                found.values.append((letter, value))
                 return at
             if at < len(words):
                 found.given[letter] = words[at]
+                found.values.append((letter, words[at]))
             return at + 1
         if letter in known.optional:
             found.given[letter] = plain(text[position:])

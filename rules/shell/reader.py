@@ -9,18 +9,35 @@ uninspectable. A file that a script is read from is not looked into: `sh deploy.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from ...engine.condition import Shell
+from ...engine.frozen import frozen, maker
 from . import parser
-from .line import Line, as_written, document_of, redirection, text_of
-from .options import UnclearError
+from .dialects import (
+    arithmetic_in_dash,
+    quote_in_dash,
+    redirection_in_dash,
+    shell_of,
+    test_in_dash,
+    word_in_zsh,
+)
+from .environment import assigned, matters
+from .files import PATCHES, WRITERS, Files
+from .line import Line, as_written, document_of, literal_words, redirection, text_of
+from .options import UnclearError, names
 from .parser import MAX_BYTES, MAX_MARKS, MAX_TEXT, Source, UnreadableError
-from .programs import Command, Input, Script, hides_substitution, program, runs, runs_others
-from .words import Word, bares, in_text, plain, texts, unquoted
+from .programs import SHELLS, hides_substitution, program, runs, runs_others
+from .runs import Also, Command, Input, Relies, Run, Script, ScriptFile, Writes
+from .tools import runs_no_other
+from .values import holds, prints, variables
+from .words import Word, bares, in_text, plain, texts, unquoted, word_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -30,32 +47,41 @@ MAX_DEPTH = 12
 MAX_NESTING = 200
 _SHOWN = 60
 
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MISREAD = re.compile("[\0\v\f\r]")
 _CONTINUED = re.compile(r"(?<![ \t\n])\\\n(?![ \t\n])")
 _LINE_END = re.compile(r"(?<!\\)((?:\\\\)*)\\\n")
 _PLAIN = re.compile(rb"[\w./:,+@%^=\- \t]+")
+_NAME = re.compile(r"[\w.+@%,:][\w.+@%,:-]*\Z", re.ASCII)
+_TO_FILE = re.compile(rb"(\d*)(&>>|&>|>>|>\||>&|<&|<>|<|>)[ \t]*([\w./:,+@%=-]+)")
+_LITERAL = re.compile(rb"""(?:[\w./:,+@%^=-]++|'[^']*+'|"[^"$`\\]*+"|[ \t]++(?!$))++""")
+"""Words and texts in quotes, in which nothing is expanded; possessive, so that its time is linear."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 _BEFORE_COMMENT = re.compile(rb"(?:\A|(?<!\\)[ \t\n]|[;&|(])\Z")
-_BIN = re.compile(r"(?:.*/)?s?bin/([^/]+)")
-_RESERVED = frozenset(
-    (
-        "{",
-        "}",
-        "!",
-        "[[",
-        "]]",
-        "if",
-        "then",
-        "elif",
-        "else",
-        "fi",
-        "while",
-        "until",
-        "for",
-        "select",
-        "in",
-    )
+_PATH = re.compile(
+    r"\b(?:read|for|mapfile|getopts|printf|declare|local|unset)\b[^;|&\n]*\bPATH\b|\bPATH\+?=|\bpath\+?=\("
+)
+_CALCULATES = re.compile(
+    r"\(\(|\[\[|\$\{[^}]*[\[:]|\$\[|\blet\b|\btest\b|\[ |\b(?:declare|typeset|local) -\w*[in]"
+)
+_SUBSCRIPT = re.compile(r"\w\[[^\]\n]*(?:\$\(|`)|=\$?['\"][A-Za-z_]\w*\[")
+_NUMBERS = re.compile(r"[^\s;|&(]<\d*-\d*>|<\d*-\d*>[^\s;|&)]")
+_GIVEN = re.compile(r"\$\{(\w+):?=(.*)\}$", re.DOTALL)
+_DOLLAR_QUOTED = re.compile(r"\$['\"]")
+_MOVES = re.compile(
+    r"\b(?:cd|pushd|chdir)\b[^;&|\n]*?(?:bin\b|/usr|/lib|[^\w./;&|\n -]|\s-\s*(?:[;&|\n]|$))"
+)
+_DEEPER = re.compile(rb"[(`{]|<<|\$'")
+_OUTPUTS = frozenset((">", ">&", ">>", ">|", "&>", "&>>", "<>"))
+_MARK_IN_IT = re.compile(rb"(?s)^`(?:[^`\\]|\\.)*`.")
+_SUBSTITUTED = re.compile(r"(\\*)([$<>])\(")
+_BACKQUOTED = re.compile(r"\\.|`((?:[^`\\]|\\.)*)(`?)", re.DOTALL)
+_BIN = re.compile(r"(?:(?:.*/)?s?bin/|/usr/.*/|/lib\w*/.*/)([^/]+)")
+_RESERVED = names(
+    """
+    { } ! [[ ]] if then elif else fi while until for select in
+    """
 ) | {"do", "done", "case", "esac", "function"}
 _STATEMENTS = frozenset(
     (
@@ -67,15 +93,40 @@ _STATEMENTS = frozenset(
     )
 )
 _REDIRECTS = frozenset(("file_redirect", "herestring_redirect", "heredoc_redirect"))
+_LOOKED_AT = _STATEMENTS | {
+    "command",
+    "redirected_statement",
+    "comment",
+    "heredoc_redirect",
+    "expansion",
+    "compound_statement",
+    "ansi_c_string",
+    "regex",
+    "for_statement",
+    "function_definition",
+    "select_statement",
+    "command_substitution",
+}
+"""The kinds of nodes of which `_Reader` looks at more than at those below them."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SimpleCommand:
     """One command as it is written, and the `texts` to look for patterns in: as written, without
-    quotes, and without what stands around the program and its words."""
+    quotes, and without what stands around the program and its words.
+
+    `unclear` is the reason why not all words after its program are known (`git $x`), `None` where they
+    are. `start` is then the part that is: the program and the words before the first unknown one, for
+    `Pattern.begins_with`.
+    """
 
     source: str
     texts: tuple[str, ...]
+    unclear: str | None = None
+    start: str = ""
+
+
+_simple_command = maker(SimpleCommand)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +138,17 @@ class Reading:
 
 
 @lru_cache(maxsize=64)
-def _read_short(text: str) -> Reading:
-    return _read(text)
+def _read_short(text: str, shell: Shell | None) -> Reading:
+    return _read(text, shell)
 
 
-def read(text: str) -> Reading:
-    """Every simple command in a shell command. Raises nothing: what fails is uninspectable."""
-    return _read_short(text) if len(text) <= MAX_BYTES else _read(text)
+def read(text: str, shell: Shell | None = None) -> Reading:
+    """Every simple command in a shell command. Raises nothing: what fails is uninspectable.
+
+    `shell` is what will run the text, `None` where nobody knows: what that shell reads in another way
+    than bash is uninspectable.
+    """
+    return _read_short(text, shell) if len(text) <= MAX_BYTES else _read(text, shell)
 
 
 def views(text: str) -> tuple[str, ...]:
@@ -101,38 +156,89 @@ def views(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((text, unquoted(text), text.replace("\\\n", "").replace("\0", " "))))
 
 
-def _read(text: str) -> Reading:
-    reader = _Reader()
+def _read(text: str, shell: Shell | None) -> Reading:
+    reader = _Reader(shell)
     try:
         reader.script(text)
+        reader.finish(text)
     except (UnreadableError, UnclearError) as reason:
         reader.unclear(str(reason))
     except Exception as error:  # whatever it is must not open the gate
         reader.unclear(f"reading it failed: {type(error).__name__}")
-    return Reading(tuple(SimpleCommand(s, t) for t, s in reader.found.items()), reader.reason)
+    return Reading(tuple(reader.found.values()), reader.reason)
+
+
+def _no_commands() -> dict[tuple[str, ...], SimpleCommand]:
+    return {}
+
+
+def _no_variables() -> list[tuple[str, str]]:
+    return []
+
+
+def _no_documents() -> set[int]:
+    return set()
 
 
 @dataclass(slots=True)
 class _Reader:
-    """One text being read: what was found, the first reason why that may not be all."""
+    """One text being read: what was found, the first reason why that may not be all.
 
-    found: dict[tuple[str, ...], str] = field(default_factory=dict[tuple[str, ...], str])
+    `files` are those it writes and runs; `subscripts` and `calculates` say that a text in it could run a
+    command in arithmetic, and that there is arithmetic.
+    """
+
+    shell: Shell | None
+    found: dict[tuple[str, ...], SimpleCommand] = field(default_factory=_no_commands)
+    files: Files = field(default_factory=Files)
+    relied: list[tuple[str, str]] = field(default_factory=_no_variables)
+    subscripts: bool = False
+    calculates: bool = False
+    path: bool = False
+    moves: bool = False
+    shell_file: bool = False
     reason: str | None = None
     bytes: int = 2 * MAX_BYTES
     marks: int = MAX_MARKS
-    documents: set[int] = field(default_factory=set[int])
+    documents: set[int] = field(default_factory=_no_documents)
     depth: int = 0
+    nested: int = 0
 
-    def unclear(self, reason: str) -> None:
+    def unclear(self, reason: str | None) -> None:
+        """Keep the first reason there is."""
         self.reason = self.reason or reason
+
+    def finish(self, text: str) -> None:
+        """Look at what only the whole text tells."""
+        self.unclear(
+            self.files.reason(
+                text, self.path, (found.texts for found in self.found.values()), runs_others
+            )
+        )
+        for name, kind in self.relied:
+            if not holds(name, kind, text):
+                self.unclear(f"what '${name}' holds is known only when it runs")
+        if self.calculates and self.subscripts:
+            self.unclear("arithmetic in it may run what a variable holds")
 
     def script(self, text: str) -> None:
         """Read a text that a shell runs."""
         if not text.strip():
             return
+        if "PATH" in text or "=" in text:
+            self.path = self.path or _PATH.search(unquoted(text)) is not None
+        if "cd" in text or "dir" in text or "pushd" in text:
+            self.moves = self.moves or _MOVES.search(text) is not None
+        if ">" in text and "<" in text and self.shell in {None, "zsh"} and _NUMBERS.search(text):
+            self.unclear("'<->' in it is a glob to other shells")
+        if "[" in text:
+            self.calculates = self.calculates or _CALCULATES.search(text) is not None
+            self.subscripts = self.subscripts or _SUBSCRIPT.search(text) is not None
+        if self.shell in {None, "sh"} and (reason := redirection_in_dash(text)):
+            self.unclear(reason)
         if len(text) > MAX_TEXT:
             raise UnreadableError(f"it is longer than {MAX_TEXT:,} characters")
-        if _MISREAD.search(text):
+        if not text.isprintable() and _MISREAD.search(text):
             self.unclear("it holds a control character that shells read in their own ways")
         if not text.isascii():
             text = _SURROGATE.sub("\ufffd", text)
@@ -153,18 +259,22 @@ class _Reader:
         if root.has_error:
             self.unclear("it is not a complete shell command")
         self._walk(root, source)
-        if source.documents.keys() - self.documents:
+        if source.documents and source.documents.keys() - self.documents:
             self.unclear("a here-document in it may be none")
 
     def _walk(self, root: Node, source: Source) -> None:
-        self.documents = set[int]()
+        self.documents = set()
         waiting = [(root, 0)]
         while waiting:
             node, nesting = waiting.pop()
             if nesting > MAX_NESTING:
                 raise UnreadableError("it is nested too deeply")
-            below = self._visit(node, source)
-            waiting += [(child, nesting + 1) for child in reversed(below)]
+            if node.type not in _LOOKED_AT:
+                below = node.named_children
+            elif not (below := self._visit(node, source)):
+                continue
+            nesting += 1
+            waiting += [(child, nesting) for child in reversed(below)]
 
     def _visit(self, node: Node, source: Source) -> Sequence[Node]:
         """Look at one node; gives those below it that are still to be looked at."""
@@ -179,12 +289,34 @@ class _Reader:
             if not _BEFORE_COMMENT.search(source[max(0, node.start_byte - 2) : node.start_byte]):
                 self.unclear("a comment in it may be none")
         elif kind == "heredoc_redirect":
-            self._checkdocument_of(node, source)
+            self._document(node, source)
+        elif kind == "function_definition":
+            self._written(node.children_by_field_name("redirect"), source, self.files.runs)
         elif kind == "expansion":
-            if b"@P" in _slice(node, source):
+            inner = _slice(node, source)
+            if b"(" in inner or b"`" in inner:
+                self._substitutions(inner.decode()[2:-1], processes=True)
+            if b"@P" in inner:
                 self.unclear("an expansion in it runs what a variable holds")
+            if b"=" in inner and (given := _GIVEN.match(inner.decode())):
+                self._assigned(given[1], plain(given[2]))
+        elif kind == "compound_statement" and self.shell in {None, "sh"}:
+            written = _slice(node, source)
+            if written.startswith(b"((") and (inside := arithmetic_in_dash(written.decode())):
+                self._nested(inside)
+        elif kind == "ansi_c_string" and self.shell in {None, "sh"}:
+            if reason := quote_in_dash(text_of(node, source)):
+                self.unclear(reason)
+        elif kind == "regex":
+            self._substitutions(text_of(node, source), processes=True)
+        elif kind in {"for_statement", "select_statement"}:
+            name = node.child_by_field_name("variable")
+            if name is not None and matters(text_of(name, source)):
+                self.unclear(f"'{text_of(name, source)}' is given values by a loop")
         elif kind == "command_substitution":
             inner = _slice(node, source)
+            if inner[:1] == b"`" and _MARK_IN_IT.search(inner):
+                self.unclear("a backquote in it may end elsewhere")
             if inner[:1] == b"`" and b"\\" in inner:
                 self._nested(in_text(inner[1:-1].decode()))
                 return ()
@@ -192,96 +324,316 @@ class _Reader:
 
     def _redirected(self, node: Node, source: Source) -> Sequence[Node]:
         children = node.named_children
-        redirects = [child for child in children if child.type in _REDIRECTS]
-        body = [child for child in children if child.type not in _REDIRECTS]
-        if not body:
-            self._found(text_of(node, source), (text_of(node, source),))
-        elif body[0].type == "command":
-            return [*self._simple(body[0], redirects, source), *redirects]
-        elif body[0].type in _STATEMENTS:
-            self._statement(body[0], redirects, source)
-            return [*body[0].named_children, *redirects]
+        redirects: list[Node] = []
+        body: Node | None = None
+        for child in children:
+            if child.type in _REDIRECTS:
+                redirects.append(child)
+            elif body is None:
+                body = child
+        before = self.files.runs
+        kind = "" if body is None else body.type
+        if body is not None and kind == "command":
+            nested = self.nested
+            below = self._simple(body, redirects, source)
+            # What a program writes while it runs is not what it runs, unless it is a text of commands.
+            self._written(redirects, source, self.files.runs if nested == self.nested else before)
+            return [*below, *redirects] if below or _DEEPER.search(_slice(node, source)) else ()
+        self._written(redirects, source, before)
+        if body is None:
+            self._redirections(node, redirects, source)
+        elif kind in _STATEMENTS:
+            self._statement(body, redirects, source)
+            return [*body.named_children, *redirects]
         else:
             for redirect in redirects:
                 self._found(as_written(redirect, source), (texts(redirection(redirect, source)),))
         return children
 
-    def _simple(self, node: Node, redirects: Sequence[Node], source: Source) -> Sequence[Node]:
-        said = _slice(node, source)
-        if not redirects and _PLAIN.fullmatch(said):
-            self._plain(said.decode())
-            return ()
-        line = Line()
-        line.take(node.children, source)
+    def _redirections(self, node: Node, redirects: Sequence[Node], source: Source) -> None:
+        """Look at redirections without a command, or with one that the grammar takes for more places.
+
+        That is how it reads `>f >f rm x >f`.
+        """
+        line, written = Line(), text_of(node, source)
         for redirect in redirects:
             line.redirect(redirect, source)
-        written = text_of(node, source)
-        for redirect in redirects:
-            written += f" {as_written(redirect, source)}"
-        whole = texts(line.around)
-        self._command(written, whole, line.words, line.stdin)
-        return node.named_children if any(mark in said for mark in (b"(", b"`", b"{", b"<<")) else ()
-
-    def _plain(self, text: str) -> None:
-        """A command of which every character stands for itself."""
-        said = text.split()
-        first = 0
-        while first < len(said) and _ASSIGNMENT.match(said[first]):
-            first += 1
-        whole = " ".join(said)
-        name = said[0]
-        if not (first or "bin/" in name or name in _RESERVED or runs_others(name)):
-            self._found(text, (text,) if whole == text else (text, whole))
+        if not line.words:
+            self._found(written, (written,))
             return
-        self._command(text, whole, [plain(word) for word in said[first:]], None)
+        if "=" in line.words[0].text:
+            self.unclear("an assignment in it stands behind redirections")
+        self._command(written, texts(line.around), line.words, line.stdin)
+
+    def _written(self, redirects: Sequence[Node], source: Source, at: int) -> None:
+        """Note the files that redirections write, begun when `at` files had been run."""
+        for redirect in redirects:
+            if redirect.type == "file_redirect" and any(
+                child.type in _OUTPUTS for child in redirect.children
+            ):
+                names = [child for child in redirect.named_children if child.type != "file_descriptor"]
+                target = word_of((names or [redirect])[0], source)
+                if not target.text.isdecimal():
+                    self.files.writes(target, at)
+            elif redirect.type == "heredoc_redirect":
+                self._written(redirect.children_by_field_name("redirect"), source, at)
+
+    def _simple(self, node: Node, redirects: Sequence[Node], source: Source) -> Sequence[Node]:
+        said = _slice(node, source)
+        if bare := _PLAIN.fullmatch(said):
+            text = said.decode()
+            words = text.split()
+        elif _LITERAL.fullmatch(said) and b"$(" not in said and b"`" not in said:
+            text = said.decode()
+            words = literal_words(text)
+        else:
+            text, words = "", []
+        if words and (bare or _NAME.match(words[0])):
+            if not redirects:
+                if not self._plain(text, words):
+                    self._assigning(text, words)
+                return ()
+            tails = [_TO_FILE.fullmatch(_slice(redirect, source)) for redirect in redirects]
+            if all(tails) and not source[node.end_byte : redirects[0].start_byte].strip():
+                shown = " ".join([text, *(tail[0].decode() for tail in tails if tail)])
+                parts = [part.decode() for tail in tails if tail for part in tail.groups() if part]
+                if self._plain(shown, words, parts):
+                    return ()
+        line = Line()
+        line.take(node.children, source)
+        if redirects:
+            if left := source[node.end_byte : redirects[0].start_byte].strip():
+                # The grammar leaves out the last word in `sh - <<E`.
+                line.words += [plain(word) for word in left.decode().split()]
+            for redirect in redirects:
+                line.redirect(redirect, source)
+        written = " ".join([said.decode(), *(as_written(redirect, source) for redirect in redirects)])
+        whole = texts(line.around)
+        if b"=" in said:
+            self._assignments(node.named_children, source)
+        if b"(" in said and _touching_subshell(node):
+            self.unclear("parentheses in it are a glob to other shells")
+        self._command(written, whole, line.words, line.stdin)
+        return node.named_children if _DEEPER.search(said) else ()
+
+    def _plain(self, written: str, words: Sequence[str], redirected: Sequence[str] = ()) -> bool:
+        """Note a command of literal words, unless more is to be said; `written` has redirections."""
+        name = words[0]
+        if self.path or "/" in name or name in _RESERVED or "=" in name or "^" in name or name[0] == "-":
+            return False
+        whole = " ".join(words)
+        if runs_others(name) and not runs_no_other(name, whole):
+            return False
+        self.files.ran.add(name)
+        if name in WRITERS:
+            self.files.program(name, words[1:], (), False)
+        if redirected:
+            self._found(written, tuple(dict.fromkeys((written, " ".join((whole, *redirected)), whole))))
+        else:
+            self._found(written, (written,) if whole == written else (written, whole))
+        return True
+
+    def _assigning(self, text: str, words: Sequence[str]) -> None:
+        """Look at a command of literal words with what it assigns and runs."""
+        first = 0
+        if "=" in text and "=" in words[0]:
+            while first < len(words) and _ASSIGNMENT.match(words[first]):
+                name, _, value = words[first].partition("=")
+                self._assigned(name.rstrip("+"), plain(value))
+                first += 1
+        self._command(text, " ".join(words), [plain(word) for word in words[first:]], None)
+
+    def _assignments(self, nodes: Sequence[Node], source: Source) -> None:
+        """What the assignments among some nodes make others run."""
+        for child in nodes:
+            if child.type != "variable_assignment":
+                continue
+            name = child.child_by_field_name("name")
+            value = child.child_by_field_name("value")
+            if name is not None:
+                self._assigned(
+                    text_of(name, source).partition("[")[0],
+                    plain("") if value is None else word_of(value, source),
+                )
+
+    def _assigned(self, name: str, value: Word) -> None:
+        if not matters(name):
+            return
+        if name == "ENV" and value.text:
+            self.shell_file = True
+        try:
+            for run in assigned(name, value):
+                self._run(run, name, None)
+        except UnclearError as reason:
+            self.unclear(str(reason))
 
     def _statement(self, node: Node, redirects: Sequence[Node], source: Source) -> None:
         """What is no program but meets the maps like one: an assignment, a test, an export."""
         written = " ".join(as_written(part, source) for part in (node, *redirects))
         self._found(written, (written, unquoted(written)))
         name = written.partition(" ")[0]
-        name = "=" if node.type.startswith("variable") or node.type == "declaration_command" else name
+        kind = node.type
+        if kind == "declaration_command":
+            words = [plain(name)]
+            for child in node.named_children:
+                if child.type == "variable_assignment":
+                    target, _, _ = text_of(child, source).partition("=")
+                    value = child.child_by_field_name("value")
+                    word = plain("") if value is None else word_of(value, source)
+                    words.append(Word(f"{target}={word.text}", "", word.known))
+                elif child.type != "variable_name":
+                    words.append(word_of(child, source))
+            words += [plain(word) for word in unquoted(written).split()[1:] if "=" in word]
+            self._runs(words, None)
+        elif kind.startswith("variable_assignment"):
+            self._assignments(node.named_children if kind.endswith("s") else [node], source)
+        elif kind == "test_command" and written.startswith("[[") and self.shell in {None, "sh"}:
+            self.unclear(test_in_dash(written))
+        name = "=" if kind.startswith("variable") or kind == "declaration_command" else name
         if hides_substitution(name, written):
             self.unclear("it holds a quoted substitution that may be run later")
 
     def _command(self, written: str, whole: str, words: Sequence[Word], stdin: Input) -> None:
         """One simple command: what it says, and what it runs."""
-        said = texts(words)
-        alternatives = [written, whole, said]
-        if any(not word.known for word in words):
-            alternatives.append(bares(words))
-        if words and (short := _BIN.fullmatch(words[0].text)):
-            alternatives.append(texts((plain(short[1]), *words[1:])))
-        self._found(written, tuple(dict.fromkeys(filter(None, alternatives))))
+        alternatives = [written, whole, texts(words)]
+        reason: str | None = None
+        start = ""
+        unknown = None
+        for at, word in enumerate(words):
+            if not word[2]:
+                unknown = at
+                alternatives.append(bares(words))
+                break
         if not words:
+            self._found(written, tuple(dict.fromkeys(filter(None, alternatives))))
             return
         name = words[0]
-        if not name.known or not name.text:
-            self.unclear(f"what {_shown(name.text)} runs is known only when it runs")
+        paths = self._paths(name) if self.path or "/" in name.text else ()
+        for other in paths:
+            alternatives.append(texts((plain(other), *words[1:])))
+        found: Sequence[Run] = ()
+        sure = name.known and name.text != "" and name.text not in _RESERVED
+        if sure:
+            found = self._what_runs(words, stdin)
+        if unknown:
+            if sure:
+                self._relies(words)
+            reason = f"the words of {_shown(name.text)} are known only when it runs"
+            start = texts((plain(paths[-1]), *words[1:unknown]) if paths else words[:unknown])
+        for run in found:
+            if isinstance(run, (Also, ScriptFile)):
+                alternatives.append(texts(run.words))
+                for other in self._paths(run.words[0]):
+                    alternatives.append(texts((plain(other), *run.words[1:])))
+                if any(not word.known for word in run.words[1:]):
+                    known = next(at for at, word in enumerate(run.words) if not word.known)
+                    start = texts(run.words[:known])
+        self._found(written, tuple(dict.fromkeys(filter(None, alternatives))), reason, start)
+        if not sure:
+            if name.text in _RESERVED:
+                self.unclear(f"{_shown(name.text)} in it is no command")
+            else:
+                self.unclear(f"what {_shown(name.text)} runs is known only when it runs")
             return
-        if name.text in _RESERVED:
-            self.unclear(f"{_shown(name.text)} in it is no command")
-            return
-        if hides_substitution(program(name.text), written):
+        self._program(words, found, stdin)
+        if ("$(" in written or "`" in written) and hides_substitution(program(name.text), written):
             self.unclear("it holds a quoted substitution that may be run later")
-        self._runs(words, stdin)
+        if "$" in written and found and self.shell in {None, "sh"} and _DOLLAR_QUOTED.search(written):
+            self.unclear(
+                f"what {_shown(name.text)} runs is quoted in a way that other shells do not know"
+            )
+        for run in found:
+            self._run(run, name.text, stdin)
 
-    def _runs(self, words: Sequence[Word], stdin: Input) -> None:
+    def _relies(self, words: Sequence[Word]) -> None:
+        """Note the variables without quotes among the words of a program which may run others."""
+        if runs_others(words[0].text):
+            for word in words:
+                if not (word.known or word.single):
+                    if prints(word.text):
+                        self.unclear(f"words of {_shown(words[0].text)} are known only when it runs")
+                    self.relied.extend((name, "word") for name in variables(word.text))
+
+    def _program(self, words: Sequence[Word], found: Sequence[Run], stdin: Input) -> None:
+        """Look at a program's name, and note the files that it makes or runs."""
+        name = words[0].text
+        base = program(name)
+        if not name.isascii():
+            self.unclear(f"{_shown(name)} has letters that programs' names do not have")
+        if self.shell in {None, "zsh"} and (reason := word_in_zsh(name)):
+            self.unclear(reason)
+        if base == "gmake":
+            base = "make"
+        self.files.ran.add(base)
+        if base in WRITERS or (base == "git" and any(word.text in PATCHES for word in words)):
+            known = [word.text for word in words[1:] if word.known and word.text]
+            unknown = [word for word in words[1:] if not word.known]
+            self.files.program(base, known, unknown, isinstance(stdin, Word))
+        if base != name or self.path:
+            self.files.execute(name)
+        for run in found:
+            if isinstance(run, ScriptFile):
+                self.files.execute(run.words[0].text)
+        if self.shell_file and base in SHELLS:
+            self.unclear("'ENV' names a file that shells run")
+
+    def _paths(self, name: Word) -> list[str]:
+        """Other paths of a program: `./deploy` for `/srv//deploy`, `rm` for `/bin/rm`."""
+        text = name.text
+        if not name.known or not text:
+            return []
+        if "/" not in text:
+            return [f"./{text}"] if self.path else []
+        short = posixpath.normpath(text)
+        base = program(short)
+        others = [] if short.startswith("/") or short.startswith("..") else [f"./{short}"]
+        others.append(f"./{base}")
+        if short.startswith("/"):
+            others.append("/" + short.lstrip("/"))
+        if found := _BIN.fullmatch(short):
+            others.append(found[1])
+        elif self.moves and not short.startswith("/"):
+            others.append(base)
+        return others
+
+    def _what_runs(self, words: Sequence[Word], stdin: Input) -> Sequence[Run]:
+        if not runs_others(words[0].text):
+            return ()
+        found: list[Run] = []
         try:
             for run in runs(words, stdin):
-                match run:
-                    case Command(inner):
-                        self._deeper()
-                        self._command(texts(inner), texts(inner), inner, stdin)
-                        self.depth -= 1
-                    case Script(word):
-                        if not word.known:
-                            self.unclear(f"what {_shown(words[0].text)} runs is known only when it runs")
-                        self._nested(word.text)
+                found.append(run)
         except UnclearError as reason:
             self.unclear(str(reason))
+        return found
+
+    def _runs(self, words: Sequence[Word], stdin: Input) -> None:
+        for run in self._what_runs(words, stdin):
+            self._run(run, words[0].text, stdin)
+
+    def _run(self, run: Run, name: str, stdin: Input) -> None:
+        match run:
+            case Command(inner):
+                self._deeper()
+                self._command(texts(inner), texts(inner), inner, stdin)
+                self.depth -= 1
+            case Script(word):
+                if not word.known:
+                    self.unclear(f"what {_shown(name)} runs is known only when it runs")
+                outer, self.shell = self.shell, shell_of(program(name), self.shell)
+                try:
+                    self._nested(word.text)
+                finally:
+                    self.shell = outer
+            case Writes(target):
+                self.files.writes(target, self.files.runs)
+            case Relies(variables, kind):
+                self.relied.extend((variable, kind) for variable in variables)
+            case Also() | ScriptFile():
+                pass
 
     def _nested(self, text: str) -> None:
+        self.nested += 1
         self._deeper()
         self.script(text)
         self.depth -= 1
@@ -291,13 +643,19 @@ class _Reader:
         if self.depth > MAX_DEPTH:
             raise UnreadableError("it is nested too deeply")
 
-    def _found(self, written: str, said: tuple[str, ...]) -> None:
+    def _found(
+        self, written: str, said: tuple[str, ...], reason: str | None = None, start: str = ""
+    ) -> None:
         if len(self.found) >= MAX_COMMANDS:
             raise UnreadableError(f"it is made of more than {MAX_COMMANDS:,} commands")
-        self.found.setdefault(said, written)
+        if said not in self.found:
+            self.found[said] = _simple_command(written, said, reason, start)
 
-    def _checkdocument_of(self, node: Node, source: Source) -> None:
-        """A here-document ends where a shell would end it, or the text is not what it seems."""
+    def _document(self, node: Node, source: Source) -> None:
+        """A here-document ends where a shell would end it, or the text is not what it seems.
+
+        The grammar sees no backquotes in it.
+        """
         document = document_of(node, source)
         if document is None:
             self.unclear("a here-document in it does not end")
@@ -307,6 +665,38 @@ class _Reader:
         end = document.end.lstrip("\t") if document.tabs else document.end
         if end != document.mark or document.mark in lines:
             self.unclear("a here-document in it may end elsewhere")
+        if not document.quoted:
+            self._substitutions(document.text)
+
+    def _substitutions(self, text: str, *, processes: bool = False) -> None:
+        """Read the substitutions in an expansion or a here-document, of which the grammar sees few."""
+        for mark in _BACKQUOTED.finditer(text) if "`" in text else ():
+            if mark[2]:
+                self._nested(in_text(mark[1]))
+            elif mark[2] is not None:
+                self.unclear("a backquote in it may end elsewhere")
+        for mark in _SUBSTITUTED.finditer(text):
+            if len(mark[1]) % 2 or not (processes or mark[2] == "$"):
+                continue
+            at = end = mark.end()
+            depth = 1
+            while end < len(text) and depth:
+                depth += (text[end] == "(") - (text[end] == ")")
+                end += 1
+            inner = text[at : end - 1]
+            if "#" in inner and ")" in text[end:]:
+                self.unclear("a comment in it may hide where a substitution ends")
+            if not (inner.startswith("(") and inner.endswith(")")):
+                self._nested(inner)
+
+
+def _touching_subshell(node: Node) -> bool:
+    """Tell whether parentheses follow a word without a blank, which is a glob to zsh."""
+    children = node.children
+    return any(
+        after.type == "subshell" and before.end_byte == after.start_byte
+        for before, after in pairwise(children)
+    )
 
 
 def _slice(node: Node, source: Source) -> bytes:

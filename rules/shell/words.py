@@ -31,6 +31,8 @@ def plain(text: str) -> Word:
 _SPECIAL = re.compile(r"""[\\*?\[{~'"`$]""")
 _GLOB = re.compile(r"(?<!\\)(?:[*?]|\[.*\]|[?*+@!]\()", re.DOTALL)
 _BRACES = re.compile(r"(?<!\\)\{[^{}\s]*(?:,|\.\.)", re.DOTALL)
+_QUOTED = re.compile(rb"""\\.|\$'(?:\\.|[^'\\])*'|'[^']*'|"(?:\\.|[^"\\])*"|\$\{[^{}]*\}""", re.DOTALL)
+_EXPANDED = re.compile(rb"[*?]|\[.*\]|[+@!]\(|\{[^{}\s]*(?:,|\.\.)|<\d*-\d*>", re.DOTALL)
 _ESCAPED = re.compile(r"\\(\n|.)", re.DOTALL)
 _ESCAPED_IN_QUOTES = re.compile(r"\\([\n$`\"\\])")
 _ESCAPED_IN_TEXT = re.compile(r"\\([\n$`\\])")
@@ -46,7 +48,30 @@ _LETTERS = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n"
 
 def word_of(node: Node, source: bytes) -> Word:
     """The word that a node of the tree is."""
-    return _piece(node, source)
+    kind = node.type
+    if kind in _OFTEN_PLAIN:
+        text = source[node.start_byte : node.end_byte].decode()
+        if _ORDINARY.fullmatch(text):
+            return plain(text)
+    word = _piece(node, source)
+    if word[2] and kind in _OF_PIECES:
+        return whole(word, source[node.start_byte : node.end_byte])
+    return word
+
+
+_OFTEN_PLAIN = frozenset(("word", "number", "command_name"))
+_ORDINARY = re.compile(r"[\w./:,@%=-]+", re.ASCII)
+_OF_PIECES = frozenset(("concatenation", "command_name"))
+
+
+def whole(word: Word, written: bytes) -> Word:
+    """`word`, which is written so, not known where a glob or braces make other words of it.
+
+    The grammar takes `/bin/[r]m` apart; what a shell looks at is all of it that is not quoted.
+    """
+    if not word.known or not _EXPANDED.search(_QUOTED.sub(b"", written)):
+        return word
+    return word._replace(known=False, single=False)
 
 
 def joined(parts: Sequence[Word]) -> Word:
@@ -56,12 +81,12 @@ def joined(parts: Sequence[Word]) -> Word:
 
 def texts(words: Iterable[Word]) -> str:
     """The words as one line."""
-    return " ".join(word.text for word in words if word.text)
+    return " ".join([word[0] for word in words if word[0]])
 
 
 def bares(words: Iterable[Word]) -> str:
     """The words as one line, as if every expansion were empty."""
-    return " ".join(word.bare for word in words if word.bare)
+    return " ".join([word[1] for word in words if word[1]])
 
 
 def in_text(body: str) -> str:
@@ -83,6 +108,8 @@ _QUOTES = {ord(character): None for character in "\\'\"\0"}
 def _piece(node: Node, source: bytes) -> Word:
     text = source[node.start_byte : node.end_byte].decode()
     match node.type:
+        case "word" | "number" | "string_content" | "test_operator" | "variable_name" | "regex":
+            return _bare_word(text)
         case "raw_string":
             return plain(text[1:-1])
         case "ansi_c_string":
@@ -91,11 +118,9 @@ def _piece(node: Node, source: bytes) -> Word:
             return _string(node, source)
         case "concatenation" | "command_name":
             found = _pieces(node, source)
-            if _BRACES.search(text):
+            if "{" in text and _BRACES.search(text):
                 return Word(found.text, found.bare, known=False, single=False)
             return found
-        case "word" | "number" | "string_content" | "test_operator" | "variable_name" | "regex":
-            return _bare_word(text)
         case _ if not node.is_named:
             return _bare_word(text)
         case _:
@@ -103,6 +128,8 @@ def _piece(node: Node, source: bytes) -> Word:
 
 
 def _bare_word(text: str) -> Word:
+    if "``" in text:
+        text = text.replace("``", "")
     if not _SPECIAL.search(text):
         return plain(text)
     exact = not (_GLOB.search(text) or _BRACES.search(text))

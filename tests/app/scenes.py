@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from interlock.app.language import redaction
 from interlock.engine.history.parts import NetRecord, RuleRecord, StepRecord, TransitionRecord
 from interlock.engine.history.state import (
     ApprovalState,
@@ -140,7 +141,8 @@ def entry(kind: str, text: str, seconds_ago: float, by: str | None = None) -> Tr
 
 
 def deploy_request(**more: object) -> ApprovalState:
-    return ApprovalState.model_validate(
+    """A request as a hub shows it: masked, with the commands it runs."""
+    asked = ApprovalState.model_validate(
         {
             "id": "ap1",
             "session": "release-bot-1f3a",
@@ -161,6 +163,7 @@ def deploy_request(**more: object) -> ApprovalState:
             **more,
         }
     )
+    return asked if {"runs", "hidden"} & more.keys() else redaction().request(asked)
 
 
 def release_bot(*, waiting: bool = True) -> SessionState:

@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 
 from interlock.app.console import InterlockConsole, Start
 from interlock.app.screens.approval import ApprovalScreen
+from interlock.app.widgets.reviewed_list import ReviewedList
 from interlock.engine.history.state import SessionState
 from tests.app.scenes import NOW, cleanup, docs_writer, nightly_sync, release_bot
 from tests.support.fake_hub import FakeHub
@@ -39,12 +40,16 @@ class Stage:
             name = "space" if key == " " else key
             self.app.post_message(events.Key(name, character))
             await self.pilot.pause(0)
+            while self.app.keys.busy:
+                await self.pilot.pause(0)
         await self.pilot.pause(0.001)
 
     async def settle(self) -> None:
-        """Let messages, workers and a refresh through."""
+        """Let keys, messages, workers and a refresh through."""
         for _ in range(4):
             await self.pilot.pause(0.002)
+            while self.app.keys.busy:
+                await self.pilot.pause(0.002)
 
     async def until(self, text: str) -> None:
         """Wait for a paint that shows `text`; the coalesced ones come five times a second."""
@@ -66,6 +71,26 @@ class Stage:
         if awake:
             await self.wake()
         return self.app.screen
+
+    async def read_all(self) -> None:
+        """Unfold what waits for a decision, and note that each of its lines was painted."""
+        found = self.app.screen.query_one(ReviewedList)
+        if found.guard.folded:
+            await self.press("space")
+            await self.wake()
+        while (row := found.guard.next_row) is not None:
+            found.guard.paint(row)
+        assert found.guard.complete
+
+    async def read_on(self, key: str = "a") -> int:
+        """Press `key` until all that waits for a decision was on screen. Returns how often that took."""
+        guard = self.app.screen.query_one(ReviewedList).guard
+        for pressed in range(200):
+            if guard.complete:
+                return pressed
+            await self.press(key)
+            await self.wake()
+        raise AssertionError(f"there was always more to see:\n{self.painted()}")
 
     def decisions(self) -> list[tuple[object, ...]]:
         return [asked for asked in self.hub.asked if asked[0] == "decide"]

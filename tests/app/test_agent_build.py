@@ -75,6 +75,13 @@ class TestPrepared:
         assert said[4] == f"workdir: {here}/nope is not a directory"
         assert len(said) == 5
 
+    def test_a_tool_of_a_reserved_name(self, here: Path) -> None:
+        """G-64: a function that rules could not tell from unclear calls is refused with its place."""
+        (here / "named_so.py").write_text('def unclear() -> str:\n    """Do nothing."""\n    return ""\n')
+        said = self.refused(self.spec(here, tools=["bash", "named_so:unclear"]))
+        assert "tools: Tool 'unclear': 'unclear' is a reserved name" in said
+        assert "give the tool another name" in said
+
     async def test_a_limit_on_costs(self, here: Path) -> None:
         """Limits: a model with a price starts; one without is named, with what to do instead."""
         limits = {"max_cost": 2}

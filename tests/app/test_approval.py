@@ -63,7 +63,7 @@ class TestContent:
             await on.press("space")
             await on.settle()
             assert "lines hidden" not in on.painted()
-            assert "end ↓" in on.painted()
+            assert "a shows the next page · " in on.painted()
             await on.press("end")
             await on.settle()
             assert "THE AGENT SAYS" in on.painted()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from textual.widgets import Static
 
-from interlock.app.grant_terms import TermsError, sentence, terms
+from interlock.app.grant_terms import TermsError, limits, sentence, terms
 from interlock.app.screens.approval import ApprovalScreen
 from interlock.app.screens.grant import GrantScreen
 from interlock.app.screens.live import LiveScreen
-from interlock.engine.gate.types import GrantTerms
+from interlock.engine.gate.types import GrantScope, GrantTerms
 from tests.app.scenes import deploy_request, release_bot
 from tests.app.stage import Stage, stage
 
@@ -29,6 +29,13 @@ async def open_menu(on: Stage) -> GrantScreen:
     return on.app.screen
 
 
+async def say_why(on: Stage, reason: str = "often") -> None:
+    """Type the reason, as an operator who has chosen the rest does."""
+    on.app.screen.query_one("#reason").focus()
+    await keys(on, *reason)
+    await on.wake()
+
+
 async def keys(on: Stage, *pressed: str) -> None:
     """One after the other, each with its effect."""
     for key in pressed:
@@ -46,6 +53,11 @@ class TestMenu:
         ("pressed", "expected", "said"),
         [
             ((), GrantTerms("names"), "every call of bash for deploy and nothing else passes"),
+            (
+                ("tab", "tab", "right"),
+                GrantTerms("names", subagents=True),
+                "nothing else, also by subagents, passes",
+            ),
             (("right",), GrantTerms("input"), "every call of bash with exactly this input passes"),
             (("tab", "right"), GrantTerms("names", uses=3), "the next 3 calls of bash"),
             (("tab", "left"), GrantTerms("names", seconds=1800.0), "for 30 min, every call of bash"),
@@ -59,11 +71,12 @@ class TestMenu:
             await open_menu(on)
             await keys(on, *pressed)
             assert said in text(on, "#sentence")
-            await on.wake()
+            await say_why(on)
             await on.press("ctrl+g")
             await on.settle()
             [answer] = on.hub.answers
             assert (answer.approved, answer.grant, answer.digest) == (True, expected, "shown")
+            assert answer.reason == "often"
             assert isinstance(on.app.screen, LiveScreen)
 
     async def test_times_are_typed(self) -> None:
@@ -78,7 +91,7 @@ class TestMenu:
             await keys(on, "ctrl+g", "enter")
             assert on.hub.answers == []
             await keys(on, "backspace")
-            await on.wake()
+            await say_why(on)
             await keys(on, "ctrl+g")
             assert on.hub.answers[0].grant == GrantTerms("names", uses=12)
 
@@ -86,11 +99,60 @@ class TestMenu:
         """The time starts anew whenever what would pass is something else."""
         async with stage(asking()) as on:
             await open_menu(on)
+            await say_why(on)
+            on.app.screen.query_one("#scope").focus()
             await keys(on, "right", "ctrl+g")
             assert on.hub.answers == []
             await on.wake()
             await keys(on, "ctrl+g")
             assert on.hub.answers[0].grant == GrantTerms("input")
+
+    async def test_takes_a_reason(self) -> None:
+        """G-67: without one nothing is granted; the line for it has the focus, and says so."""
+        async with stage(asking()) as on:
+            await open_menu(on)
+            for typed in ("", "space"):
+                await keys(on, *filter(None, [typed]))
+                await on.wake()
+                await keys(on, "ctrl+g")
+                assert on.hub.answers == []
+                assert "Type a reason" in on.painted()
+                assert on.app.focused is on.app.screen.query_one("#reason")
+
+    async def test_of_a_subagents_call(self) -> None:
+        """G-74: it says before the key that only a grant for subagents comes with a subagent's call."""
+        async with stage(asking(via="reviewer-1", call_id="reviewer-1/c9")) as on:
+            await open_menu(on)
+            assert "A subagent made this call" in text(on, "#sentence")
+            assert text(on, "#limits") == ""
+            await say_why(on)
+            await on.wake()
+            await keys(on, "ctrl+g")
+            assert on.hub.answers == []
+            on.app.screen.query_one("#whom").focus()
+            await keys(on, "right")
+            assert "also by subagents" in text(on, "#sentence")
+            await on.wake()
+            await keys(on, "ctrl+g")
+            assert on.hub.answers[0].grant == GrantTerms("names", subagents=True)
+
+    async def test_all_of_it_on_a_low_terminal(self) -> None:
+        """With every line that there can be, 60 columns and 20 lines show what decides; pages scroll."""
+        async with stage(asking(), size=(60, 20)) as on:
+            await open_menu(on)
+            await keys(on, "tab", "right")
+            await on.wake()
+            await keys(on, "ctrl+g")
+            seen = on.painted()
+            for each in ("What", "How long", "so many times", "Whose", "Type a reason", "asks again."):
+                assert each in seen
+            frame = on.app.screen.query_one(".frame")
+            on.app.screen.query_one("#said", Static).update("a\n" * 30)
+            await on.settle()
+            await keys(on, "pagedown")
+            assert frame.scroll_y > 0
+            await keys(on, "pageup", "pageup")
+            assert frame.scroll_y == 0
 
     async def test_no_other_key_grants(self) -> None:
         """Enter, space and letters choose or do nothing; escape goes back to the request."""
@@ -124,7 +186,9 @@ class TestRefused:
         async with stage(asking(exact_only="command: it reads a file")) as on:
             await open_menu(on)
             assert "not bash → deploy: only exactly this input can be granted" in text(on, "#narrowed")
-            await keys(on, "right", "left", "ctrl+g")
+            await keys(on, "right", "left")
+            await say_why(on)
+            await keys(on, "ctrl+g")
             assert on.hub.answers[0].grant == GrantTerms("input")
 
     async def test_gone_meanwhile(self) -> None:
@@ -152,11 +216,29 @@ class TestTerms:
         with pytest.raises(TermsError):
             terms("names", bound, typed)
 
+    @pytest.mark.parametrize(
+        ("more", "scope", "said"),
+        [
+            (
+                {"commands": 1},
+                "names",
+                "Arguments may differ; programs and all other fields must be the same.",
+            ),
+            ({"commands": 1}, "names", "variables, files, substitutions, groups, loops, !, & or another"),
+            ({}, "names", "Only fields that a map reads may differ."),
+            ({"called": "deploy", "names": ("deploy",)}, "names", "Where no map reads a field"),
+            ({}, "input", "Another value in any field asks again."),
+        ],
+    )
+    def test_what_asks_again(self, more: dict[str, object], scope: GrantScope, said: str) -> None:
+        """G-74: under each scope the dialog says what a grant covers and what it does not."""
+        assert said in limits(deploy_request(**more), scope)
+
     def test_the_sentence_names_no_more_than_was_shown(self) -> None:
-        """A call without other names is granted whatever its input, and the sentence says that."""
+        """G-74: a call without other names is granted with the values that no map reads."""
         request = deploy_request(called="deploy", names=("deploy",))
         said = sentence(request, GrantTerms("names", uses=1))
         assert said == (
-            "This call runs. After it, the next call of deploy, whatever its input, passes without "
-            "being asked about."
+            "This call runs. After it, the next call of deploy with the same values wherever no map "
+            "reads them passes without being asked about."
         )

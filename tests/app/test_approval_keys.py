@@ -19,7 +19,7 @@ PRESETS = ["wrong environment", "not now"]
 
 def asking(*, opened_by: str | None = None, **more: object):
     state = release_bot()
-    state.opened_by = opened_by
+    state.starters = {} if opened_by is None else {opened_by: "opened"}
     state.approvals["ap1"] = deploy_request(**{"digest": "shown", **more})
     return state
 

@@ -48,6 +48,21 @@ class TestLosing:
             await on.settle()
             assert isinstance(on.app.screen, LiveScreen)
 
+    async def test_ones_own_decision_is_not_somebody_elses(self) -> None:
+        """Where the answer is lost and the record has it, it is told as one's own."""
+        async with stage() as on:
+            dialog = await on.open_dialog()
+            on.hub.held = asyncio.Event()
+            await on.press("a")
+            await on.settle()
+            on.hub.decided_elsewhere("ap1", approved=True, by="maria")
+            on.hub.refuse = "Not decided: the connection was lost"
+            on.hub.held.set()
+            await on.settle()
+            assert on.app.screen is dialog
+            assert "You have approved this: it is recorded" in on.painted()
+            assert "Already" not in on.painted()
+
     async def test_the_next_request_comes_up_after_it(self) -> None:
         """One that came meanwhile is shown when the lost one is closed."""
         async with stage() as on:

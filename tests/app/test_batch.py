@@ -159,20 +159,29 @@ class TestDeciding:
 
 
 class TestReading:
-    async def test_the_end_must_have_been_in_view(self) -> None:
-        """Batch: nothing is approved before the end of the table was on screen, and that is said."""
+    async def test_every_page_must_have_been_in_view(self) -> None:
+        """Batch: `A` shows page after page, and approves only once all of the table was on screen."""
         requests = [asks(n) for n in range(20)]
-        async with batch(*requests, size=(80, 24)) as (on, screen):
-            assert "approving takes having seen the end" in on.painted()
-            await on.press("A")
-            await on.settle()
+        async with batch(*requests, size=(80, 24)) as (on, _):
+            assert "A shows the next page · 2 of 3" in on.painted()
+            assert await on.read_on("A") == 2
             assert on.hub.answers == []
-            screen.query_one(BlockList).action_edge(-1)
-            await on.settle()
-            screen.tick()
             await on.press("A")
             await on.until("20 requests decided")
             assert len(on.hub.answers) == 20
+
+    async def test_the_end_alone_does_not_count(self) -> None:
+        """Batch: what a jump to the end has passed over was not shown."""
+        requests = [asks(n) for n in range(40)]
+        async with batch(*requests, size=(80, 24)) as (on, screen):
+            screen.query_one(BlockList).action_edge(-1)
+            await on.wake()
+            await on.press("A")
+            await on.wake()
+            assert on.hub.answers == []
+            assert await on.read_on("A") > 0
+            await on.press("A")
+            await on.until("40 requests decided")
 
     async def test_denying_takes_no_reading(self) -> None:
         """Batch: what is denied harms nobody."""

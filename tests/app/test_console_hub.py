@@ -11,13 +11,12 @@ from textual.pilot import Pilot
 
 from interlock.app.console import InterlockConsole
 from interlock.app.screens.approval import ApprovalScreen
-from interlock.app.screens.confirm import Confirm
 from interlock.app.screens.edit_input import EditInput
 from interlock.app.screens.grant import GrantScreen
 from interlock.app.screens.live import LiveScreen
+from interlock.app.screens.loosen import Loosen
 from interlock.app.screens.replay import ReplayScreen
 from interlock.app.screens.review_edit import ReviewEdit
-from interlock.app.screens.wakeful import ASLEEP
 from interlock.app.widgets.typed import TypedText
 from interlock.engine.agents import Agent, C, Reply, ScriptedModel, T, ToolContext, tool
 from interlock.engine.history.events import ApprovalDecided, CallDecided, MessageAdded
@@ -181,6 +180,8 @@ class TestApproval:
             await on.press("g")
             await on.until(lambda: isinstance(on.app.screen, GrantScreen))
             menu = on.app.screen
+            menu.query_one("#reason").focus()
+            await on.press(*"often")
             await on.until(lambda: menu._shown_at is not None)
             on.seconds += 1.0
             await on.press("ctrl+g")
@@ -230,14 +231,14 @@ class TestOperator:
             await on.press("n")
             await on.until(lambda: "Nets of release-bot" in on.painted() and "space" in on.painted())
             await on.press("space")
+            await on.until(lambda: isinstance(on.app.screen, Loosen))
+            await on.press("o", "k", "enter")
             await on.until(lambda: "Deactivated 'require-test-before-deploy'" in on.painted())
             await on.press("escape")
             await on.until(lambda: "off (state kept)" in on.painted())
             await on.press("m")
-            await on.until(lambda: isinstance(on.app.screen, Confirm))
-            await on.settled()
-            on.seconds += ASLEEP
-            await on.press("y")
+            await on.until(lambda: isinstance(on.app.screen, Loosen))
+            await on.press("o", "k", "enter")
             await on.until(lambda: "now in shadow mode" in on.painted())
             state = await on.hub.session("one")
             assert state.mode == "shadow"

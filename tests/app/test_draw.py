@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -286,6 +287,24 @@ class TestMermaid:
         """No name gets out of its quotes or becomes markup."""
         for line in to_mermaid({net.name: net}).splitlines():
             assert MERMAID_LINE.fullmatch(line), line
+
+
+class TestReservedNames:
+    TEXT = "map bash.command rm as delete\nblock delete\nblock anything-else\n"
+
+    @pytest.mark.parametrize("to_text", [to_dot, to_mermaid, to_svg])
+    def test_are_drawn_with_the_rule_that_maps_imply(
+        self, to_text: Callable[[dict[str, SkillNet]], str]
+    ) -> None:
+        """G-64, G-66: the implied rule and one of `anything-else` are nets with their rules' texts."""
+        drawn = to_text(compile_rules(self.TEXT, file="r.rules").registry)
+        assert "approve-before-unclear" in drawn
+        if to_text is not to_mermaid:
+            said = "require human-approval before unclear (implied by the map of bash.command)"
+            assert said in drawn
+        assert "block-anything-else" in drawn
+        kept = to_text(compile_rules(f"{self.TEXT}allow unclear bash\n", file="r.rules").registry)
+        assert "unclear" not in kept
 
 
 class TestCommand:

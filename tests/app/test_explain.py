@@ -58,7 +58,7 @@ class TestCommand:
             "          ready:1   deploy.rules:4\n"
             "        ◐ approve-before-deploy  asks a person\n"
             "          ready:1   deploy.rules:5\n"
-            "        3 other nets do not know it\n",
+            "        4 other nets do not know it\n",
             "",
         )
 
@@ -75,6 +75,23 @@ class TestCommand:
         _, out, _ = explain(rules, call="test", after=("lint fails",))
         assert "way     lint → test\n" in out
 
+    def test_reserved_and_folded_names(self, rules: str) -> None:
+        """G-64, G-66: why a call cannot be read, what names none, and what a name is taken for."""
+        text = (
+            "map bash.command rm as delete\nblock delete\nrequire human-approval before anything-else\n"
+        )
+        Path("r.rules").write_text(text)
+        _, out, _ = explain("r.rules", call='bash command "eval $x"')
+        assert "rule    r.rules:1  require human-approval before unclear (implied by the map of" in out
+        assert "names   unclear, bash\n" in out
+        assert "unclear cannot be read to its end: command: what 'eval' runs is known only when" in out
+        _, out, _ = explain("r.rules", call="mystery")
+        assert "names   anything-else, mystery\n" in out
+        assert "◐ approve-before-anything-else  asks a person" in out
+        _, out, _ = explain("r.rules", call='Bash command "rm x"')
+        assert "names   delete, bash, Bash\n" in out
+        assert "taken   for bash, too: 'Bash' differs from it only in looks\n" in out
+
     def test_what_can_never_be(self, rules: str) -> None:
         """A block, and a budget that is spent, are named as what forbids the call."""
         _, out, _ = explain(rules, call='bash command "rm -rf /"')
@@ -86,7 +103,7 @@ class TestCommand:
         """No way is needed; that no net knows the call is said."""
         assert explain(rules, call="look") == (
             0,
-            "now     ▸ allowed\nnets    5 nets do not know it\n",
+            "now     ▸ allowed\nnets    6 nets do not know it\n",
             "",
         )
 
@@ -255,7 +272,7 @@ class TestMoments:
         ("rules", "tool", "now", "then"),
         [
             (RULES, "push", "nets ▸ limit-push-1  lets it pass", "nets ▸ limit-push-1  let it pass"),
-            (RULES, "push", " 4 other nets do not know it", " 4 other nets did not know it"),
+            (RULES, "push", " 5 other nets do not know it", " 5 other nets did not know it"),
             ("require human-approval before a", "a", "now ◐ asks a person", "then ◐ asked a person"),
             (
                 "require human-approval before a",

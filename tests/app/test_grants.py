@@ -7,6 +7,7 @@ import pytest
 from interlock.app.aging import in_force
 from interlock.app.call_story import told
 from interlock.app.screens.confirm import Confirm
+from interlock.app.screens.detail import call_detail
 from interlock.app.widgets.event_details import fields
 from interlock.app.widgets.grant_lines import bounds, passes
 from interlock.app.widgets.markings import net_blocks
@@ -154,6 +155,12 @@ class TestCalls:
             ({"approved_by": ("maria",), "edited": True}, "edited by maria"),
             ({"approved_by": ("ada", "ben")}, "approved by ada, ben"),
             ({"approved_by": ("ada", "ben"), "edited": True}, "edited, approved by ada, ben"),
+            (
+                {"approved_by": ("ben",), "edited": True, "edited_by": "ada"},
+                "edited by ada, approved by ben",
+            ),
+            ({"approved_by": ("ada",), "edited": True, "edited_by": "ada"}, "edited by ada"),
+            ({"edited": True, "edited_by": "ada"}, "edited by ada"),
             ({"granted": ("grant-1",)}, "allowed by grant-1"),
             (
                 {"granted": ("grant-1",), "approved_by": ("maria",)},
@@ -164,6 +171,26 @@ class TestCalls:
     def test_who_let_it_pass(self, more: dict[str, object], words: str) -> None:
         """Transcript: approved, edited or allowed by a grant, and by whom."""
         assert let_pass(call("c1", "deploy", "./deploy", "done", 1, **more)) == words
+
+    def test_an_edit_in_the_panel(self) -> None:
+        """G-75: a call's panel says who edited it, and shows what the agent had asked for beside it."""
+        edited = call(
+            "c1",
+            "deploy",
+            "./deploy staging",
+            "done",
+            1,
+            approved_by=("ben",),
+            edited=True,
+            edited_by="ada",
+            original={"command": "./deploy prod"},
+        )
+        lines = [row.plain for block in call_detail(edited)._blocks for row in block.lines(90)]
+        assert any(line.startswith("edited        by ada: changed command from") for line in lines)
+        at = lines.index("WHAT THE AGENT ASKED FOR, AND WHAT RUNS")
+        assert '"./deploy prod"' in lines[at + 2]
+        assert '"./deploy staging"' in lines[at + 3]
+        assert lines[at + 2].lstrip().startswith("-")
 
     async def test_on_screen(self) -> None:
         """Transcript: a call that a grant let pass says so, in the list and in its panel."""
@@ -204,7 +231,7 @@ class TestEvents:
             ApprovalExtended(**ids, until=NOW, by="ben"),
             ApprovalExtended(**ids, until=NOW, by="ben"),
             ApprovalExpired(**ids, reason="nobody decided within 15 min"),
-            GrantGiven(grant=grant().record, by="maria", call_id="c1"),
+            GrantGiven(grant=grant().record, by="maria", call_id="c1", reason="release night"),
         )
         rows = dict.fromkeys(text for _, text in told(recorded, 7))
         assert list(rows) == [
@@ -212,7 +239,7 @@ class TestEvents:
             "approved by ada 5 s ago, others must too",
             "may wait until 14:02:10 UTC, by ben",
             "nobody in time: nobody decided within 15 min",
-            "grant-1 by maria: bash as deploy, bash, 3 times for 30 min",
+            "grant-1 by maria: bash as deploy, bash, 3 times for 30 min: release night",
         ]
 
     def test_a_decision_by_a_grant(self) -> None:

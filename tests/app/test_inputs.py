@@ -66,3 +66,10 @@ class TestFold:
         """Without a height nothing is hidden."""
         rows = text_of({"command": "\n".join(f"line {n}" for n in range(80))})
         assert len(rows) == 80
+
+
+class TestNames:
+    def test_all_of_a_name_is_there(self) -> None:
+        """A line break in a field's name hides nothing of it."""
+        shown = "".join(row.plain for row in input_rows({"a\nrm -rf /home/x": 1}, 60))
+        assert "rm -rf /home/x" in shown

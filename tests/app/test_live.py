@@ -6,11 +6,12 @@ from textual.widgets import Input
 
 from interlock.app.flow import Flow
 from interlock.app.screens.approval import ApprovalScreen
-from interlock.app.screens.confirm import Confirm
 from interlock.app.screens.detail import Detail
 from interlock.app.screens.live import LiveScreen
+from interlock.app.screens.loosen import Loosen
 from interlock.app.screens.switch_nets import SwitchNets
 from interlock.app.widgets.transcript import Transcript
+from interlock.engine.approving import Outcome
 from interlock.engine.history.events import JournalEvent, MessageAdded, SessionStatus
 from interlock.engine.hub import Streaming
 from tests.app.scenes import NOW, before, deploy_request, docs_writer, entry, nightly_sync, release_bot
@@ -379,38 +380,75 @@ class TestActing:
             await on.until("this session is closed")
 
     async def test_n_switches_nets(self) -> None:
-        """Space or enter switches the net under the cursor and shows the gate's sentence."""
+        """G-67: off it goes for a reason and perhaps a time, on at once; the gate's sentence is shown."""
         async with stage() as on:
             await on.press("n")
             await on.settle()
             assert isinstance(on.app.screen, SwitchNets)
             await on.press("space")
-            await on.settle()
-            assert "Deactivated 'require-lint-before-test'" in on.painted()
+            await on.until("Turn off require-lint-before-test")
+            assert isinstance(on.app.screen, Loosen)
+            await on.press("enter")
+            await on.until("Type a reason")
+            assert on.hub.asked == []
+            await on.press("h", "i", "tab", "9", "x", "enter")
+            await on.until("Expected a time")
+            await on.press("backspace", "m", "enter")
+            await on.until("Deactivated 'require-lint-before-test'")
             await on.press("G", "enter")
             await on.settle()
             assert "Activated 'require-freeze-before-deploy'" in on.painted()
         assert on.hub.asked == [
-            ("toggle", "release-bot-1f3a", "require-lint-before-test", False, "maria"),
+            ("toggle", "release-bot-1f3a", "require-lint-before-test", False, "maria", "hi", 540),
             ("toggle", "release-bot-1f3a", "require-freeze-before-deploy", True, "maria"),
         ]
 
-    async def test_shadow_is_confirmed_and_enforce_is_not(self) -> None:
-        """Leaving enforce stops blocking, so it is asked; enter answers nothing, `y` does."""
+    async def test_n_asks_why_where_the_hub_does(self) -> None:
+        """G-66: turning on what takes calls from a default is for good, and for a reason."""
+        async with stage() as on:
+            given: list[str | None] = []
+
+            async def toggle(
+                session: str, net: str, active: bool, *, by: str, reason: str | None = None
+            ) -> Outcome:
+                given.append(reason)
+                if reason is None:
+                    return Outcome(ok=False, message="the default needs it", needs_reason=True)
+                return Outcome(ok=True, message=f"Proposed: turn on {net} ({active}, {by})")
+
+            on.hub.toggle_net = toggle
+            await on.press("n", "G", "space")
+            await on.until("Turn on require-freeze-before-deploy")
+            assert "the default needs it" in on.painted()
+            assert "for how long" not in on.painted()
+            await on.press("enter")
+            await on.until("Type a reason")
+            await on.press("h", "i", "enter")
+            await on.until("Proposed: turn on require-freeze-before-deploy (True, maria)")
+            await on.press("space")
+            await on.until("Turn on require-freeze-before-deploy")
+            await on.press("escape")
+            await on.settle()
+            assert isinstance(on.app.screen, SwitchNets)
+        assert given == [None, "hi", None]
+
+    async def test_shadow_takes_a_reason_and_enforce_does_not(self) -> None:
+        """G-67: leaving enforce stops blocking, so why is asked, and what waits is named."""
         async with stage() as on:
             await on.press("m")
-            await on.settle()
-            assert isinstance(on.app.screen, Confirm)
+            await on.until("Shadow mode: stop blocking")
+            assert isinstance(on.app.screen, Loosen)
+            assert "go on waiting" in on.painted()
             await on.press("enter")
             assert on.hub.asked == []
-            await on.press("n")
+            await on.press("escape")
             await on.settle()
             assert isinstance(on.app.screen, LiveScreen)
             await on.press("m")
-            await on.wake()
-            await on.press("y")
             await on.settle()
-            assert on.hub.asked == [("mode", "release-bot-1f3a", "shadow", "maria")]
+            await on.press("o", "k", "enter")
+            await on.settle()
+            assert on.hub.asked == [("mode", "release-bot-1f3a", "shadow", "maria", "ok", None)]
             on.hub.states["release-bot-1f3a"].mode = "shadow"
             on.hub.publish("release-bot-1f3a", SessionStatus(status="running"))
             await on.until("shadow")

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from textual.widgets._toast import Toast
 
 from interlock.app.screens.fatigue import _operators
 from interlock.app.screens.help import help_for
@@ -152,6 +153,16 @@ class TestNotices:
             on.seconds += 60
             on.hub.request(asks(9, tool="push"))
             await on.until("push waits for a person")
+
+    async def test_requests_that_come_at_once(self) -> None:
+        """New requests: many that come in one go, as after a rule was switched, are one notice, too."""
+        async with batch(asks(1), asks(2), size=(80, 24)) as (on, _):
+            for number in range(3, 11):
+                on.hub.request(asks(number, tool=f"tool{number}"))
+            await on.until("8 have come; the latest: tool10.")
+            await on.settle()
+            assert on.painted().count("have come") == 1
+            assert len(on.app.screen.query(Toast)) == 1
 
 
 class TestFatigue:

@@ -16,6 +16,7 @@ from interlock.app.screens.confirm import Confirm
 from interlock.app.screens.decisions import DecisionsScreen
 from interlock.app.screens.history import HistoryScreen
 from interlock.app.screens.live import LiveScreen
+from interlock.app.screens.loosen import Loosen
 from interlock.app.screens.replay import ReplayScreen
 from interlock.app.screens.switch_nets import SwitchNets
 from interlock.app.screens.wakeful import ASLEEP
@@ -148,9 +149,10 @@ class TestLive:
             await on.press("escape")
             await on.at(LiveScreen)
             await on.press("m")
-            await on.confirm()
-            assert (await on.answer()).mode == "shadow"
-            await on.shows("shadow")
+            await on.at(Loosen)
+            await on.press("o", "k", "enter")
+            await on.shows("shadow", "1 waiting")
+            assert not on.deploy.done()
 
 
 class TestRecord:

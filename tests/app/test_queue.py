@@ -39,6 +39,16 @@ class TestOrder:
         ]
         assert [a.id for a in in_order(waiting)] == ["q6", "q4", "q5", "q3", "q2", "q1"]
 
+    async def test_who_edited_it(self) -> None:
+        """G-75: a request about what a person chose says so, and by whom, in the queue."""
+        edited = asks(1, original={"command": "./deploy --env prod"}, edited_by="ada")
+        async with stage(asking(edited, asks(2))) as on:
+            lists = on.app.screen.query_one(WaitingList)
+            first, second = (
+                "\n".join(row.plain for row in block.lines(30)) for block in lists.blocks[:2]
+            )
+            assert ("edited by ada" in first) != ("edited by ada" in second)
+
     async def test_on_screen(self) -> None:
         """Queue: the list shows that order, whatever order the hub gives."""
         async with stage(several()) as on:
@@ -56,7 +66,7 @@ class TestOrder:
             await on.until("▲ high")
             assert queue(on)[0] == "q9"
             assert under_cursor(on) == chosen == "q1"
-            await on.press("a")
+            await on.press("5", "a")
             await on.settle()
             assert isinstance(on.app.screen, ApprovalScreen)
             assert on.app.screen.request.id == "q1"

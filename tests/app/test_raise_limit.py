@@ -110,9 +110,12 @@ class TestRaising:
             await on.press("1", "enter")
             await on.until("✗ Expected more than $1.00, which is the limit already")
             assert limits(on) == []
-            await on.press("5", "enter")
+            await on.press("5", "enter", "enter")
+            await on.until("Type a reason")
+            assert limits(on) == []
+            await on.press("o", "k", "enter")
             await on.until("may now cost $15.00")
-            assert limits(on) == [("limit", "docs-writer-77c0", 15.0, "maria")]
+            assert limits(on) == [("limit", "docs-writer-77c0", 15.0, "maria", "ok")]
             assert isinstance(on.app.screen, LiveScreen)
             await on.until("$1.25 of $15.00")
 
@@ -128,7 +131,10 @@ class TestRaising:
         """Limits: what the hub refuses is shown with its reason."""
         async with shown() as on:
             on.hub.refuse = "Not raised, the journal refused it: the disk is full"
+            await on.until("raises it")
             await on.press("dollar_sign", "9", "enter")
+            await on.settle()
+            await on.press("x", "enter")
             await on.until("Not raised")
 
     async def test_a_real_session_goes_on(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,7 +151,7 @@ class TestRaising:
             await on.until("$1.50 of $1.00")
             await on.pilot.press("dollar_sign")
             assert isinstance(on.app.screen, RaiseLimit)
-            await on.pilot.press("4", "enter")
+            await on.pilot.press("4", "enter", "x", "enter")
             await on.until("$1.50 of $4.00")
             await hub.send(session, "go on", by="maria")
             await on.until("I go on")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+
+from pydantic import JsonValue
 
 from interlock.app.widgets.request import request_text
+from interlock.engine.history.parts import ExtensionRecord
 from interlock.engine.history.state import ApprovalState, SessionState
+from tests.app.scenes import deploy_request
 
 NOW = datetime(2026, 1, 5, 14, 0, tzinfo=UTC)
 
@@ -16,6 +20,9 @@ def lines(
     *,
     height: int = 40,
     expanded: bool = False,
+    original: dict[str, JsonValue] | None = None,
+    width: int = 76,
+    beyond: str | None = None,
 ) -> list[str]:
     """The dialog's lines for a request of a shell command."""
     request = ApprovalState(
@@ -35,8 +42,11 @@ def lines(
         marking={"ready": 1},
         uninspectable=uninspectable,
         preview=preview,
+        original=original,
+        edited_by="ada" if original else None,
+        beyond=beyond,
     )
-    text = request_text(request, None, NOW, 76, height, expanded=expanded)
+    text = request_text(request, None, NOW, width, height, expanded=expanded)
     return [line.plain for line in text.lines]
 
 
@@ -53,13 +63,69 @@ class TestUninspectable:
         assert not any("UNINSPECTABLE" in line for line in lines(None))
 
 
+class TestExtension:
+    def test_who_wants_it_to_wait(self) -> None:
+        """G-77: a request of two people says who wants to lengthen it, and that it takes another."""
+        request = deploy_request(
+            people=2,
+            extension={"until": NOW + timedelta(hours=2), "by": "be\x1bn"},
+        )
+        shown = [line.plain for line in request_text(request, None, NOW, 76, 40).lines]
+        said = " ".join(line.strip() for line in shown)
+        assert "n wants it to wait 2 h: a second person must lengthen it" in said
+        assert "\x1b" not in said
+        forever = request.model_copy(update={"extension": ExtensionRecord(until=None, by="ben")})
+        shown = [line.plain for line in request_text(forever, None, NOW, 76, 40).lines]
+        assert "ben wants it to wait for ever" in " ".join(line.strip() for line in shown)
+        one = request.model_copy(update={"extension": None})
+        shown = [line.plain for line in request_text(one, None, NOW, 76, 40).lines]
+        assert not any("wants it to wait" in line for line in shown)
+
+
+class TestBeyond:
+    def test_why_a_grant_does_not_cover_it(self) -> None:
+        """G-74: what asks although something like it was granted says what makes it another call."""
+        shown = lines(beyond="grant-1 does not cover this call: another value in \x1b[2Jcwd")
+        at = next(i for i, line in enumerate(shown) if line.startswith("WHY IT ASKS"))
+        said = " ".join(line.strip() for line in shown[at : at + 3])
+        assert "asks although granted: grant-1 does not cover this call: another value in" in said
+        assert "\x1b" not in said
+
+
+class TestEdited:
+    def test_who_edited_it_and_what(self) -> None:
+        """G-75: an edited input says by whom, with the difference to what the agent asked, whole."""
+        long = {"command": "\n".join(f"./step {n}" for n in range(60)), "cwd": "/srv"}
+        shown = lines(original=long, height=20)
+        at = shown.index("EDITED BY ada")
+        below = shown[at : shown.index(next(x for x in shown if x.startswith("WHY IT ASKS")))]
+        assert any("-" in line and "│ ./step 59" in line for line in below)
+        assert any("+" in line and "./deploy" in line for line in below)
+        assert any("cwd" in line for line in below)
+
+    def test_a_difference_behind_masks(self) -> None:
+        """G-75: where only masked text differs that is said, and nothing looks unedited."""
+        shown = lines(original={"command": "$(cat todo) && ./deploy"})
+        assert "EDITED BY ada" in shown
+        assert any("Only text that is masked here differs" in line for line in shown)
+
+    def test_fits_a_small_screen(self) -> None:
+        """No line is wider than there is room."""
+        shown = lines(original={"command": "./deploy " + "x" * 200}, width=40)
+        assert all(len(line) <= 40 for line in shown)
+
+    def test_silent_otherwise(self) -> None:
+        """The agent's own input is said to be edited by nobody."""
+        assert not any("EDITED" in line for line in lines())
+
+
 class TestPreview:
     DIFF = "--- a.py\n+++ a.py\n@@ -1 +1 @@\n-old\n+new\n"
 
     def test_stands_between_the_input_and_why_it_asks(self) -> None:
         """What the tool would change is shown line by line, each marked as not the dialog's own."""
         shown = lines(preview=self.DIFF)
-        start = shown.index("WOULD CHANGE")
+        start = shown.index("WOULD CHANGE  +1 −1")
         assert shown[start + 1 : start + 6] == [
             "  │ --- a.py",
             "  │ +++ a.py",
@@ -161,3 +227,29 @@ class TestLabel:
     def test_not_for_a_subagents_tool(self) -> None:
         """A subagent's tool of the same name may be another: without its session nothing is said."""
         assert self.dialog("Run a command", via="helper-1")[1] == "  bash"
+
+
+class TestRuns:
+    def test_what_a_rule_names_is_never_cut(self) -> None:
+        """Marked commands stand whole before the others, of which a few lines are enough."""
+        long = "./deploy --to " + "x" * 300 + "END"
+        others = tuple(f"echo {n}" for n in range(60))
+        request = deploy_request(
+            input={"command": "see the commands"},
+            runs=(long, "rm $x", *others),
+            commands=62,
+            marked=(7, 9),
+        )
+        rows = [line.plain for line in request_text(request, None, NOW, 60, 40).lines]
+        runs = "".join(row.split("│ ", 1)[1] for row in rows if "│ " in row)
+        assert long in runs
+        assert runs.index("END") < runs.index("rm $x") < runs.index("echo 0")
+        assert "more commands" in runs
+
+    def test_where_it_cannot_be_told_all_count(self) -> None:
+        """Commands that are not those that the names were told by are all shown whole."""
+        found = tuple(f"echo {n} " + "x" * 90 for n in range(30))
+        request = deploy_request(runs=found, commands=31, marked=(0,))
+        rows = [line.plain for line in request_text(request, None, NOW, 60, 40).lines]
+        runs = "".join(row.split("│ ", 1)[1] for row in rows if "│ " in row)
+        assert all(each in runs for each in found)

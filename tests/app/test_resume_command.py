@@ -96,7 +96,12 @@ class TestResume:
             assert (refused.returncode, len(server.requests)) == (2, 2)
             assert "'limit-bash-1' is missing" in refused.stderr
             assert "--changed-nets" in refused.stderr
-            allowed = interlock(here, "resume", session, "Make two", "--headless", "--changed-nets")
+            changed = ("resume", session, "Make two", "--headless", "--changed-nets")
+            unexplained = interlock(here, *changed)
+            assert (unexplained.returncode, len(server.requests)) == (2, 2)
+            assert "Say why" in unexplained.stderr
+            assert "--reason TEXT" in unexplained.stderr
+            allowed = interlock(here, *changed, "--reason", "a second file")
         assert allowed.returncode == 0, allowed.stderr
         assert (here / "two").exists()
 
@@ -114,7 +119,9 @@ class TestResume:
             [session] = recorded(here)
             again = interlock(here, "resume", session, "Go on", "--headless")
             assert (again.returncode, len(server.requests)) == (1, 1)
-            higher = interlock(here, "resume", session, "Go on", "--headless", "--max-cost", "1")
+            higher = interlock(
+                here, "resume", session, "Go on", "--headless", "--max-cost", "1", "--reason", "x"
+            )
         assert higher.returncode == 0, higher.stderr
         told = [m["content"] for m in server.requests[1].body["messages"] if m["role"] == "user"]
         assert told == ["Make one", "Go on", "Go on"]

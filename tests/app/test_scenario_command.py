@@ -56,6 +56,16 @@ ASK = "require human-approval before a"
 
 
 class TestRuns:
+    def test_reserved_names(self) -> None:
+        """G-64, G-66: unclear calls, and those that nothing names, go as at the real gate."""
+        rules = "map bash.command rm as delete\nblock delete\nlimit anything-else to 1 per session\n"
+        ask = '  call bash command "eval $x"\n  expect ask\n  approve\n  expect allow\n'
+        once = "  call other\n  expect allow\n  call more\n  expect block\n"
+        assert diverges(rules, f'{ask}{once}  call bash command "ls"\n  expect allow\n') is None
+        blocked = '  call bash command "eval $x"\n  expect block "cannot be read to its end"\n'
+        assert diverges(f"{rules}block unclear", blocked) is None
+        assert "expected ask" in message(f"{rules}allow unclear bash", ask)
+
     def test_example(self, tmp_path: Path) -> None:
         """Calls, failures, questions and refusals go as a session of the real gate would."""
         (tmp_path / "deploy.rules").write_text(DEPLOY)

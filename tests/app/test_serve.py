@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from interlock.app.serving import own_token, own_tokens
 from interlock.app.settings import named_file
 from interlock.engine.gateway import AgentClient, GatewayError, protocol
 from interlock.engine.gateway.console_client import ConsoleClient
-from interlock.engine.gateway.tokens import read_secret
+from interlock.engine.gateway.tokens import TokenFile, read_secret
 from tests.engine.gateway.served import until
 from tests.support.certificates import certified
 from tests.support.command import command
@@ -220,10 +221,44 @@ class TestToken:
         assert command(tmp_path, "token", "revoke", "bot", env=env).returncode == 0
         assert json.loads(command(tmp_path, "token", "--json", env=env).stdout) == []
 
+    def test_owner(self, tmp_path: Path) -> None:
+        """An agent's token names the operator whose agent it is; without the option the login name."""
+        env = surroundings(tmp_path)
+        made = command(tmp_path, "token", "new", "agent", "bot", "--owner", "mia", env=env)
+        assert "Its owner is mia." in made.stderr
+        command(tmp_path, "token", "new", "agent", "other", env=env)
+        command(tmp_path, "token", "rotate", "bot", "--owner", "ben", env=env)
+        entries = json.loads(command(tmp_path, "token", "--json", env=env).stdout)
+        owners = {each["name"]: each["owner"] for each in entries}
+        assert owners["bot"] == "ben"
+        assert owners["other"]
+        assert "owner ben" in command(tmp_path, "token", env=env).stdout
+
+    def test_an_owner_without_a_token(self, tmp_path: Path) -> None:
+        """G-77: whoever mistypes an owner reads that nobody has a token under that name."""
+        env = surroundings(tmp_path)
+        command(tmp_path, "token", "new", "operator", "mia", env=env)
+        said = [
+            command(tmp_path, "token", "new", "agent", f"bot-{owner}", "--owner", owner, env=env).stderr
+            for owner in ("Mia", "mira")
+        ]
+        assert ["No operator has a token under that name yet." in each for each in said] == [False, True]
+
+    def test_own_tokens(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The token of this user's agents names this user's console as its owner, also an older one."""
+        monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
+        tokens = TokenFile(tmp_path / "tokens.json")
+        agent = own_token(tokens, "agent", "agent")
+        assert [each.owner for each in tokens.tokens()] == [None]
+        assert own_tokens(tokens, "mia")[0] == agent
+        assert {each.name: each.owner for each in tokens.tokens()} == {"agent": "mia", "mia": None}
+
     @pytest.mark.parametrize(
         ("line", "said"),
         [
             (("new", "agent", "bot"), "rotate it"),
+            (("new", "operator", "Bot"), "easily taken for 'bot'"),
+            (("new", "operator", "mia", "--owner", "ben"), "only an agent's has an owner"),
             (("new", "agent", ""), "one line"),
             (("revoke", "nobody"), "there are: 'bot'"),
             (("rotate", "nobody"), "there are: 'bot'"),

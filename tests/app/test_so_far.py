@@ -75,6 +75,7 @@ class TestSoFar:
         [
             (Viewer("maria"), ", not you: you started this session"),
             (Viewer("maria", own_approvals=True), "more needed   ✓"),
+            (Viewer("Maria"), ", not you: you started this session"),
             (Viewer("ada"), ", not you: you have approved"),
             (Viewer("jo"), "more needed   ✓"),
         ],
@@ -82,7 +83,7 @@ class TestSoFar:
     def test_not_you(self, viewer: Viewer, expected: str) -> None:
         """One operator alone sees why it still waits."""
         state = release_bot()
-        state.opened_by = "maria"
+        state.starters = {"maria": "opened"}
         assert expected in said(deploy_request(people=2, given=("ada",)), state, viewer).replace(
             "needed ✓", "needed   ✓"
         )

@@ -148,6 +148,8 @@ class TestHostileText:
             await on.wake()
             assert_harmless(on)
             for key in ("d", "1", "escape", "s", "escape", "space", "end", "g", "tab", "right", "escape"):
+                if key == "g":
+                    await on.read_all()
                 await on.press(key)
                 await on.wake()
                 await on.settle()

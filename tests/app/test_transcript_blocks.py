@@ -68,6 +68,33 @@ class TestMoreLines:
         assert said in "\n".join(line.plain for line in block.lines(100))
 
 
+WHY = "command: eval runs a computed text"
+
+
+class TestUnclear:
+    @pytest.mark.parametrize(
+        ("status", "outcome", "reason"),
+        [
+            ("done", "allow", None),
+            ("running", "allow", None),
+            ("done", "block", "unclear is blocked."),
+            ("blocked", "block", "delete is blocked and cannot be called."),
+            ("blocked", "block", f"unclear is blocked. The call cannot be read to its end: {WHY}."),
+        ],
+    )
+    def test_why_is_said_once(self, status: str, outcome: str, reason: str | None) -> None:
+        """G-64, G-66: each call that was not read to its end says why, whether it ran or not."""
+        given = {"status": status, "outcome": outcome, "reason": reason, "judged_as": ("bash",)}
+        call = CallState.model_validate(
+            {"call_id": "c1", "tool": "Bash", "input": {}, "at": NOW, "uninspectable": WHY, **given}
+        )
+        block = entry_block("k", TranscriptEntry(at=NOW, kind="call", call=call), "bot", Flow(), NOW)
+        said = [line.plain for line in block.lines(200)]
+        assert sum(WHY in line for line in said) == 1
+        assert "  judged as bash" in said
+        assert len(said) == block.height(200)
+
+
 class TestLabel:
     def head(self, label: str, width: int = 100, **more: object) -> Content:
         call = CallState(call_id="c1", tool="sh", input={"command": "make"}, at=NOW, status="done")

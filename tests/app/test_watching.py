@@ -87,7 +87,7 @@ class TestFollowing:
         await watched.look()
         await watched.close()
         [request] = await watched.approvals()
-        assert request.input == {"password": "[masked]"}
+        assert request.input == {"password": "[masked: 14 characters]"}
         assert "hunter2" not in str([event async for event in subscription])
 
     async def test_explains(self, journal: Journal) -> None:

@@ -89,6 +89,13 @@ def hard() -> SessionState:
     return state
 
 
+def doubtful() -> SessionState:
+    """With a request that cannot be read to its end."""
+    state = release_bot()
+    state.approvals["ap1"] = deploy_request(uninspectable="it sources a file")
+    return state
+
+
 def limited() -> SessionState:
     """With a cost limit that has stopped it."""
     spent = {"max_cost": 1.0, "cost": 1.25, "input_tokens": 12_000, "output_tokens": 800}
@@ -121,7 +128,7 @@ VIEWS = [
     View("edit", LIVE, ("a", ".", "e", ".", "x"), "changed"),
     View("edit-review", LIVE, ("a", ".", "e", ".", "x", ".", "ctrl+s", "."), "judged from the start"),
     View("grant", LIVE, ("a", ".", "g", ".", "tab", "right"), "the next 3 calls"),
-    View("grant-once", LIVE, ("a", ".", "g", ".", "down"), "exactly", first=hard),
+    View("grant-once", LIVE, ("a", ".", "g", ".", "down"), "exactly", first=doubtful),
     View("batch", LIVE, MARKED, "3 requests", first=several),
     View("batch-read", LIVE, (*MARKED, "end", "."), "approve all once", first=several),
     View("batch-deny", LIVE, (*MARKED, "end", ".", "D"), "Reason for all", first=several),
@@ -140,7 +147,8 @@ VIEWS = [
     View("help", LIVE, ("question_mark",), "THIS SCREEN"),
     View("help-approval", LIVE, ("a", ".", "question_mark", "end"), "EVERYWHERE"),
     View("palette", LIVE, ("ctrl+p",), "Open the selected request"),
-    View("confirm", LIVE, ("m",), "Stop blocking calls"),
+    View("confirm", LIVE, ("ctrl+x",), "Stop what"),
+    View("loosen", LIVE, ("m",), "stop blocking calls"),
     View("start", LIVE, ("s",), "Start a session"),
     View("switch-nets", LIVE, ("n",), "[ ] require-freeze-before-deploy"),
     View("net", LIVE, ("3", "down", "enter"), "with a token"),

@@ -12,6 +12,7 @@ MEASUREMENTS = (
     "gate",
     "gate_clauses",
     "shell",
+    "harmless",
     "verify",
     "agents",
     "journal",

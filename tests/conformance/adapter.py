@@ -195,6 +195,11 @@ def nets_from(spec: Json, hooks: Hooks) -> list[SkillNet]:
     return [net_from(net, hooks) for net in spec["nets"]]
 
 
+def written(net: SkillNet) -> bool:
+    """G-64: whether somebody wrote the net's rule; the reference has no rules that maps imply."""
+    return net.rule is None or net.rule.source is None or not net.rule.source.implied
+
+
 def without_again(net: SkillNet) -> SkillNet:
     """G-54: the net as the reference has it, without the transition that lets A be called again."""
     if not isinstance(net.rule, SequenceRule):
@@ -240,12 +245,17 @@ def title_of(request: ApprovalRequest) -> str:
 
 
 def state_of(manager: GateManager, hooks: Hooks) -> Json:
+    """The state of the nets that the reference has as well."""
+    shown = {key: net for key, net in manager.nets.items() if written(net)}
+    states = [manager.states[key] for key in shown]
+    implied = tuple(key for key in manager.nets if key not in shown)
+    status = manager.format_status().split("\n")
     return {
-        "marking": [marking_of(net, manager.states[key], hooks) for key, net in manager.nets.items()],
-        "pending": [pending_of(state) for state in manager.states.values()],
-        "meta": [state.meta for state in manager.states.values()],
-        "status": manager.format_status(),
-        "active": [active.name for active in manager.get_active_nets()],
+        "marking": [marking_of(net, manager.states[key], hooks) for key, net in shown.items()],
+        "pending": [pending_of(state) for state in states],
+        "meta": [state.meta for state in states],
+        "status": "\n".join(line for line in status if not line.startswith(implied)),
+        "active": [active.name for active in manager.get_active_nets() if written(active.net)],
     }
 
 
@@ -264,9 +274,13 @@ def pending_of(state: GateState) -> list[list[str]]:
 
 def prompt_of(manager: GateManager) -> str:
     """The prompt of the same nets as the reference shapes them (G-54, G-55)."""
-    registry = {key: one_at_a_time(without_again(net)) for key, net in manager.nets.items()}
-    plain = create_gate_manager(registry=registry, active=manager.active)
-    plain.restore(markings={key: state.marking for key, state in manager.states.items()})
+    registry = {
+        key: one_at_a_time(without_again(net)) for key, net in manager.nets.items() if written(net)
+    }
+    plain = create_gate_manager(
+        registry=registry, active=[key for key in manager.active if key in registry]
+    )
+    plain.restore(markings={key: manager.states[key].marking for key in registry})
     return plain.format_system_prompt()
 
 
@@ -357,7 +371,7 @@ def make(spec: Json) -> Session:
 
 
 def compile_rules(rules: str | list[str]) -> Json:
-    """Compiled nets in the recordings' words, without `again-A` (G-54).
+    """Compiled nets in the recordings' words, without `again-A` (G-54) and implied ones (G-64).
 
     G-40: of all the errors, the one the reference stops at: on the first faulty line, and there what
     is wrong with a word before what is wrong with a count.
@@ -368,10 +382,11 @@ def compile_rules(rules: str | list[str]) -> Json:
         counts = "limit count"
         first = min(error.problems, key=lambda p: (p.line, p.message.startswith(counts)))
         raise ValueError(f"Line {first.line}: {first.message}") from error
+    checked = zip(compiled.nets, compiled.verification, strict=True)
     return {
-        "nets": [described(without_again(net)) for net in compiled.nets],
+        "nets": [described(without_again(net)) for net in compiled.nets if written(net)],
         "verification": [
-            {"name": v.name, "reachable_states": v.reachable_states} for v in compiled.verification
+            {"name": v.name, "reachable_states": v.reachable_states} for net, v in checked if written(net)
         ],
         "resolve": lambda i, tool, value: taken_for(compiled.nets[i], ToolCall("probe", tool, value)),
     }

@@ -49,11 +49,31 @@ QUIRKS: dict[str, str] = {
     "duplicate_result_counted_twice": "G-62",
     "result_without_call_trusted": "G-62",
     "duplicate_call_id_last_input_wins": "G-62",
+    "name_folds_to_a_rules_name": "G-66",
 }
 """Recorded behaviour that a statement overrides. What is not here, Interlock does as recorded."""
 
 
 UNMARKED: dict[str, dict[str, int]] = {
+    "rules-00025": {"name_folds_to_a_rules_name": 36},
+    "rules-00073": {"name_folds_to_a_rules_name": 6},
+    "rules-00077": {"name_folds_to_a_rules_name": 20},
+    "rules-00144": {"name_folds_to_a_rules_name": 7},
+    "rules-00231": {"name_folds_to_a_rules_name": 25},
+    "rules-00400": {"name_folds_to_a_rules_name": 5},
+    "rules-00586": {"name_folds_to_a_rules_name": 6},
+    "rules-00601": {"name_folds_to_a_rules_name": 14},
+    "rules-00725": {"name_folds_to_a_rules_name": 31},
+    "rules-00796": {"name_folds_to_a_rules_name": 5},
+    "rules-00798": {"name_folds_to_a_rules_name": 3},
+    "rules-01318": {"name_folds_to_a_rules_name": 18},
+    "rules-01541": {"name_folds_to_a_rules_name": 0},
+    "rules-01665": {"name_folds_to_a_rules_name": 5},
+    "rules-01678": {"name_folds_to_a_rules_name": 16},
+    "rules-01718": {"name_folds_to_a_rules_name": 6},
+    "rules-01721": {"name_folds_to_a_rules_name": 2},
+    "rules-02007": {"name_folds_to_a_rules_name": 0},
+    "rules-02019": {"name_folds_to_a_rules_name": 0},
     "rules-01634": {"shell_command_not_parsed": 2},
     "single-0120": {"on_deferred_throw_aborts_fanout": 9},
     "single-0144": {"pairwise_conflict": -1},

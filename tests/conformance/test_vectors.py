@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from interlock.rules import RuleError
+from interlock.engine.gate import classify
+from interlock.rules import RuleError, names
 
 from . import adapter
 from .cases import QUIRKS, UNMARKED, Json, classifier, compare, difference, excused, load
@@ -27,6 +28,14 @@ def limits_itself(rules: str | list[str] | None) -> bool:
     return any(re.search(r"^\s*limit\s+(\S+)\s+to\s+\d+\s+per\s+\1\s*(#|$)", t, re.M) for t in lines)
 
 
+@pytest.fixture
+def unfolded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names judged as they are, as in the recordings; no case may differ for being folded (G-66) then."""
+    monkeypatch.delitem(QUIRKS, "name_folds_to_a_rules_name")
+    for module in (classify, names):
+        monkeypatch.setattr(module, "folded_name", str)
+
+
 class TestManager:
     """Scenarios of many nets."""
 
@@ -39,8 +48,14 @@ class TestManager:
         else:
             compare(case, manager_steps(case))
 
+    @pytest.mark.usefixtures("unfolded")
     def test_enough_is_compared(self) -> None:
-        """Most recorded events agree as they are, without any statement to excuse them."""
+        """Most recorded events agree, without any statement but that of folded names to excuse them.
+
+        A case with a name that folds to another (` delete`, `TAG`) leaves the record at its first call of
+        that name, and its nets stand elsewhere from then on. Here nothing folds, so that the rest of each
+        such case, with all of its nets, is compared as well.
+        """
         agreed = total = 0
         for case in (*load("rules"), *load("nets"), *load("hand")):
             if not limits_itself(case.get("rules")):
@@ -121,7 +136,7 @@ class TestQuirks:
 
     def test_each_names_its_statement(self) -> None:
         """A difference is accepted only where a statement overrides the reference."""
-        stricter = {"G-3", "G-21", "G-41", "G-42", "G-43", *(f"G-{n}" for n in range(50, 64))}
+        stricter = {"G-3", "G-21", "G-41", "G-42", "G-43", *(f"G-{n}" for n in range(50, 67))}
         # "In place order" is no stricter, but JavaScript shows places that are numbers first.
         assert set(QUIRKS.values()) <= stricter | {"G-5"}
         assert [quirk for quirk, statement in QUIRKS.items() if statement == "G-5"] == ["js_key_order"]

@@ -128,14 +128,14 @@ class Busy:
         """Switch a net on or off."""
         state, net = await self._any(), self.random.choice(SWITCHED)
         active = net not in state.active
-        if (await self.hub.toggle_net(state.id, net, active, by=by)).ok:
+        if (await self.hub.toggle_net(state.id, net, active, by=by, reason="a test")).ok:
             self.marks.told("toggled", state.id, net, "on" if active else "off")
 
     async def change_mode(self, by: str) -> None:
         """Switch a session to shadow mode, or back."""
         state = await self._any()
         mode = "shadow" if state.mode == "enforce" else "enforce"
-        if (await self.hub.set_mode(state.id, mode, by=by)).ok:
+        if (await self.hub.set_mode(state.id, mode, by=by, reason="a test")).ok:
             self.marks.told("mode", state.id, mode)
 
     async def speak(self, by: str) -> None:

@@ -176,16 +176,21 @@ class Elsewhere:
                 state = await self.hub.session(name)
                 if act < 0.6:
                     net = self.random.choice(SWITCHED)
-                    await self.hub.toggle_net(name, net, net not in state.active, by="maria")
+                    await self.hub.toggle_net(
+                        name, net, net not in state.active, by="maria", reason="a test"
+                    )
                 elif act < 0.8:
                     other = "shadow" if state.mode == "enforce" else "enforce"
-                    await self.hub.set_mode(name, other, by="maria")
+                    await self.hub.set_mode(name, other, by="maria", reason="a test")
                 else:
                     await self.hub.close_session(name, by="maria")
                     await self._begin(name, True)
 
     async def compare(self) -> None:
-        """Every answer that an agent got is the answer still, and the record has it and its result."""
+        """Every answer that an agent got is the answer still, and the record has it and its result.
+
+        It is given again while its call has no result; after that the id is free for another call.
+        """
         for name, memory in self.memories.of.items():
             decided = {d.call_id: d for d in recorded(self.database, CallDecided, name)}
             ended = {r.call_id: r.output for r in recorded(self.database, CallResult, name)}
@@ -197,6 +202,10 @@ class Elsewhere:
                 if call_id not in decided:
                     self.problems.append(f"{call_id} was answered, and the record does not know")
                     continue
+                if ended.get(call_id) in ("failed", "ok"):
+                    if (decided[call_id].outcome, decided[call_id].input) != self._as_told(told):
+                        self.problems.append(f"{call_id} was answered {told}, not {decided[call_id]}")
+                    continue
                 again = await self.hub.call(name, call_id, tool, dict(arguments))
                 if again != told.model_copy(update={"repeated": True}):
                     self.problems.append(f"{call_id} was answered {told} and then {again}")
@@ -206,6 +215,11 @@ class Elsewhere:
                 if ended.get(i) != ("failed" if fails(i) else "ok")
             ]
             await self._once(name)
+
+    @staticmethod
+    def _as_told(answer: CallAnswer) -> tuple[str, object]:
+        """What the record says of a call that was answered so."""
+        return answer.would or answer.outcome, answer.input
 
     async def _once(self, name: str) -> None:
         for kind in (CallDecided, CallResult):

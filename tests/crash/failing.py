@@ -106,7 +106,7 @@ def switched(reporting: int, folder: str, error: int, kinds: int) -> dict[str, o
         await on.open("shadow")
         disk.refuse(error, kinds)
         first = await on.hub.set_mode("one", "enforce", by="maria")
-        net = await on.hub.toggle_net("one", "block-remove", False, by="maria")
+        net = await on.hub.toggle_net("one", "block-remove", False, by="maria", reason="a test")
         disk.recover()
         second = await on.hub.set_mode("one", "enforce", by="maria")
         failed = await on.work("go")

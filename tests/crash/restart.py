@@ -95,7 +95,10 @@ class Restarted:
             self.problems.append(f"{session}: call {call_id} has no result and is shown as {status}")
 
     async def _asked_again(self) -> None:
-        """Every question that was open is open again, on the same call, when nothing moves any more."""
+        """Every question that was open is open again, on the same call, when nothing moves any more.
+
+        Unless its call waits for one that has come to the gate before it this time (G-68).
+        """
         hub, wanted = self.busy.hub, self.left.unanswered() | waiting(self.left)
         try:
             async with asyncio.timeout(PATIENCE):
@@ -106,7 +109,9 @@ class Restarted:
             self.problems.append(
                 "after a restart nothing happens, and not all who work wait for anything"
             )
-        if missing := wanted - {(a.session, a.call_id) for a in await hub.approvals()}:
+        live = {state.id: state for state in await hub.sessions()}
+        asked = {(a.session, a.call_id) for a in await hub.approvals()}
+        if missing := {name for name in wanted - asked if not _competes(live, *name)}:
             self.problems.append(f"questions that were open are not asked again: {sorted(missing)}")
 
     def judge(self) -> dict[str, object]:
@@ -128,8 +133,16 @@ class Restarted:
         return {"problems": self.problems, **_seen(self.left)}
 
 
+def _competes(live: dict[str, SessionState], session: str, call_id: str) -> bool:
+    """Whether a call waits for the decision on another."""
+    maker, own_id = below(live, session, call_id)
+    call = live[maker].calls.get(own_id)
+    return call is not None and call.status == "proposed" and bool(call.waits_for)
+
+
 def _moving(live: Sequence[SessionState]) -> bool:
-    """Whether a session is at work that waits neither for a person nor for all whom it set to work."""
+    """Whether a session is at work that waits neither for a person, nor for all whom it set to work, nor
+    for the decision on another call."""
     asking = {a.via or a.session for state in live for a in state.approvals.values()}
     at_work = [s for s in live if s.phase == "running" or (s.kind == "child" and s.phase == "idle")]
     helpers = Counter(state.parent for state in at_work)
@@ -137,6 +150,8 @@ def _moving(live: Sequence[SessionState]) -> bool:
     def waits(state: SessionState) -> bool:
         own = (call for call in state.calls.values() if "/" not in call.call_id)
         tasks = [call for call in own if call.status == "running" and call.tool.startswith("task_")]
+        if any(call.status == "proposed" and call.waits_for for call in state.calls.values()):
+            return True
         return state.id in asking or 0 < len(tasks) <= helpers[state.id]
 
     return not all(waits(state) for state in at_work)

@@ -122,7 +122,7 @@ async def test_what_was_asked_again_is_asked_again(hub: Hub, tmp_path: Path) -> 
     session = await hub.open_session(bot(Shop(), C(deploy={}), T("ok")), registry=registry)
     await hub.send(session, "go", by="maria")
     await until(events, ApprovalRequested)
-    await hub.toggle_net(session, "block-rm", False, by="maria")
+    await hub.toggle_net(session, "block-rm", False, by="maria", reason="a test")
     await until(events, ApprovalRequested)
     for ending in ("", "-wal"):
         shutil.copy(tmp_path / f"hub.db{ending}", tmp_path / f"left.db{ending}")

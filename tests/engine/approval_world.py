@@ -242,6 +242,7 @@ class World:
             input=dict(move.input or {}) if move.verb == "edit" else None,
             digest=digest,
             grant=move.grant,
+            reason=None if move.grant is None else "often",
             stop=move.verb == "stop",
         )
         assert not outcome.ok or digest in (right, None), "an answer to something else counted"
@@ -274,9 +275,9 @@ class World:
             case "revoke":
                 await hub.revoke_grant(name, f"grant-{move.which + 1}", by="ben")
             case "off" | "on":
-                await hub.toggle_net(name, net, move.verb == "on", by="ben")
+                await hub.toggle_net(name, net, move.verb == "on", by="ben", reason="a test")
             case "shadow" | "enforce":
-                await hub.set_mode(name, move.verb, by="ben")
+                await hub.set_mode(name, move.verb, by="ben", reason="a test")
             case "resume":
                 # Who called the gate directly is gone with the agent.
                 for _, calling in (each for each in self.direct if each[0] == name):

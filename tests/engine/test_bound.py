@@ -51,7 +51,7 @@ class TestDigest:
 
     def test_covers_what_is_masked(self) -> None:
         """Two inputs that look the same on a screen are two: the real one counts."""
-        other = {**INPUT, "password": "second-secret"}
+        other = {**INPUT, "password": "another-pass"}
         assert Redaction().fields(other) == Redaction().fields(INPUT)
         assert digest(call=ToolCall("c1", "deploy", other)) != digest()
 

@@ -148,7 +148,7 @@ class TestBranch:
     async def test_switches(self, hub: Hub, shop: Shop) -> None:
         """Active nets and mode are those of the moment, not the latest."""
         session = await hub.open_session(bot(shop), registry=NETS, mode="shadow")
-        await hub.toggle_net(session, "limit-deploy-2", False, by="maria")
+        await hub.toggle_net(session, "limit-deploy-2", False, by="maria", reason="a test")
         await hub.set_mode(session, "enforce", by="maria")
         branch = await hub.branch_session(session, 1, bot(shop), registry=NETS)
         state = await hub.session(branch)
@@ -164,7 +164,12 @@ class TestBranch:
         others = {"limit-deploy-2": limit("deploy", 2)}
         with pytest.raises(ResumeError, match="'require-test-before-deploy' is missing"):
             await hub.branch_session(session, at, bot(shop), registry=others)
-        branch = await hub.branch_session(session, at, bot(shop), registry=others, nets="changed")
+        others_only = {"registry": others, "nets": "changed"}
+        with pytest.raises(ResumeError, match=r"is missing\. Say why"):
+            await hub.branch_session(session, at, bot(shop), **others_only)
+        branch = await hub.branch_session(session, at, bot(shop), **others_only, reason="other rules")
+        [opened] = bodies(hub, branch, SessionOpened)
+        assert opened.reason == "other rules"
         assert list((await hub.session(branch)).nets) == ["limit-deploy-2"]
 
 

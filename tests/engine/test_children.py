@@ -143,6 +143,36 @@ class TestChild:
             ("jo",),
         )
 
+    async def test_an_edit_of_its_call_stays(self, hub: Hub, shop: Shop) -> None:
+        """G-75: of two people one edits; a rule goes off and on; the other reads who edited, and what."""
+        agent = shop.boss([C(deploy={"env": "prod"}), T("deployed")], [TASK, T("fine")])
+        asking = asyncio.create_task(question(hub))
+        await asyncio.sleep(0)
+        rules = "require 2 human-approvals before deploy\nblock rm"
+        session = await begin(hub, agent, rules)
+        await asking
+        [request] = await hub.approvals()
+        chosen = {"env": "staging"}
+        assert (await hub.decide(request.id, approved=True, by="jo", input=chosen)).ok
+        for active in (False, True):
+            asked = asyncio.create_task(question(hub))
+            await asyncio.sleep(0)
+            assert (await hub.toggle_net(session, "block-rm", active, by="li", reason="for now")).ok
+            await asked
+        for by in ("li", "cy"):
+            [again] = await hub.approvals()
+            assert (again.input, again.original, again.edited_by) == (chosen, {"env": "prod"}, "jo")
+            assert (await hub.decide(again.id, approved=True, by=by)).ok
+        await hub.wait(session)
+        assert shop.ran == ["deploy staging"]
+        child = child_of(await hub.sessions(), session)
+        for each in (session, child.id):
+            decided = [e.body for e in await hub.recorded(each) if isinstance(e.body, CallDecided)]
+            assert (decided[-1].edited, decided[-1].edited_by) == (True, "jo")
+            assert decided[-1].approved_by == ("li", "cy")
+        [call] = child.calls.values()
+        assert (call.original, call.edited_by) == ({"env": "prod"}, "jo")
+
     async def test_what_it_is_denied_it_reads(self, hub: Hub, shop: Shop) -> None:
         """The budget is one for all: what the child spent the parent has not."""
         agent = shop.boss(
@@ -184,8 +214,8 @@ class TestChild:
         await hub.wait(session)
         child = child_of(await hub.sessions(), session)
         for outcome in (
-            await hub.toggle_net(child.id, "limit-deploy-1", False, by="maria"),
-            await hub.set_mode(child.id, "shadow", by="maria"),
+            await hub.toggle_net(child.id, "limit-deploy-1", False, by="maria", reason="a test"),
+            await hub.set_mode(child.id, "shadow", by="maria", reason="a test"),
         ):
             assert not outcome.ok
             assert f"judged in '{session}'" in outcome.message

@@ -281,7 +281,7 @@ class TestCannotGoOn:
         """A task that waits in a net which is dropped cannot be settled there: its outcome is unknown."""
         async with left(tmp_path, WORKING, TASK) as hub:
             boss = Agents([]).boss
-            await hub.resume_session("s1", boss, registry=registry(ASK), nets="changed")
+            await hub.resume_session("s1", boss, registry=registry(ASK), nets="changed", reason="x")
             assert (await hub.session("s1")).calls["c1"].output == UNKNOWN
             assert (await hub.session("s1")).pending == []
 

@@ -22,6 +22,7 @@ from interlock.engine.condition import (
     untold,
     written,
 )
+from interlock.engine.surroundings import real_path
 from interlock.rules.patterns import compile_regex
 
 
@@ -42,11 +43,14 @@ class TestComparing:
             ("=", "1", 1, False),
             ("=", None, None, True),
             ("=", None, "", False),
-            ("=", "a", ["a"], False),
+            ("=", "a", ["a"], None),
+            ("=", 1, {"a": 1}, None),
+            ("=", None, [], False),
             ("=", 10**400, 10**400, True),
             ("!=", 1, 2, True),
             ("!=", 1, True, True),
-            ("!=", "a", {}, True),
+            ("!=", "a", {}, None),
+            ("!=", None, {}, True),
             ("!=", 1, float("nan"), True),
             ("<", 2, 1, True),
             ("<", 2, 1.9, True),
@@ -66,7 +70,9 @@ class TestComparing:
             ("in", ("a", 1), True, False),
             ("in", (), "a", False),
             ("in", (None,), None, True),
-            ("in", ("a",), ["a"], False),
+            ("in", ("a",), ["a"], None),
+            ("in", ("a", None), {}, None),
+            ("in", (None,), [], False),
             ("contains", "b", "abc", True),
             ("contains", "", "abc", True),
             ("contains", "d", "abc", False),
@@ -74,6 +80,8 @@ class TestComparing:
             ("contains", 1, [1.0], True),
             ("contains", 1, [True], False),
             ("contains", None, [None], True),
+            ("contains", "a", [["a"], "b"], None),
+            ("contains", "a", [["a"], "a"], True),
             ("contains", "a", ("b", "a"), True),
             ("contains", "a", {"a": 1}, None),
             ("contains", "a", None, None),
@@ -205,6 +213,16 @@ class TestUntold:
             (at("<", 1), {"x": "a"}, "input.x cannot be compared by '<'"),
             (Not(at("contains", "a")), {"x": 1}, "input.x cannot be compared by 'contains'"),
             (And((at("=", 1, "y"), at("=", 1))), {"y": 1}, "the call has no input.x"),
+            (
+                at("=", 1),
+                {"x": 1, "X": 2},
+                "another field differs from input.x only in looks",
+            ),
+            (
+                Not(at("=", 1, "a.b")),
+                {"a": {"b": 2, "b\u200b": 1}},
+                "another field differs from input.a.b only in looks",
+            ),
             # What is missing on the left is decided without it; the reason is on the right.
             (
                 And((Or((at("=", 1, "a"), at("=", 1, "y"))), at("=", 1))),
@@ -221,6 +239,7 @@ class TestUntold:
         """A condition that holds or fails needs no excuse."""
         assert untold(Or((at("=", 1, "a"), at("=", 1))), {"x": 1}) is None
         assert untold(And((at("=", 1, "a"), at("=", 1))), {"x": 2}) is None
+        assert untold(at("=", 1), {"x": 2, "y": 1, "xx": 1}) is None
 
 
 class TestWritten:
@@ -326,6 +345,46 @@ def around(tmp_path: Path) -> Surroundings:
     (tmp_path / "work/src/loop").symlink_to("loop")
     (tmp_path / "home/project").symlink_to(tmp_path / "work")
     return Surroundings(str(tmp_path / "work"), str(tmp_path / "home"), real)
+
+
+OWN = ["/proc/self/cwd/x", "/proc/self", "/proc/42/root/etc", "/proc/thread-self/fd/3", "/dev/fd/3"]
+
+
+class TestUnderOfOneProcess:
+    """The call runs in another process than judges it."""
+
+    @pytest.mark.parametrize("path", [*OWN, "/dev/stdin", "//proc/self/cwd", "/tmp/../proc/./self/cwd"])
+    @pytest.mark.parametrize("around", [NOWHERE, Surroundings("/w"), Surroundings("/w", None, real_path)])
+    def test_cannot_be_told(self, path: str, around: Surroundings) -> None:
+        """Where `/proc/self` and `/dev/fd` lead, only the tool's process knows."""
+        assert under(path, "/etc", around) is None
+        assert under(path, "/", around) is None
+
+    def test_cannot_be_told_behind_a_link(self, tmp_path: Path) -> None:
+        """A link in the folder that leads there is followed, and found out."""
+        (tmp_path / "inside").symlink_to("/proc/self/cwd")
+        (tmp_path / "fd").symlink_to("/dev/fd")
+        around = Surroundings(str(tmp_path), None, real_path)
+        assert under("inside/a", ".", around) is None
+        assert under("fd/0", ".", around) is None
+        assert under("other", ".", around) is True
+
+    @pytest.mark.parametrize("path", ["/proc/selfish/x", "/proc/cpuinfo", "/dev/fdx", "/dev/null"])
+    def test_is_told_of_others(self, path: str) -> None:
+        """Other paths there are the same for all."""
+        assert under(path, "/proc") is path.startswith("/proc")
+
+    def test_follows_links_as_the_system_does(self, tmp_path: Path) -> None:
+        """Links, blanks and what does not exist come out as `os.path.realpath` has them."""
+        (tmp_path / "a/b").mkdir(parents=True)
+        (tmp_path / "link").symlink_to("a/b/..")
+        (tmp_path / "far").symlink_to(tmp_path / "link/b")
+        for path in ("link", "far/../x", "far/./missing/../y", "a//b/", "..", "link/../../z"):
+            whole = os.path.join(tmp_path, path)
+            assert real_path(whole) == os.path.realpath(whole)
+        (tmp_path / "loop").symlink_to("loop")
+        with pytest.raises(OSError, match="leads through more than 40 links"):
+            real_path(str(tmp_path / "loop"))
 
 
 class TestUnderForReal:

@@ -14,7 +14,7 @@ from interlock.engine.agents import C, Reply, T, Usage
 from interlock.engine.history.events import LimitRaised, SessionOpened, StepEnded
 from interlock.engine.history.fold import fold
 from interlock.engine.history.writer import Writer
-from interlock.engine.hub import Hub, UnknownSessionError
+from interlock.engine.hub import Hub, ResumeError, UnknownSessionError
 from interlock.rules import compile_rules
 
 REGISTRY = compile_rules("limit note to 9 per session").registry
@@ -127,7 +127,9 @@ class TestGoingOn:
         await asked(hub, session, "go")
         await hub.close_session(session, by="maria")
         higher = bot.replaced(model=ScriptedModel([T("b")]), max_cost=3.0)
-        await hub.resume_session(session, higher, registry=REGISTRY)
+        with pytest.raises(ResumeError, match=r"a cost limit of \$3.00. Say why"):
+            await hub.resume_session(session, higher, registry=REGISTRY)
+        await hub.resume_session(session, higher, registry=REGISTRY, reason="it is worth it")
         await asked(hub, session, "on")
         state = await hub.session(session)
         assert (state.max_cost, state.cost, state.status) == (3.0, 1.0, "idle")
@@ -151,7 +153,7 @@ class TestRaising:
         session = await hub.open_session(agent(paid(NOTE, 1.2), paid(T("done"), 0.1)), registry=REGISTRY)
         with pytest.raises(CostLimitError):
             await asked(hub, session, "go")
-        outcome = await hub.raise_limit(session, 2.5, by="maria")
+        outcome = await hub.raise_limit(session, 2.5, by="maria", reason="a test")
         assert (outcome.ok, outcome.message) == (True, f"{session} may now cost $2.50")
         await asked(hub, session, "go on")
         state = await hub.session(session)
@@ -161,18 +163,18 @@ class TestRaising:
             (2.5, "maria")
         ]
         assert fold(events).max_cost == 2.5
-        assert "cost limit: $2.50 (by maria)" in [e.text for e in state.transcript]
+        assert "cost limit: $2.50 (by maria: a test)" in [e.text for e in state.transcript]
 
     async def test_refused(self, hub: Hub) -> None:
         """Limits: what is no higher limit is not recorded, and the answer says why."""
         for max_cost, why in ((1.0, "max_cost is $1.00 already"), (None, "has no cost limit to raise")):
             session = await hub.open_session(agent(max_cost=max_cost), registry=REGISTRY)
-            outcome = await hub.raise_limit(session, 1.0, by="maria")
+            outcome = await hub.raise_limit(session, 1.0, by="maria", reason="a test")
             assert not outcome.ok
             assert why in outcome.message
             assert not [e for e in await hub.recorded(session) if isinstance(e.body, LimitRaised)]
         with pytest.raises(UnknownSessionError):
-            await hub.raise_limit("nobody", 1.0, by="maria")
+            await hub.raise_limit("nobody", 1.0, by="maria", reason="a test")
 
     async def test_unrecorded(self, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
         """Limits: a limit whose raise the journal refuses stays what it was."""
@@ -185,7 +187,7 @@ class TestRaising:
 
         with monkeypatch.context() as patched:
             patched.setattr(Writer, "commit", refuse)
-            outcome = await hub.raise_limit(session, 2.5, by="maria")
+            outcome = await hub.raise_limit(session, 2.5, by="maria", reason="a test")
         assert not outcome.ok
         assert outcome.message.startswith("Not raised, the journal refused it: ")
         with pytest.raises(CostLimitError):

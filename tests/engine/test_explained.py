@@ -111,11 +111,10 @@ class TestExplain:
         for call_id in (first, request.call_id):
             view = await hub.explain(session, call_id)
             assert (view.outcome, str(view.way)) == ("ask", "deploy (approval)")
-        await hub.toggle_net(session, "approve-before-deploy", False, by="maria")
+        await hub.decide(request.id, approved=True, by="maria")
         await hub.wait(session)
         view = await hub.explain(session, first)
-        assert (view.outcome, str(view.way)) == ("block", "test → deploy")
-        await hub.decide(request.id, approved=False, by="maria")
+        assert (view.outcome, str(view.way)) == ("block", "test → deploy (approval)")
 
     async def test_what_is_not_there(self, hub: Hub) -> None:
         """An unknown session or call is an error that names it."""

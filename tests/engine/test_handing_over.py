@@ -79,7 +79,9 @@ class TestDecisions:
         session, hosted = await idle(hub, shop)
         journal.refuse = 1
         journal.quick([0], [30, 0])
-        switching = asyncio.ensure_future(hub.toggle_net(session, "block-rm", False, by="ada"))
+        switching = asyncio.ensure_future(
+            hub.toggle_net(session, "block-rm", False, by="ada", reason="a test")
+        )
         await loses(journal)
         decision = await hosted.decide(RM)
         assert decision.block
@@ -90,7 +92,7 @@ class TestDecisions:
         blocked = await hosted.decide(RM)
         assert (blocked.outcome, blocked.net) == ("block", "block-rm")
         await check(hub, session)
-        assert (await hub.toggle_net(session, "block-rm", False, by="ada")).ok
+        assert (await hub.toggle_net(session, "block-rm", False, by="ada", reason="a test")).ok
         assert (await hosted.decide(ToolCall("c2", "rm", {}))).outcome == "allow"
         await check(hub, session)
 
@@ -101,7 +103,7 @@ class TestDecisions:
         to where the journal is once it has the switch.
         """
         session, hosted = await idle(hub, shop)
-        await hub.toggle_net(session, "block-rm", False, by="ada")
+        await hub.toggle_net(session, "block-rm", False, by="ada", reason="a test")
         journal.quick([20])
         switching = asyncio.ensure_future(hub.toggle_net(session, "block-rm", True, by="ada"))
         await turns(3)

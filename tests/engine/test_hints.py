@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 
 from interlock.engine.agents import Agent, C, ScriptedModel, T, task_tool, tool
+from interlock.engine.gate import ApprovalRequest, GateContext, GateManager
+from interlock.engine.hints import with_wishes
 from interlock.engine.history.events import ApprovalRequested
 from interlock.engine.history.state import SessionState
 from interlock.engine.hub import Hub
+from interlock.engine.net import ToolCall
 from interlock.rules import compile_rules
 from tests.engine.shop import until
 
@@ -43,6 +46,37 @@ async def asked(path: Path, agent: Agent, rules: str = "") -> tuple[Hub, Session
     await hub.send("s", "go")
     await until(subscription, ApprovalRequested)
     return hub, await hub.session("s")
+
+
+class TestDefaults:
+    """G-66: that a tool wants to be approved says nothing of what the rules let pass."""
+
+    @pytest.mark.parametrize("also", ["", "require human-approval before pay when input.amount = 0\n"])
+    @pytest.mark.parametrize(("name", "fields"), [("publish", {"what": "x"}), ("pay", {"amount": 5})])
+    async def test_hold_for_a_tool_with_a_wish(
+        self, name: str, fields: dict[str, object], also: str
+    ) -> None:
+        """A default that blocks what no rule names blocks such a tool; one that a rule names asks."""
+        nets = with_wishes(compile_rules(f"{also}block anything-else").registry, [publish, pay])
+        decision = await GateManager(registry=nets).handle_tool_call(ToolCall("c", name, fields))
+        named = also and name == "pay"
+        assert decision.block is not named
+        assert ("anything-else" in decision.names) is not named
+
+    async def test_ask_beside_a_wish(self) -> None:
+        """A default that asks asks for itself, and the wish for the tool."""
+        rules = compile_rules("require human-approval before anything-else").registry
+        asked: list[str] = []
+
+        def confirm(request: ApprovalRequest) -> bool:
+            asked.append(request.net)
+            return True
+
+        manager = GateManager(registry=with_wishes(rules, [publish]))
+        context = GateContext(confirm=confirm)
+        assert not (await manager.handle_tool_call(ToolCall("c", "publish", {}), context)).block
+        assert asked == ["approve-before-anything-else", "approve-before-publish"]
+        assert manager.loses_to("approve-before-publish") == ()
 
 
 class TestHints:

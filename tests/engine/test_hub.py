@@ -122,6 +122,8 @@ class TestApproval:
         await hub.wait(session)
         assert (first.ok, second.ok, late.ok) == (True, False, False)
         assert late.message == "Already denied by maria"
+        own = await hub.decide(request, approved=False, by=" maria ")
+        assert own.message == "You have denied this: it is recorded"
         assert shop.ran == ["test"]
         assert len(bodies(hub, session, ApprovalDecided)) == 1
 
@@ -186,7 +188,7 @@ class TestSwitches:
             ScriptedModel([C(rm={}), T("ok"), C(rm={}), T("ok")]), name="bot", tools=shop.tools()
         )
         session = await hub.open_session(agent, registry=compile_rules(RULES).registry)
-        off = await hub.toggle_net(session, "block-rm", False, by="maria")
+        off = await hub.toggle_net(session, "block-rm", False, by="maria", reason="a test")
         assert off.message == "Deactivated 'block-rm' (state preserved)"
         await hub.send(session, "go")
         await hub.wait(session)
@@ -224,8 +226,8 @@ class TestSwitches:
     async def test_mode_is_an_event(self, hub: Hub, shop: Shop) -> None:
         """Switching the mode is recorded once; setting it to what it is, is not."""
         session = await start(hub, shop, T("hi"))
-        await hub.set_mode(session, "shadow", by="maria")
-        await hub.set_mode(session, "shadow", by="maria")
+        await hub.set_mode(session, "shadow", by="maria", reason="a test")
+        await hub.set_mode(session, "shadow", by="maria", reason="a test")
         assert [(m.mode, m.by) for m in bodies(hub, session, ModeChanged)] == [("shadow", "maria")]
         assert (await hub.session(session)).mode == "shadow"
 
@@ -237,7 +239,7 @@ class TestRecord:
         session = await start(hub, shop, C(test={}), C(deploy={}), C(test={}, deploy={}), T("done"))
         await until(events, ApprovalRequested)
         await hub.decide((await hub.approvals())[0].id, approved=True, by="maria")
-        await hub.toggle_net(session, "block-rm", False, by="maria")
+        await hub.toggle_net(session, "block-rm", False, by="maria", reason="a test")
         await hub.wait(session)
         folded = fold(open_reader(hub.database).events(session))
         live = hub._live.get(session)[0].manager

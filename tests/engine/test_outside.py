@@ -14,11 +14,11 @@ import pytest
 from interlock.engine.agents import Agent, ScriptedModel
 from interlock.engine.gate.types import GrantTerms
 from interlock.engine.history.events import (
-    ApprovalDecided,
     ApprovalRequested,
     ApprovalWithdrawn,
     CallDecided,
     CallResult,
+    CallWaits,
     MessageAdded,
     SessionOpened,
     SessionResumed,
@@ -192,9 +192,11 @@ class TestCall:
         """A grant lets the next call pass without a person; the limit holds all the same."""
         await opened(hub, "require human-approval before deploy\nlimit deploy to 2 per session")
         asked = await asking(hub)
-        await hub.decide((await question(hub)).id, approved=True, by="mia", grant=GrantTerms("names"))
+        await hub.decide(
+            (await question(hub)).id, approved=True, by="mia", grant=GrantTerms("names"), reason="often"
+        )
         assert (await asked).outcome == "allow"
-        assert (await hub.call("robin-1", "d2", "deploy", {"env": "lab"})).outcome == "allow"
+        assert (await hub.call("robin-1", "d2", "deploy", {"env": "prod"})).outcome == "allow"
         third = await hub.call("robin-1", "d3", "deploy", {})
         assert third.outcome == "block"
         await check_fold(hub)
@@ -227,13 +229,18 @@ class TestCall:
         await check_fold(hub)
 
     async def test_switching_has_it_judged_anew(self, hub: Hub) -> None:
-        """A net that is switched off while a call waits lets it pass, without its old question."""
+        """G-67: a net that is switched off while a call waits does not let it pass: it is asked anew."""
         await opened(hub)
         await ran(hub, "robin-1", "t", "test")
         asked = await asking(hub)
-        await hub.toggle_net("robin-1", "approve-before-deploy", False, by="mia")
+        [first] = await hub.approvals()
+        heard = hub.subscribe()
+        await hub.toggle_net("robin-1", "approve-before-deploy", False, by="mia", reason="a test")
+        await until(heard, ApprovalRequested)
+        [again] = await hub.approvals()
+        assert (again.call_id, asked.done()) == (first.call_id, False)
+        assert (await hub.decide(again.id, approved=True, by="ada")).ok
         assert (await asked).outcome == "allow"
-        assert recorded(hub.database, ApprovalDecided) == []
         await check_fold(hub)
 
     async def test_input_that_is_no_json_is_refused(self, hub: Hub) -> None:
@@ -319,7 +326,8 @@ class TestSameId:
     async def test_after_a_restart(self, hub: Hub, tmp_path: Path) -> None:
         """The record answers what it decided, refuses what differs, and judges what it had not."""
         await opened(hub)
-        first = await ran(hub, "robin-1", "t", "test")
+        await ran(hub, "robin-1", "t", "test")
+        first = await hub.call("robin-1", "t2", "test", {})
         waiting = await asking(hub)
         copy = tmp_path / "died.db"
         snapshot(hub.database, copy)
@@ -328,13 +336,14 @@ class TestSameId:
             await waiting
         later = Hub.open(copy)
         await resumed(later)
-        assert await later.call("robin-1", "t", "test", {}) == first.model_copy(update={"repeated": True})
+        repeated = first.model_copy(update={"repeated": True})
+        assert await later.call("robin-1", "t2", "test", {}) == repeated
         with pytest.raises(CallIdUsed):
             await later.call("robin-1", "d1", "deploy", {"env": "lab"})
         again = await asking(later)
         await later.decide((await question(later)).id, approved=True, by="mia")
         assert (await again).outcome == "allow"
-        assert [d.call_id for d in recorded(copy, CallDecided)] == ["t", "d1"]
+        assert [d.call_id for d in recorded(copy, CallDecided)] == ["t", "t2", "d1"]
         await check_fold(later)
         await later.close()
 
@@ -479,8 +488,11 @@ class TestStop:
         """Denying one call and stopping the agent denies the others too."""
         await opened(hub)
         await ran(hub, "robin-1", "t", "test")
-        both = [await asking(hub, "d1"), await asking(hub, "d2")]
-        first = (await hub.approvals())[0]
+        # One success of `test` is for one deploy: the second waits for what becomes of the first (G-68).
+        heard = hub.subscribe()
+        both = [await asking(hub, "d1"), asyncio.ensure_future(hub.call("robin-1", "d2", "deploy", {}))]
+        await until(heard, CallWaits)
+        first = await question(hub)
         outcome = await hub.decide(first.id, approved=False, by="mia", reason="no", stop=True)
         assert outcome.ok, outcome
         assert [(await each).outcome for each in both] == ["block", "block"]
@@ -498,7 +510,7 @@ class TestStop:
         assert len(recorded(hub.database, ApprovalWithdrawn)) == 1
         assert [s.status for s in await hub.history()] == ["done"]
         await resumed(hub)
-        assert (await hub.call("robin-1", "t", "test", {})).repeated
+        assert not (await hub.call("robin-1", "t", "test", {})).repeated
 
 
 class TestResume:
@@ -558,12 +570,14 @@ class TestResume:
         """Markings, grants, switches and mode are those of the record."""
         await opened(hub, "require human-approval before deploy\nblock rm")
         asked = await asking(hub)
-        await hub.decide((await question(hub)).id, approved=True, by="mia", grant=GrantTerms("names"))
+        await hub.decide(
+            (await question(hub)).id, approved=True, by="mia", grant=GrantTerms("names"), reason="often"
+        )
         await asked
-        await hub.toggle_net("robin-1", "block-rm", False, by="mia")
+        await hub.toggle_net("robin-1", "block-rm", False, by="mia", reason="a test")
         await hub.close_session("robin-1", by="ada")
         await resumed(hub, rules="require human-approval before deploy\nblock rm")
-        assert (await hub.call("robin-1", "d2", "deploy", {})).outcome == "allow"
+        assert (await hub.call("robin-1", "d2", "deploy", {"env": "prod"})).outcome == "allow"
         assert (await hub.call("robin-1", "r", "rm", {})).outcome == "allow"
         [back] = recorded(hub.database, SessionResumed)
         assert (back.by, back.active) == ("ada", ("approve-before-deploy",))

@@ -109,13 +109,15 @@ class World:
     async def ask(self, call_id: str, tool: str, arguments: dict[str, JsonValue]) -> None:
         life, hub = self.life, self.hub
         try:
+            # After a result the next call under an id is another one, with an id of its own (G-76).
+            recorded_as = hub._outside("robin-1").calls._id_of(call_id)
             answer = await hub.call("robin-1", call_id, tool, arguments)
         except CallIdUsed:
             return
         except (CallRefused, UnknownSessionError):
             return
         if life == self.life:
-            self.told(call_id, arguments, answer)
+            self.told(recorded_as, arguments, answer)
 
     def told(self, call_id: str, arguments: dict[str, JsonValue], answer: CallAnswer) -> None:
         said = answer.model_copy(update={"repeated": False}).model_dump_json()
@@ -129,11 +131,19 @@ class World:
     async def settle(self, call_id: str, failed: bool) -> None:
         life, output = self.life, "failed" if failed else "ok"
         work = self.hub.result("robin-1", call_id, output=output, is_error=failed)
+        call_id = self.current(call_id)
         if await self.refusable(work) and life == self.life:
             self.taken.setdefault(call_id, set()).add(output)
             ends = [r for r in recorded(self.hub.database, CallResult) if r.call_id == call_id]
             if [r.output for r in ends] != [output]:
                 self.wrong.append(f"{call_id} ended {output}, and the file has {ends}")
+
+    def current(self, call_id: str) -> str:
+        """The id in the record of the agent's last call under an id; its own where no session is live."""
+        try:
+            return self.hub._outside("robin-1").calls.book.current(call_id)
+        except UnknownSessionError:
+            return call_id
 
     # What people do
 
@@ -141,7 +151,7 @@ class World:
         if move.verb == "toggle":
             net = NETS[move.which % len(NETS)]
             active = net not in (await self.hub.session("robin-1")).active
-            await self.hub.toggle_net("robin-1", net, active, by="mia")
+            await self.hub.toggle_net("robin-1", net, active, by="mia", reason="a test")
         elif move.verb == "mode":
             shadow = (await self.hub.session("robin-1")).mode == "shadow"
             await self.hub.set_mode("robin-1", "enforce" if shadow else "shadow", by="mia")
@@ -162,6 +172,7 @@ class World:
             digest=request.digest,
             input={"env": "canary"} if move.verb == "edit" else None,
             grant=GrantTerms("names", uses=1) if move.verb == "grant" else None,
+            reason="often" if move.verb == "grant" else None,
             stop=move.verb == "stop",
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -98,14 +99,20 @@ class TestRecord:
         assert fold(events(tmp_path / "other.db")) == fold(events(journal))
 
     async def test_goes_on_in_another_journal(self, journal: Path, tmp_path: Path) -> None:
-        """The agent finds its answers where its record was taken."""
+        """The record goes along: an id whose result is in it is another call there, too (G-76)."""
         path = tmp_path / "robin.jsonl"
         lines = as_jsonl("robin-1", linked_events(journal, "robin-1"), None)
         path.write_text("\n".join(lines) + "\n")
         import_session(read_export(path), tmp_path / "other.db")
         hub = Hub.open(tmp_path / "other.db")
         await resumed(hub, rules=RULES)
-        assert (await hub.call("robin-1", "d1", "deploy", {"env": "prod"})).repeated
+        again = asyncio.ensure_future(hub.call("robin-1", "d1", "deploy", {"env": "prod"}))
+        for _ in range(2_000):
+            if (await hub.session("robin-1")).approvals or again.done():
+                break
+            await asyncio.sleep(0.01)
+        assert "d1#2" in (await hub.session("robin-1")).calls
+        again.cancel()
         await hub.close()
 
     def test_reads_well(self, journal: Path) -> None:

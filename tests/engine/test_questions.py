@@ -11,6 +11,7 @@ import pytest
 
 from interlock.engine.agents import Agent, C, ScriptedModel, T, ToolContext, tool
 from interlock.engine.gate.types import GrantTerms
+from interlock.engine.history.decision_filter import DecisionFilter
 from interlock.engine.history.events import (
     ApprovalDecided,
     ApprovalExpired,
@@ -119,34 +120,45 @@ class TestDigest:
     async def test_asks_again_when_the_rules_in_force_change(
         self, hub: Hub, shop: Shop, how: str
     ) -> None:
-        """A switched net or mode voids what was shown: it is asked about anew, or no longer."""
+        """G-67: a switched net or mode voids what was shown, and the call is asked about anew."""
         rules = f"{ASK}\nblock rm\nblock push"
         session, request = await asked(hub, shop, rules=rules)
         events = hub.subscribe()
         if how == "net on":
-            await hub.toggle_net(session, "block-push", False, by="ben")
+            await hub.toggle_net(session, "block-push", False, by="ben", reason="a test")
             await until(events, ApprovalRequested)
             [request] = await hub.approvals()
         match how:
             case "net off":
-                await hub.toggle_net(session, "block-rm", False, by="ben")
+                await hub.toggle_net(session, "block-rm", False, by="ben", reason="a test")
             case "net on":
                 await hub.toggle_net(session, "block-push", True, by="ben")
             case _:
-                await hub.set_mode(session, "shadow", by="ben")
-        if how == "mode":
-            await hub.wait(session)
-            assert shop.ran == ["deploy staging"]
-            assert not bodies(hub, session, ApprovalDecided)
-        else:
-            await until(events, ApprovalRequested)
-            [again] = await hub.approvals()
-            assert (again.call_id, again.id == request.id) == (request.call_id, False)
-            assert again.digest != request.digest
+                await hub.set_mode(session, "shadow", by="ben", reason="a test")
+        await until(events, ApprovalRequested)
+        [again] = await hub.approvals()
+        assert (again.call_id, again.id == request.id) == (request.call_id, False)
+        assert again.digest != request.digest
+        assert shop.ran == []
         late = await hub.decide(request.id, approved=True, by="ada", digest=request.digest)
-        assert late.message == "Withdrawn: what was shown has changed; asked again"
-        assert bodies(hub, session, ApprovalWithdrawn)[-1].reason.startswith("what was shown has changed")
+        why = {
+            "net off": "ben turned off block-rm",
+            "net on": "ben turned on block-push",
+            "mode": "ben switched to shadow mode",
+        }[how]
+        assert late.message == f"Withdrawn: {why}; asked again"
+        assert bodies(hub, session, ApprovalWithdrawn)[-1].reason == f"{why}; asked again"
         await check(hub, session)
+
+    @pytest.mark.parametrize("by", ["", "  "])
+    async def test_more_time_takes_a_name(self, hub: Hub, shop: Shop, by: str) -> None:
+        """Nobody lengthens a request without saying who they are."""
+        session, request = await asked(hub, shop, C(deploy={}), T("done"))
+        outcome = await hub.extend(request.id, seconds=3600, by=by)
+        assert not outcome.ok
+        assert outcome.message == "Not extended: this needs the name of an operator"
+        assert bodies(hub, session, ApprovalExtended) == []
+        await hub.abort(session)
 
     async def test_counts_once(self, hub: Hub, shop: Shop) -> None:
         """The answer to a request lets one call pass, not the next one of the same kind."""
@@ -157,7 +169,8 @@ class TestDigest:
         await until(events, ApprovalRequested)
         [second] = await hub.approvals()
         late = await hub.decide(request.id, approved=True, by="ada", digest=request.digest)
-        assert late.message == "Already approved by ada"
+        assert late.message == "You have approved this: it is recorded"
+        assert not late.ok
         assert second.digest != request.digest
         assert shop.ran == ["deploy staging"]
         await hub.abort(session)
@@ -262,6 +275,140 @@ class TestSeveralPeople:
         assert bodies(hub, session, CallDecided)[-1].edited
         await check(hub, session)
 
+    async def test_an_edit_that_the_rule_says_nothing_of(self, hub: Hub, shop: Shop) -> None:
+        """G-67: nobody gets a call past the others by making one of it that the rule does not name."""
+        rules = f'{TWO} when input.env = "prod"'
+        session, request = await asked(hub, shop, C(deploy={"env": "prod"}), T("done"), rules=rules)
+        events = hub.subscribe()
+        assert (await hub.decide(request.id, approved=True, by="ada", input={"env": "other"})).ok
+        await until(events, ApprovalRequested)
+        [again] = await hub.approvals()
+        assert (again.input, again.edited_by, again.people) == ({"env": "other"}, "ada", 2)
+        assert again.note == "the call was edited after the rule had asked"
+        assert (await hub.decide(again.id, approved=True, by="ada")).ok
+        assert shop.ran == []
+        assert (await hub.decide(again.id, approved=True, by="ben")).ok
+        await hub.wait(session)
+        assert shop.ran == ["deploy other"]
+        await check(hub, session)
+
+
+class TestEdit:
+    async def edited(self, hub: Hub, shop: Shop, rules: str = TWO) -> tuple[str, ApprovalState]:
+        """A session whose deploy to `prod` was edited to `staging` by ada, and the request about that."""
+        session, request = await asked(hub, shop, C(deploy={"env": "prod"}), T("done"), rules=rules)
+        events = hub.subscribe()
+        assert (await hub.decide(request.id, approved=True, by="ada", input={"env": "staging"})).ok
+        await until(events, ApprovalRequested)
+        [again] = await hub.approvals()
+        return session, again
+
+    async def anew(self, hub: Hub, session: str) -> ApprovalState:
+        """The request that is asked after a net was switched on or off."""
+        events = hub.subscribe()
+        active = "block-rm" in (await hub.session(session)).active
+        assert (await hub.toggle_net(session, "block-rm", not active, by="eve", reason="for now")).ok
+        await until(events, ApprovalRequested)
+        [request] = await hub.approvals()
+        return request
+
+    async def test_stays_when_something_in_force_changes(self, hub: Hub, shop: Shop) -> None:
+        """G-75: what is asked anew is about the edited input, says by whom, and that is what runs."""
+        session, request = await self.edited(hub, shop, f"{TWO}\nblock rm")
+        for _ in range(2):
+            request = await self.anew(hub, session)
+            assert (request.input, request.original) == ({"env": "staging"}, {"env": "prod"})
+            assert (request.edited_by, request.given) == ("ada", ())
+        for name in ("ben", "cy"):
+            assert (await hub.decide(request.id, approved=True, by=name)).ok
+        await hub.wait(session)
+        assert shop.ran == ["deploy staging"]
+        [decided] = bodies(hub, session, CallDecided)
+        assert (decided.input, decided.edited, decided.edited_by) == ({"env": "staging"}, True, "ada")
+        [call] = (await hub.session(session)).calls.values()
+        assert (call.original, call.edited_by) == ({"env": "prod"}, "ada")
+        told = [m.text for m in bodies(hub, session, MessageAdded) if m.role == "tool"]
+        assert 'A person changed env from "prod" to "staging"' in told[0]
+        await check(hub, session)
+
+    async def test_of_one_of_two_rules(self, hub: Hub, shop: Shop) -> None:
+        """G-75: an edit that one rule's approver made stays while the other rule's request is void."""
+        rules = f"{ASK}\nrequire human-approval before deploy risk high\nblock rm"
+        session, request = await self.edited(hub, shop, rules)
+        assert (request.original, request.edited_by) == ({"env": "prod"}, "ada")
+        request = await self.anew(hub, session)
+        assert (request.input, request.original) == ({"env": "staging"}, {"env": "prod"})
+
+    async def test_denied(self, hub: Hub, shop: Shop) -> None:
+        """G-75: an edit that is denied is denied; the agent's own input does not come back."""
+        session, request = await self.edited(hub, shop)
+        assert (await hub.decide(request.id, approved=False, by="ben")).ok
+        await hub.wait(session)
+        assert shop.ran == []
+        assert not await hub.approvals()
+        [decided] = bodies(hub, session, CallDecided)
+        assert (decided.outcome, decided.edited_by) == ("block", "ada")
+
+    async def test_back_to_the_agents_input(self, hub: Hub, shop: Shop) -> None:
+        """G-75: whoever edits it back has the agent's input asked about, as no edit."""
+        session, request = await self.edited(hub, shop)
+        events = hub.subscribe()
+        assert (await hub.decide(request.id, approved=True, by="ben", input={"env": "prod"})).ok
+        await until(events, ApprovalRequested)
+        [again] = await hub.approvals()
+        assert (again.input, again.original, again.edited_by) == ({"env": "prod"}, None, None)
+        for name in ("ben", "cy"):
+            assert (await hub.decide(again.id, approved=True, by=name)).ok
+        await hub.wait(session)
+        assert shop.ran == ["deploy prod"]
+        assert not bodies(hub, session, CallDecided)[0].edited
+
+    @pytest.mark.parametrize("crashed", ["after the edit", "while asked anew", "between two answers"])
+    async def test_stays_through_a_crash(self, tmp_path: Path, shop: Shop, crashed: str) -> None:
+        """G-75: whoever goes on with the record is asked about what a person chose last."""
+        hub = Hub(Journal.open(tmp_path / "first.db"))
+        two = crashed == "between two answers"
+        rules = f"{ASK}\nrequire human-approval before deploy risk high" if two else TWO
+        session, _ = await self.edited(hub, shop, rules)
+        events = await hub.recorded(session)
+        last = ApprovalDecided if two else ApprovalWithdrawn
+        edit = next(n for n, each in enumerate(events, 1) if isinstance(each.body, last))
+        kept = events if crashed == "while asked anew" else events[:edit]
+        with Journal.open(tmp_path / "second.db") as journal:
+            journal.write(session, *(each.body for each in kept))
+        await hub.close()
+        hub = Hub.open(tmp_path / "second.db")
+        agent = Agent(ScriptedModel([T("done")]), name="bot", tools=shop.tools())
+        asking = hub.subscribe()
+        await hub.resume_session(session, agent, registry=compile_rules(rules).registry, by="zoe")
+        await until(asking, ApprovalRequested)
+        [request] = await hub.approvals()
+        assert (request.input, request.original) == ({"env": "staging"}, {"env": "prod"})
+        assert request.edited_by == "ada"
+        for name in ("ben", "cy"):
+            [request] = await hub.approvals()
+            asking = hub.subscribe()
+            assert (await hub.decide(request.id, approved=True, by=name)).ok
+            if two and name == "ben":
+                await until(asking, ApprovalRequested)
+        await hub.wait(session)
+        assert shop.ran == ["deploy staging"]
+        assert bodies(hub, session, CallDecided)[-1].edited_by == "ada"
+        await check(hub, session)
+        await hub.close()
+
+    async def test_secrets_stay_masked(self, hub: Hub, shop: Shop) -> None:
+        """G-75: the agent's own input is masked as the edited one is."""
+        secret = "sk-proj-" + "Ab3dE5gH7jK9mN1p" * 3
+        _, request = await asked(hub, shop, C(deploy={"env": secret}), T("done"), rules=TWO)
+        events = hub.subscribe()
+        assert (await hub.decide(request.id, approved=True, by="ada", input={"env": "staging"})).ok
+        await until(events, ApprovalRequested)
+        [again] = await hub.approvals()
+        assert again.original is not None
+        assert secret not in str(again)
+        assert again.original["env"] != "staging"
+
 
 class TestTime:
     RULES = f"{ASK} within 15m"
@@ -361,11 +508,13 @@ class TestGrants:
 
     async def test_lets_later_calls_pass(self, hub: Hub, shop: Shop) -> None:
         """A granted approval is asked once; calls it lets pass say so, and so do the nets."""
-        session, request = await asked(hub, shop, *self.THRICE)
-        outcome = await hub.decide(request.id, approved=True, by="ada", grant=GrantTerms("names", uses=2))
+        session, request = await asked(hub, shop, *(C(deploy={}),) * 3, T("done"))
+        outcome = await hub.decide(
+            request.id, approved=True, by="ada", grant=GrantTerms("names", uses=2), reason="often"
+        )
         assert outcome.ok
         await hub.wait(session)
-        assert shop.ran == ["deploy staging", "deploy staging", "deploy prod"]
+        assert shop.ran == ["deploy staging"] * 3
         assert [d.granted for d in bodies(hub, session, CallDecided)] == [(), ("grant-1",), ("grant-1",)]
         [given] = bodies(hub, session, GrantGiven)
         assert (given.by, given.grant.uses, given.grant.asks) == ("ada", 2, "approve-before-deploy")
@@ -373,11 +522,22 @@ class TestGrants:
         assert state.net.marking == {"granted": 0, "used": 2, "ended": 0}
         await check(hub, session)
 
+    async def test_another_value_that_no_map_reads(self, hub: Hub, shop: Shop) -> None:
+        """A grant by names is about the values that were shown, where no map gives them a name (G-74)."""
+        events = hub.subscribe()
+        session, request = await asked(hub, shop, *self.THRICE)
+        await hub.decide(request.id, approved=True, by="ada", grant=GrantTerms("names"), reason="often")
+        await until(events, ApprovalRequested)
+        await until(events, ApprovalRequested)
+        [again] = await hub.approvals()
+        assert (again.input, shop.ran) == ({"env": "prod"}, ["deploy staging", "deploy staging"])
+        await hub.abort(session)
+
     async def test_for_one_input_only(self, hub: Hub, shop: Shop) -> None:
         """A grant for an exact input asks again about any other."""
         events = hub.subscribe()
         session, request = await asked(hub, shop, *self.THRICE)
-        await hub.decide(request.id, approved=True, by="ada", grant=GrantTerms("input"))
+        await hub.decide(request.id, approved=True, by="ada", grant=GrantTerms("input"), reason="often")
         await until(events, ApprovalRequested)
         await until(events, ApprovalRequested)
         [again] = await hub.approvals()
@@ -389,7 +549,7 @@ class TestGrants:
         """After a grant is revoked the next call is asked about, and the record says by whom."""
         events = hub.subscribe()
         session, request = await asked(hub, shop, C(deploy={}), T("first"), C(deploy={}), T("done"))
-        await hub.decide(request.id, approved=True, by="ada", grant=GrantTerms("names"))
+        await hub.decide(request.id, approved=True, by="ada", grant=GrantTerms("names"), reason="often")
         await hub.wait(session)
         assert (await hub.revoke_grant(session, "grant-1", by="ben")).message == "grant-1 revoked by ben"
         assert not (await hub.revoke_grant(session, "grant-1", by="ben")).ok
@@ -408,7 +568,7 @@ class TestGrants:
         replies = (C(deploy={}), T("first"), C(deploy={}), T("second"), C(deploy={}), T("done"))
         session, request = await asked(hub, shop, *replies)
         grant = GrantTerms("names", seconds=1800)
-        await hub.decide(request.id, approved=True, by="ada", grant=grant)
+        await hub.decide(request.id, approved=True, by="ada", grant=grant, reason="often")
         await hub.wait(session)
         clock.pass_(1700)
         await hub.send(session, "again", by="ada")
@@ -428,9 +588,40 @@ class TestGrants:
         """A rule may forbid grants, and one for several people gives none; nothing is decided then."""
         _, request = await asked(hub, shop, rules=rules)
         assert not request.may_grant
-        outcome = await hub.decide(request.id, approved=True, by="ada", grant=GrantTerms("names"))
+        outcome = await hub.decide(
+            request.id, approved=True, by="ada", grant=GrantTerms("names"), reason="often"
+        )
         assert (outcome.ok, shop.ran) == (False, [])
         assert len(await hub.approvals()) == 1
+
+    async def test_takes_a_reason(self, hub: Hub, shop: Shop) -> None:
+        """G-67: without a reason nothing is granted, nor approved; with one the record has it."""
+        session, request = await asked(hub, shop, *(C(deploy={}),) * 2, T("done"))
+        for reason in (None, "", "  "):
+            refused = await hub.decide(
+                request.id, approved=True, by="ada", grant=GrantTerms("names"), reason=reason
+            )
+            assert (refused.ok, "say why" in refused.message) == (False, True)
+        assert shop.ran == []
+        given = await hub.decide(
+            request.id, approved=True, by="ada", grant=GrantTerms("names"), reason="release night"
+        )
+        assert given.ok
+        await hub.wait(session)
+        assert [body.reason for body in bodies(hub, session, GrantGiven)] == ["release night"]
+        assert (await hub.session(session)).grants["grant-1"].reason == "release night"
+        found = await hub.scan_decisions(DecisionFilter(kinds=("grant",), people=("ada",)))
+        [row] = await hub.read_decisions(DecisionFilter(kinds=("grant",)), found.parts[0])
+        assert row.input.endswith(": release night")
+        await check(hub, session)
+
+    async def test_of_high_risk_not_by_who_started_it(self, hub: Hub, shop: Shop) -> None:
+        """G-67: what it takes others to turn off others must grant; a single call anybody approves."""
+        _, request = await opened_by(hub, shop, "mia", f"{ASK} risk high")
+        terms = GrantTerms("names")
+        own = await hub.decide(request.id, approved=True, by="MIA", grant=terms, reason="often")
+        assert (own.ok, "another person must grant" in own.message, shop.ran) == (False, True, [])
+        assert (await hub.decide(request.id, approved=True, by="ada", grant=terms, reason="often")).ok
 
     async def test_by_names_only_what_names_tell(self, hub: Hub, shop: Shop) -> None:
         """A shell command that runs more than its effects name is granted with its exact input only."""
@@ -452,7 +643,9 @@ class TestGrants:
         await until(events, ApprovalRequested)
         [request] = await hub.approvals()
         assert request.exact_only == "the command runs more than its effects name"
-        outcome = await hub.decide(request.id, approved=True, by="ada", grant=GrantTerms("names"))
+        outcome = await hub.decide(
+            request.id, approved=True, by="ada", grant=GrantTerms("names"), reason="often"
+        )
         assert (outcome.ok, ran) == (
             False,
             [],
@@ -463,7 +656,11 @@ class TestGrants:
         assert (await hub.decide(request.id, approved=True, by="ada")).ok
         await until(events, ApprovalRequested)
         [request] = await hub.approvals()
-        assert (await hub.decide(request.id, approved=True, by="ada", grant=GrantTerms("names"))).ok
+        assert (
+            await hub.decide(
+                request.id, approved=True, by="ada", grant=GrantTerms("names"), reason="often"
+            )
+        ).ok
         await until(events, ApprovalRequested)
         assert ran == [more, plain, "./deploy stage"]
         await hub.abort(session)
@@ -472,7 +669,9 @@ class TestGrants:
         """A resumed session has its grants with the uses that were left."""
         replies = (C(deploy={}), T("one"), C(deploy={}), T("two"), C(deploy={}), T("three"))
         session, request = await asked(hub, shop, *replies[:2])
-        await hub.decide(request.id, approved=True, by="ada", grant=GrantTerms("names", uses=1))
+        await hub.decide(
+            request.id, approved=True, by="ada", grant=GrantTerms("names", uses=1), reason="often"
+        )
         await hub.wait(session)
         await hub.close_session(session, by="ada")
         agent = Agent(ScriptedModel(list(replies[2:])), name="bot", tools=shop.tools())
@@ -492,7 +691,7 @@ class TestGrants:
     async def test_ends_when_the_rule_says_something_else(self, hub: Hub, shop: Shop) -> None:
         """A session that goes on under a rule with other words has no grant that the former gave."""
         session, request = await asked(hub, shop)
-        await hub.decide(request.id, approved=True, by="ada", grant=GrantTerms("names"))
+        await hub.decide(request.id, approved=True, by="ada", grant=GrantTerms("names"), reason="often")
         await hub.wait(session)
         await hub.close_session(session, by="ada")
         events = hub.subscribe()

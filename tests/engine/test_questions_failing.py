@@ -245,7 +245,7 @@ class TestAnswering:
         session, request = await self.asked(hub, shop, ASK, *replies)
         with disk.full_for(GrantGiven):
             grant = GrantTerms("names")
-            assert (await hub.decide(request, approved=True, by="ada", grant=grant)).ok
+            assert (await hub.decide(request, approved=True, by="ada", grant=grant, reason="often")).ok
             await came(lambda: disk.refused)
             await rested(hub, session)
         assert (shop.ran, (await hub.session(session)).grants) == ([], {})
@@ -265,7 +265,7 @@ class TestAnswering:
         """A revocation that the journal refuses revokes nothing, and can be repeated."""
         replies = (C(deploy={}), T("first"), C(deploy={}), T("second"), C(deploy={}), T("done"))
         session, request = await self.asked(hub, shop, ASK, *replies)
-        await hub.decide(request, approved=True, by="ada", grant=GrantTerms("names"))
+        await hub.decide(request, approved=True, by="ada", grant=GrantTerms("names"), reason="often")
         await rested(hub, session)
         with disk.full_for(GrantRevoked):
             outcome = await hub.revoke_grant(session, "grant-1", by="ben")
@@ -351,9 +351,9 @@ class TestSwitching:
         session, request = await self.asked(hub, shop)
         with disk.full_for(NetToggled if how == "net" else ModeChanged):
             outcome = (
-                await hub.toggle_net(session, "approve-before-deploy", False, by="ben")
+                await hub.toggle_net(session, "approve-before-deploy", False, by="ben", reason="a test")
                 if how == "net"
-                else await hub.set_mode(session, "shadow", by="ben")
+                else await hub.set_mode(session, "shadow", by="ben", reason="a test")
             )
         assert outcome.message.startswith("Not switched, the journal refused it: ")
         assert ([a.id for a in await hub.approvals()], shop.ran) == ([request], [])
@@ -368,7 +368,7 @@ class TestSwitching:
         nothing: it is asked again."""
         session, request = await self.asked(hub, shop, f"{ASK}\nblock rm")
         with disk.full_for(ApprovalWithdrawn):
-            assert (await hub.toggle_net(session, "block-rm", False, by="ben")).ok
+            assert (await hub.toggle_net(session, "block-rm", False, by="ben", reason="a test")).ok
         assert [a.id for a in await hub.approvals()] == [request]
         events = hub.subscribe()
         late = await hub.decide(request, approved=True, by="ada")

@@ -53,7 +53,7 @@ class TestOrder:
     async def test_a_switch_does_not_overtake_a_decision(self, hub: Hub, shop: Shop) -> None:
         """G-63: a net switched on right after the gate let a call pass follows it in the record."""
         session, hosted = await idle(hub, shop, "block rm")
-        assert (await hub.toggle_net(session, "block-rm", False, by="ada")).ok
+        assert (await hub.toggle_net(session, "block-rm", False, by="ada", reason="a test")).ok
         decision, switched = await asyncio.gather(
             hosted.decide(ToolCall("one", "rm", {})), hub.toggle_net(session, "block-rm", True, by="ada")
         )
@@ -72,7 +72,7 @@ class TestOrder:
         session, hosted = await idle(hub, shop, ASK, C(deploy={}), T("done"))
         await until(events, ApprovalRequested)
         [request] = await hub.approvals()
-        await hub.decide(request.id, approved=True, by="ada", grant=GrantTerms("names"))
+        await hub.decide(request.id, approved=True, by="ada", grant=GrantTerms("names"), reason="often")
         await hub.wait(session)
         decision, revoked = await asyncio.gather(
             hosted.decide(ToolCall("one", "deploy", {})),
@@ -110,7 +110,9 @@ class TestNames:
         for name in ("ada", "ben"):
             await until(events, ApprovalRequested)
             [request] = await hub.approvals()
-            await hub.decide(request.id, approved=True, by=name, grant=GrantTerms("names"))
+            await hub.decide(
+                request.id, approved=True, by=name, grant=GrantTerms("names"), reason="often"
+            )
         await hub.wait(session)
         given = {g.grant.asks: g.by for g in bodies(hub, session, GrantGiven)}
         assert given == {"approve-before-deploy": "ada", "approve-before-deploy#2": "ben"}

@@ -213,7 +213,7 @@ class TestShown:
         """A-45: what ran is masked as any other input is."""
         shown = Redaction().body(RAN)
         assert isinstance(shown, MessageAdded)
-        assert shown.input == {"token": "[masked]"}
+        assert shown.input == {"token": "[masked: 12 characters]"}
 
     def test_a_decision_counts_more(self) -> None:
         """A-45: of a call that was decided, the decision says what ran."""

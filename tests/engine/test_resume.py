@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from interlock.engine.history.events import (
     ApprovalWithdrawn,
     CallDecided,
     CallResult,
+    SessionOpened,
     SessionResumed,
     SessionStatus,
 )
@@ -22,10 +24,12 @@ from interlock.engine.history.fold import fold
 from interlock.engine.history.journal import Journal
 from interlock.engine.history.parts import StepRecord
 from interlock.engine.history.queries import SessionNotFound
+from interlock.engine.history.settings import SessionSettings
 from interlock.engine.hub import Hub, ResumeError, UnknownSessionError
 from interlock.engine.net import NetError, SkillNet, Transition, define_skill_net
+from interlock.engine.resuming import check_reason, standing
 from interlock.rules import compile_rules
-from tests.engine.history.recording import limit, opening, registry, sequence
+from tests.engine.history.recording import approval, limit, opening, registry, sequence
 from tests.engine.shop import RULES, Shop, bodies, bot, check, prompt, start, until
 
 REGISTRY = compile_rules(RULES).registry
@@ -188,21 +192,81 @@ class TestNets:
         """Active nets, their order and the mode are the record's unless others are named."""
         nets = registry(sequence("test", "deploy"), limit("test", 2))
         session = await hub.open_session(bot(shop), registry=nets)
-        await hub.toggle_net(session, "require-test-before-deploy", False, by="maria")
-        await hub.toggle_net(session, "limit-test-2", False, by="maria")
+        await hub.toggle_net(session, "require-test-before-deploy", False, by="maria", reason="a test")
+        await hub.toggle_net(session, "limit-test-2", False, by="maria", reason="a test")
         await hub.toggle_net(session, "require-test-before-deploy", True, by="maria")
-        await hub.set_mode(session, "shadow", by="maria")
+        await hub.set_mode(session, "shadow", by="maria", reason="a test")
         await hub.close_session(session, by="maria")
         await hub.resume_session(session, bot(shop), registry=nets)
         state = await hub.session(session)
         assert (state.active, state.mode) == (["require-test-before-deploy"], "shadow")
         await hub.close_session(session, by="maria")
         await hub.resume_session(
-            session, bot(shop), registry=nets, active=["limit-test-2"], mode="enforce"
+            session,
+            bot(shop),
+            registry=nets,
+            active=["limit-test-2"],
+            mode="enforce",
+            reason="a test",
         )
         state = await hub.session(session)
         assert (state.active, state.mode) == (["limit-test-2"], "enforce")
         await check(hub, session)
+
+    @pytest.mark.parametrize(
+        ("terms", "said"),
+        [
+            ({"registry": {}, "nets": "changed"}, "'limit-test-2' is missing"),
+            (
+                {"registry": {"limit-test-2": limit("test", 5)}, "nets": "changed"},
+                "'limit-test-2' differs",
+            ),
+            ({"active": []}, "'limit-test-2' is off"),
+            ({"mode": "shadow"}, "shadow mode instead of enforce mode"),
+        ],
+    )
+    async def test_less_takes_a_reason(
+        self, hub: Hub, shop: Shop, terms: dict[str, Any], said: str
+    ) -> None:
+        """G-67: a plain rule, too, goes only with a reason, which the record and its list have."""
+        nets = registry(limit("test", 2))
+        session = await self.ended(hub, shop, nets)
+        terms = {"registry": nets, "by": "maria", **terms}
+        before = len(await hub.recorded(session))
+        for reason in (None, " "):
+            with pytest.raises(ResumeError) as caught:
+                await hub.resume_session(session, bot(shop), **terms, reason=reason)
+            assert caught.value.unexplained
+            assert said in str(caught.value)
+            assert "Say why" in str(caught.value)
+        assert len(await hub.recorded(session)) == before
+        await hub.resume_session(session, bot(shop), **terms, reason="a new suite")
+        [opened] = bodies(hub, session, SessionOpened)
+        [resumed] = bodies(hub, session, SessionResumed)
+        assert (resumed.by, resumed.reason) == ("maria", "a new suite")
+        events = await hub.recorded(session)
+        assert any("a new suite" in headline(each) for each in events if each.body == resumed)
+        change = SessionSettings.opened(opened).take(resumed)
+        assert change is not None
+        assert (change.kind, change.people) == ("rules", ("maria",))
+        assert change.words.endswith(": a new suite")
+        await check(hub, session)
+
+    async def test_the_reason_is_asked_for_with_what_waits(self, hub: Hub, shop: Shop) -> None:
+        """G-67: who loosens a rule reads which calls wait for people."""
+        session = await hub.open_session(
+            bot(shop, C(deploy={}), T("done")),
+            registry=registry(approval("deploy")),
+        )
+        events = hub.subscribe()
+        await hub.send(session, "go")
+        await until(events, ApprovalRequested)
+        state = await hub.session(session)
+        [asked] = state.approvals.values()
+        with pytest.raises(
+            ResumeError, match=rf"For an answer wait: deploy \({asked.call_id}\)\. Say why"
+        ):
+            check_reason(state, standing(state, {}, active=None, nets="changed"), "enforce", None, None)
 
     async def test_others_are_refused(self, hub: Hub, shop: Shop) -> None:
         """Nets that are missing or differ are named, and nothing is recorded."""
@@ -229,7 +293,9 @@ class TestNets:
         """With nets="changed" others start fresh, missing ones are dropped, and the record says so."""
         session = await self.ended(hub, shop, registry(sequence("test", "deploy"), limit("test", 2)))
         nets = {"limit-test-2": limit("test", 5), "limit-rm-1": limit("rm", 1)}
-        await hub.resume_session(session, bot(shop), registry=nets, nets="changed", by="maria")
+        await hub.resume_session(
+            session, bot(shop), registry=nets, nets="changed", by="maria", reason="fewer rules"
+        )
         [resumed] = bodies(hub, session, SessionResumed)
         assert [net.key for net in resumed.nets] == ["limit-test-2", "limit-rm-1"]
         assert (resumed.dropped, resumed.by) == (("require-test-before-deploy",), "maria")
@@ -249,7 +315,7 @@ class TestNets:
         ]
         assert headline(events[at]) == (
             "session.resumed  bot  on bot-model, enforce mode  fresh: limit-test-2, limit-rm-1  "
-            "dropped: require-test-before-deploy  (by maria)"
+            "dropped: require-test-before-deploy  (by maria)  fewer rules"
         )
 
     async def test_more_nets(self, hub: Hub, shop: Shop) -> None:

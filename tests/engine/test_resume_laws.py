@@ -164,9 +164,9 @@ class World:
             case "calls", list() as calls:
                 await self.work(calls, well)
             case "toggle", str(net):
-                await self.hub.toggle_net(self.session, net, well, by="maria")
+                await self.hub.toggle_net(self.session, net, well, by="maria", reason="a test")
             case "mode", ("enforce" | "shadow") as mode:
-                await self.hub.set_mode(self.session, mode, by="maria")
+                await self.hub.set_mode(self.session, mode, by="maria", reason="a test")
             case "resume", _:
                 if well:
                     await self.hub.close_session(self.session, by="maria")

@@ -13,7 +13,8 @@ from interlock.engine.agents import Agent, C, ScriptedModel, T, ToolContext, too
 from interlock.engine.history.events import ApprovalRequested, JournalEvent
 from interlock.engine.history.fold import fold
 from interlock.engine.history.queries import open_reader
-from interlock.engine.history.redaction import MASK, Redaction
+from interlock.engine.history.redaction import Redaction
+from interlock.engine.history.spans import mask_of
 from interlock.engine.hub import Hub, Streaming
 from interlock.engine.told import Streams, shown_state
 from interlock.rules import compile_rules
@@ -67,11 +68,11 @@ class TestHub:
         """Neither state, queue, events, streamed text nor history show what the tool was given."""
         hub, told, request = await asking(tmp_path / "j.db")
         [waiting] = await hub.approvals()
-        assert waiting.input == {"user": "me", "password": MASK}
+        assert waiting.input == {"user": "me", "password": mask_of(SECRET)}
         await hub.decide(request, approved=True, by="operator")
         await hub.wait("s")
         everything = says(*told, *await hub.recorded("s"), await hub.session("s"), *await hub.sessions())
-        assert MASK in everything
+        assert mask_of(SECRET) in everything
         assert SECRET not in everything
         assert KEY not in everything
         assert KEY[:20] not in everything
@@ -84,7 +85,7 @@ class TestHub:
     async def test_an_edit_beside_the_mask(self, tmp_path: Path) -> None:
         """An operator who edits another field leaves the secret as it is, without seeing it."""
         hub, _, request = await asking(tmp_path / "j.db")
-        edited = {"user": "you", "password": MASK}
+        edited = {"user": "you", "password": mask_of(SECRET)}
         assert (await hub.decide(request, approved=True, by="operator", input=edited)).ok
         await hub.wait("s")
         assert RAN == [("you", SECRET)]
@@ -93,7 +94,7 @@ class TestHub:
     async def test_an_edit_with_a_mask_too_many(self, tmp_path: Path) -> None:
         """A mask that stands for nothing is not passed on as a value; the request stays open."""
         hub, _, request = await asking(tmp_path / "j.db")
-        edited = {"user": MASK, "password": MASK}
+        edited = {"user": mask_of("me"), "password": mask_of(SECRET)}
         outcome = await hub.decide(request, approved=True, by="operator", input=edited)
         assert not outcome.ok
         assert "'user'" in outcome.message
@@ -127,7 +128,7 @@ class TestHub:
         await hub.send(session, "go")
         await until(subscription, ApprovalRequested)
         [request] = await hub.approvals()
-        assert request.input == {"user": MASK, "password": MASK}
+        assert request.input == {"user": mask_of("me"), "password": mask_of("x")}
         await hub.close()
 
     async def test_shown_is_the_fold_of_what_is_shown(self, tmp_path: Path) -> None:
@@ -171,7 +172,7 @@ class TestWriting:
         await hub.wait(session)
         await hub.close()
         tools = [e.tool async for e in listening if isinstance(e, Streaming) and e.kind == "input"]
-        assert set(tools) == {MASK}
+        assert set(tools) == {mask_of(KEY)}
 
 
 class TestStreams:

@@ -120,6 +120,8 @@ class TestBesideARule:
             (f'{ASK} when input.path under "/srv"', {"path": "a"}, "rule"),
             (f'{ASK} when input.path under "/srv"', {"path": "/etc"}, "wish"),
             ("require human-approval before deploy.go", {"action": "stay"}, "wish"),
+            (f'{ASK} when input.path not under "src" or input.n = 7', {"path": "src/a"}, "rule"),
+            (f'{ASK} when input.path not under "src" and input.n = 7', {"path": "src/a"}, "wish"),
         ],
     )
     def test_one_of_them_asks(self, wish: Wish, rule: str, given: Input, asks: str) -> None:

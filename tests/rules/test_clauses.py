@@ -228,6 +228,20 @@ class TestWritten:
         assert code(f"{line}  # a note") == line
         assert head(f"{line}  # a note") == rule
 
+    @pytest.mark.parametrize(
+        "condition",
+        [
+            'input.a matches /"/ and input.a = "#"',
+            'input.a matches /"/i and (input.b = "# no note" or input.a = "/#")',
+            'input.a/b = "x" and input.c matches /a b"c/',
+            'input."a # b" matches /\\/"/ and input.c in ["#", "/"]',
+        ],
+    )
+    def test_leaves_signs_in_patterns_and_texts(self, condition: str) -> None:
+        """A quote in a pattern begins no text, a slash in a text or a field no pattern."""
+        assert condition_of(condition) is not None
+        assert code(f"block x when {condition}  # a note") == f"block x when {condition}"
+
     @given(CONDITIONS)
     def test_does_not_change_what_holds(self, condition: Condition) -> None:
         """What is read back comes out the same of a call."""

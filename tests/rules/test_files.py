@@ -25,8 +25,8 @@ class TestLoading:
         maps.write_text("map bash.command rm as delete\nblock x")
         rules.write_text("block delete")
         loaded = load_rules(str(rules), maps)
-        assert [net.name for net in loaded] == ["block-delete", "block-x"]
-        assert [net.rule.source.file for net in loaded] == [str(rules), str(maps)]
+        assert [net.name for net in loaded] == ["block-delete", "block-x", "approve-before-unclear"]
+        assert [net.rule.source.file for net in loaded] == [str(rules), str(maps), str(maps)]
         assert loaded.resolve(ToolCall("c", "bash", {"command": "rm"})) == ("delete", "bash")
         assert dict(loaded.sources) == {str(rules): rules.read_text(), str(maps): maps.read_text()}
 
@@ -106,6 +106,7 @@ class TestLibrary:
             "require-test-before-deploy",
             "approve-before-deploy",
             "block-rm",
+            "approve-before-unclear",
         ]
         assert rules.warnings == ()
 
@@ -128,10 +129,10 @@ class TestLibrary:
     def test_freeze(self) -> None:
         """A freeze blocks deploys, alone and beside the deploy rules."""
         alone = load_rules(library_rules("freeze"))
-        assert list(alone.registry) == ["block-deploy"]
+        assert list(alone.registry) == ["block-deploy", "approve-before-unclear"]
         assert alone.resolve(ToolCall("c", "bash", {"command": "./deploy prod"})) == ("deploy", "bash")
         both = load_rules(library_rules("deploy"), library_rules("freeze"))
-        assert list(both.registry)[-1] == "block-deploy"
+        assert list(both.registry)[-2:] == ["block-deploy", "approve-before-unclear"]
         assert both.warnings == ()
 
     @pytest.mark.parametrize("name", ["nothing", "../deploy", "", "deploy.rules"])
@@ -162,6 +163,14 @@ class TestWarnings:
             ("block rm,", 1, 7, 3, "the tool's name is taken to be 'rm,'"),
             ("limit a to 2 per Session", 1, 18, 7, "'Session' is taken as a tool"),
             ("limit a to 2 per sessions", 1, 18, 8, "'sessions' is taken as a tool"),
+            ("limit a to 2 per sesion", 1, 18, 6, "'sesion' is taken as a tool"),
+            ("require human-aproval before a", 1, 9, 13, "'human-aproval' is taken as a tool's name"),
+            ("require humn-approvals before a", 1, 9, 14, "'humn-approvals' is taken as a tool's name"),
+            ("block uncler", 1, 7, 6, "'uncler' is taken as a tool's name"),
+            ("block Unclear", 1, 7, 7, "'Unclear' is taken as a tool's name"),
+            ("require a before anything_else", 1, 18, 13, "'anything_else' is taken as a tool's name"),
+            ("limit any-thing-else to 2 per 1h", 1, 7, 14, "'any-thing-else' is taken as a tool's name"),
+            ("block unclear", 1, 7, 7, "no call is ever unclear: no map says which fields"),
             ("require a before human-approval", 1, 18, 14, "'human-approval' is taken as a tool's name"),
             ("require human_approval before a", 1, 9, 14, "'human_approval' is taken as a tool's name"),
             ('map a.b "c" as d\nblock d', 1, 9, 3, 'the map looks for "c" with the quotes around it'),
@@ -189,13 +198,38 @@ class TestWarnings:
         """Rules that are as they should be are not commented."""
         text = "require a before b\nlimit a to 2 per b\nblock c\nmap x.y z as c\nblock d.e"
         assert compile_rules(text).warnings == ()
+        words = (
+            "require approve_release before b\nlimit a to 2 per mission\nblock session_start\nblock clear"
+        )
+        assert compile_rules(words).warnings == ()
+
+    def test_do_not_tell_to_remove_what_has_an_effect(self) -> None:
+        """In a shell field the first map wins: one that no rule names keeps those below from matching."""
+        shadow = "map bash.command docker as container\n"
+        below = "map bash.command sudo as root\nmap bash.command /rm\\s-rf/ as rm-force\n"
+        (warning,) = compile_rules(f"{shadow}{below}block root\nblock rm-force").warnings
+        assert (warning.line, warning.column, warning.length) == (1, 28, 9)
+        assert warning.message == (
+            "this map, which no rule names, keeps 'root' and 'rm-force' from matching"
+        )
+        assert "move it below them" in warning.remedy
+        assert "remove" not in warning.remedy
+        (moved,) = compile_rules(f"{below}{shadow}block root\nblock rm-force").warnings
+        assert moved.message == "no rule names 'container', so this map has no effect"
+        assert "remove the map" in moved.remedy
+
+    def test_do_not_tell_to_remove_what_makes_a_tool_known(self) -> None:
+        """G-66: with a rule on anything-else a map names its tool, whatever else it does."""
+        (warning,) = compile_rules("map a.b c as d\nblock anything-else").warnings
+        assert "only says that 'a' is known" in warning.message
+        assert "remove" not in warning.remedy
 
 
 class TestLibraryNames:
     def test_rules_of_the_library_say_so(self) -> None:
         """A rule of a ready-made file is shown without the path it is installed at."""
         rules = load_rules(library_rules("freeze"))
-        [net] = rules.nets
-        assert net.rule is not None
-        assert net.rule.source is not None
-        assert net.rule.source.file == "library/freeze.rules"
+        for net in rules.nets:
+            assert net.rule is not None
+            assert net.rule.source is not None
+            assert net.rule.source.file == "library/freeze.rules"

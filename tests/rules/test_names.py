@@ -51,10 +51,11 @@ class TestMappedNames:
         assert names(rules, "bash", script="rm") == ("bash",)
 
     def test_read_a_dotted_field_literally(self) -> None:
-        """`fs.path.name` is the field `path.name`, as in the reference."""
+        """`fs.path.name` is the field `path.name`, as in the reference, or `name` in `path` (G-65)."""
         rules = compile_rules("map fs.path.name secret as hidden\nblock hidden")
         assert names(rules, "fs", **{"path.name": "secret"}) == ("hidden", "fs")
-        assert names(rules, "fs", path={"name": "secret"}) == ("fs",)
+        assert names(rules, "fs", path={"name": "secret"}) == ("hidden", "fs")
+        assert names(rules, "fs", path={"name": "open"}) == ("fs",)
 
     def test_are_not_mapped_again(self) -> None:
         """A mapped name is a name, not another call."""

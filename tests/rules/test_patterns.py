@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from interlock.engine.net import ToolCall
 from interlock.rules import compile_rules
+from interlock.rules.patterns import compile_word
 
 
 def matches(pattern: str, text: object) -> bool:
@@ -148,9 +149,9 @@ class TestRegex:
 
 
 class TestField:
-    @pytest.mark.parametrize("value", [None, 7, True, ["rm"], {"rm": "rm"}, b"rm"])
-    def test_must_be_text(self, value: object) -> None:
-        """Only string fields are matched."""
+    @pytest.mark.parametrize("value", [None, 7, True, ["cp", 1], {"cp": "x"}, b"rm"])
+    def test_without_the_text_is_not_met(self, value: object) -> None:
+        """G-65: whatever a field holds, the pattern has to stand in it."""
         assert not matches("rm", value)
 
     def test_may_be_missing(self) -> None:
@@ -171,3 +172,18 @@ class TestField:
     def test_never_makes_a_match_raise(self, text: str) -> None:
         """Whatever the agent sends, the names of the call are known."""
         assert matches("rm", text) in {True, False}
+
+
+class TestBeginning:
+    @pytest.mark.parametrize(
+        ("word", "start", "begins"),
+        [
+            ("git push", "git", True),
+            ("git push", "git commit", False),
+            ("rm", "git", False),
+            ("push", "git", False),
+        ],
+    )
+    def test_of_a_word(self, word: str, start: str, begins: bool) -> None:
+        """G-64: a word of several parts begins with the program it names."""
+        assert compile_word(word).begins_with(start) is begins

@@ -10,8 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.rules.shell import read
+from interlock.rules.shell import Reading
+from interlock.rules.shell import read as read_for
 from interlock.rules.shell.reader import MAX_COMMANDS
+
+
+def read(command: str) -> Reading:
+    """What bash would run."""
+    return read_for(command, "bash")
 
 
 def programs(command: str) -> list[str]:

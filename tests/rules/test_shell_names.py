@@ -50,13 +50,13 @@ class TestNames:
 
     def test_of_an_uninspectable_command_are_all_that_occur(self) -> None:
         """G-51: every map whose pattern occurs anywhere, quoted or not, counts."""
-        assert names("$X ls rm --force") == ("list", "delete", "force", "bash")
-        assert names("$X; r''m") == ("delete", "bash")
-        assert names('if "r"m') == ("delete", "bash")
-        assert names("if $'\\x72m'") == ("delete", "bash")
-        assert names("if r\0m") == ("delete", "bash")
-        assert names("if r\\\nm") == ("delete", "bash")
-        assert names("x" * 1_000_000 + " rm ls") == ("list", "delete", "bash")
+        assert names("$X ls rm --force") == ("list", "delete", "force", "unclear", "bash")
+        assert names("$X; r''m") == ("delete", "unclear", "bash")
+        assert names('if "r"m') == ("delete", "unclear", "bash")
+        assert names("if $'\\x72m'") == ("delete", "unclear", "bash")
+        assert names("if r\0m") == ("delete", "unclear", "bash")
+        assert names("if r\\\nm") == ("delete", "unclear", "bash")
+        assert names("x" * 1_000_000 + " rm ls") == ("list", "delete", "unclear", "bash")
         assert names("rm \ud800 ls", RULES) == ("list", "bash")
 
     @pytest.mark.parametrize("field", ["command", "cmd", "script"])
@@ -77,10 +77,28 @@ class TestNames:
         assert rules.resolve(ToolCall("c", "a", {"c": "r''m"})) == ("a",)
         assert rules.resolve(ToolCall("c", "a", {"c": "rm x"})) == ("delete", "x", "a")
 
-    @pytest.mark.parametrize("value", [None, 7, ["rm", "x"], {"rm": 1}, b"rm"])
-    def test_come_from_text_only(self, value: object) -> None:
-        """A field that is no text gives no names."""
-        assert names(value) == ("bash",)
+    @pytest.mark.parametrize(
+        ("value", "expected"),
+        [
+            (None, ("bash",)),
+            (7, ("bash",)),
+            ([], ("bash",)),
+            (["rm", "-rf", "/"], ("delete", "bash")),
+            (["bash", "-c", "cp a b; rm x"], ("backup", "delete", "bash")),
+            (["git", "commit", "-m", "; rm $(cp a b)"], ("backup", "bash")),
+            (["git", "push", 1, True], ("push", "bash")),
+            (["x=1 rm"], ("delete", "unclear", "bash")),
+            (["ls", "rm -rf /"], ("list", "bash")),
+            ({"rm": 1}, ("delete", "unclear", "bash")),
+            ({"run": ["ls", {"then": "rm x"}]}, ("list", "delete", "unclear", "bash")),
+            (["rm", ["x"]], ("delete", "unclear", "bash")),
+            (["rm", None], ("delete", "unclear", "bash")),
+            (b"rm", ("unclear", "bash")),
+        ],
+    )
+    def test_come_from_what_is_no_text_as_well(self, value: object, expected: tuple[str, ...]) -> None:
+        """G-65: a list of texts is an argv; what is no text takes every map that occurs in it."""
+        assert names(value) == expected
 
 
 class TestInspection:
@@ -101,7 +119,10 @@ class TestInspection:
             return RULES.inspect(ToolCall("c", "bash", {"command": value})).uninspectable
 
         assert why("$X -rf") == "command: what '$X' runs is known only when it runs"
-        assert why(["rm"]) == "command: it is no text"
+        assert why({"rm": 1}) == "command: it is an object"
+        assert why(["rm", {}]) == "command: it is a list of more than texts"
+        assert why(b"rm") == "command: it is no text"
+        assert why(["rm"]) is None
         assert why("rm x") is None
         assert why(None) is None
 

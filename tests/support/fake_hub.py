@@ -19,12 +19,14 @@ from interlock.engine.history.events import (
     ApprovalExtended,
     ApprovalGiven,
     ApprovalRequested,
+    ApprovalRevealed,
     ApprovalWithdrawn,
     EventBody,
     JournalEvent,
 )
+from interlock.engine.history.hidden_text import RevealedText
 from interlock.engine.history.state import ApprovalState, SessionState, SessionSummary
-from interlock.engine.hub import HubEvent, Nets, Outcome, Streaming, UnknownSessionError
+from interlock.engine.hub import HubEvent, Nets, Outcome, Revealed, Streaming, UnknownSessionError
 from interlock.engine.judging import JudgedSource
 from interlock.engine.net import SkillNet
 
@@ -74,6 +76,7 @@ class FakeHub(JudgedSource):
         self.asked: list[tuple[object, ...]] = []
         self.answers: list[Answer] = []
         self.refuse: str | None = None
+        self.behind = "what is behind a mask"
         self.held: asyncio.Event | None = None
         self.explanation: ExplanationView | None = None
         self.spawn: object = None
@@ -128,6 +131,19 @@ class FakeHub(JudgedSource):
         stopped = f"; {request.session} stopped" if stop else ""
         return Outcome(ok=True, message=f"{request.tool} {word} by {by}{stopped}")
 
+    async def reveal(self, approval_id: str, *, by: str) -> Revealed:
+        self.asked.append(("reveal", approval_id, by))
+        if self.refuse is not None:
+            return Revealed(ok=False, message=self.refuse)
+        seen = next(a.revealed for s in self.states.values() if (a := s.approvals.get(approval_id)))
+        request = self._change(approval_id, revealed=(*seen, by))
+        self.publish(
+            request.session,
+            ApprovalRevealed(approval_id=approval_id, call_id=request.call_id, by=by),
+        )
+        texts = tuple(RevealedText(place=each.place, text=self.behind) for each in request.hidden)
+        return Revealed(ok=True, message="shown", texts=texts)
+
     async def extend(self, approval_id: str, *, seconds: float | None, by: str) -> Outcome:
         self.asked.append(("extend", approval_id, seconds, by))
         if self.refuse is not None:
@@ -151,18 +167,47 @@ class FakeHub(JudgedSource):
     ) -> None:
         self.asked.append(("send", session_id, text, by, mode))
 
-    async def toggle_net(self, session_id: str, net: str, active: bool, *, by: str) -> Outcome:
-        self.asked.append(("toggle", session_id, net, active, by))
+    async def toggle_net(
+        self,
+        session_id: str,
+        net: str,
+        active: bool,
+        *,
+        by: str,
+        reason: str | None = None,
+        seconds: float | None = None,
+    ) -> Outcome:
+        why = () if reason is None else (reason, seconds)
+        self.asked.append(("toggle", session_id, net, active, by, *why))
         state = self.states[session_id]
         state.nets[net].active = active
         return Outcome(ok=True, message=f"{'Activated' if active else 'Deactivated'} '{net}'")
 
-    async def set_mode(self, session_id: str, mode: str, *, by: str) -> Outcome:
-        self.asked.append(("mode", session_id, mode, by))
+    async def set_mode(
+        self,
+        session_id: str,
+        mode: str,
+        *,
+        by: str,
+        reason: str | None = None,
+        seconds: float | None = None,
+    ) -> Outcome:
+        why = () if reason is None else (reason, seconds)
+        self.asked.append(("mode", session_id, mode, by, *why))
         return Outcome(ok=True, message=f"{session_id} is now in {mode} mode")
 
-    async def raise_limit(self, session_id: str, max_cost: float, *, by: str) -> Outcome:
-        self.asked.append(("limit", session_id, max_cost, by))
+    async def confirm_change(self, session_id: str, change_id: str, *, by: str) -> Outcome:
+        self.asked.append(("confirm", session_id, change_id, by))
+        return Outcome(ok=True, message=f"Confirmed {change_id}")
+
+    async def drop_change(self, session_id: str, change_id: str, *, by: str) -> Outcome:
+        self.asked.append(("drop", session_id, change_id, by))
+        return Outcome(ok=True, message=f"No longer proposed: {change_id}")
+
+    async def raise_limit(
+        self, session_id: str, max_cost: float, *, by: str, reason: str | None = None
+    ) -> Outcome:
+        self.asked.append(("limit", session_id, max_cost, by, reason))
         if self.refuse is not None:
             return Outcome(ok=False, message=self.refuse)
         self.states[session_id].max_cost = max_cost

@@ -7,16 +7,19 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from ...condition import Shell, shell_named
 from ..abort import AbortSignal
 from ..errors import AgentRuntimeError
 from .base import ExecResult
 from .ending import check_call
 from .output import FLOOD_LIMIT, OUTPUT_LIMIT, Limits
-from .process import Launch, run
+from .process import Launch, run, shell_program
 
 
 class LocalRuntime:
-    """Runs commands with `/bin/sh -c`, without standard input (A-101, A-109).
+    """Runs commands with `bash -c`, or `sh -c` where bash is missing, without standard input.
+
+    See A-101 and A-109. Rules read the commands for that shell (G-51), which is `shell`.
 
     stdout and stderr are each kept up to `output_limit` bytes and the rest is read and dropped; a command
     that fills both, or writes more than `flood_limit`, is killed (A-102). A background process may write
@@ -32,6 +35,11 @@ class LocalRuntime:
     ) -> None:
         self._cwd = Path.cwd() if cwd is None else Path(cwd).absolute()
         self._limits = Limits(output_limit, flood_limit)
+        self._shell = shell_program()
+
+    @property
+    def shell(self) -> Shell | None:
+        return shell_named(self._shell)
 
     @property
     def cwd(self) -> Path:
@@ -51,7 +59,7 @@ class LocalRuntime:
         directory = self._cwd if cwd is None else self._cwd / cwd
         if not directory.is_dir():
             raise AgentRuntimeError(f"Working directory does not exist: {directory}")
-        launch = Launch(["/bin/sh", "-c", command], directory)
+        launch = Launch([self._shell, "-c", command], directory)
         return await run(launch, self._limits, timeout=timeout, abort=abort, on_data=on_data)
 
     async def read_file(self, path: str) -> str:

@@ -24,6 +24,14 @@ from .base import ExecResult
 from .ending import timing_out
 from .output import Limits, Output
 
+_SHELLS = ("/bin/bash", "/usr/bin/bash")
+
+
+def shell_program() -> str:
+    """The shell that runs commands on this machine: bash where it is, else `/bin/sh`."""
+    return next((path for path in _SHELLS if os.access(path, os.X_OK)), "/bin/sh")
+
+
 LAST_WORDS_SECONDS = 1.0
 
 

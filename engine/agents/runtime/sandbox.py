@@ -14,13 +14,14 @@ import tempfile
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 
+from ...condition import Shell, shell_named
 from ..abort import AbortSignal
 from ..errors import AgentRuntimeError, RuntimeFileNotFoundError
 from .base import ExecResult
 from .ending import check_call
 from .output import FLOOD_LIMIT, OUTPUT_LIMIT, Limits
 from .places import arrange
-from .process import Launch, run
+from .process import Launch, run, shell_program
 
 PROGRAM = "bwrap"
 MISSING = "bubblewrap is not installed: apt-get install bubblewrap"
@@ -72,7 +73,7 @@ _COMMAND = """
 cd -- "$2" 2>/dev/null || { echo d >&0; exit 1; }
 echo s >&0
 unset OLDPWD
-exec /bin/sh -c "$1" </dev/null"""
+exec "$3" -c "$1" </dev/null"""
 _READ = """
 [ -e "$1" ] || { echo m >&0; exit 1; }
 [ -f "$1" ] || { echo f >&0; exit 1; }
@@ -84,7 +85,7 @@ mkdir -p -- "$2" && cat /.content > "$1" """
 
 
 class SandboxRuntime:
-    """Runs commands with `/bin/sh -c` under bubblewrap, without standard input (A-101, A-109).
+    """Runs commands with `bash -c` or `sh -c`, see `LocalRuntime`, under bubblewrap (A-101, A-109).
 
     `cwd` and the paths in `writable` can be written, those in `read_only` read, also where they lie
     directly in a writable one; each is seen under the name it was given. `/tmp` and the home directory
@@ -121,12 +122,18 @@ class SandboxRuntime:
             [Path(os.path.abspath(path)) for path in read_only],
             [Path(os.path.abspath(path)) for path in (self._cwd, *writable)],
         )
+        self._shell = shell_program()
         self._environment = ENVIRONMENT | dict(env or {})
         self._limits = Limits(output_limit, flood_limit)
 
     @property
     def cwd(self) -> Path:
         return self._cwd
+
+    @property
+    def shell(self) -> Shell | None:
+        """The shell that commands are run with."""
+        return shell_named(self._shell)
 
     async def exec(
         self,
@@ -140,7 +147,9 @@ class SandboxRuntime:
         """See `Runtime.exec`. Raises `ValueError` for a negative or undefined timeout."""
         check_call(command, timeout, abort)
         directory = str(self._cwd / (cwd or "."))
-        with self._launch(["--tmpfs", "/tmp", "--dir", HOME], [_COMMAND, "sh", command, directory]) as it:
+        with self._launch(
+            ["--tmpfs", "/tmp", "--dir", HOME], [_COMMAND, "sh", command, directory, self._shell]
+        ) as it:
             result = await run(it.launch, self._limits, timeout=timeout, abort=abort, on_data=on_data)
             if it.came_to(result) == _NO_DIRECTORY:
                 raise AgentRuntimeError(f"Working directory does not exist: {directory}")

@@ -52,8 +52,9 @@ _SCRIPT = f"""
 mark=$3
 cd -- "$2" 2>/dev/null || {{ echo "$mark" >&2; exit 1; }}
 unset OLDPWD
+shell=$(command -v bash || echo sh)
 exec 3>&2 2>/dev/null
-(export INTERLOCK_CALL="$mark"; exec sh -c "$1" </dev/null 2>&3 3>&-)
+(export INTERLOCK_CALL="$mark"; exec "$shell" -c "$1" </dev/null 2>&3 3>&-)
 code=$?
 {_SWEEP}
 exit $code

@@ -5,7 +5,7 @@ from .bash import BashTool, create_bash_tool
 from .edit import EditTool
 from .glob import GlobTool
 from .grep import GrepTool
-from .preview import preview_of
+from .preview import Previews, preview_of
 from .read import ReadTool
 from .web_fetch import WebFetchTool, create_web_fetch_tool
 from .write import WriteTool
@@ -15,6 +15,7 @@ __all__ = [
     "EditTool",
     "GlobTool",
     "GrepTool",
+    "Previews",
     "ReadTool",
     "WebFetchTool",
     "WriteTool",

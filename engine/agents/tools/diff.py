@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 
+from ...text import visible
 from .cutting import encoded, first_bytes, kilobytes
 
 MAX_BYTES = 65_536
@@ -22,7 +23,8 @@ def unified_diff(path: str, before: str | None, after: str) -> str:
     start = _same(old, new)
     end = _same(old[start:][::-1], new[start:][::-1])
     changed_old, changed_new = old[start : len(old) - end], new[start : len(new) - end]
-    header = [f"--- {'/dev/null' if before is None else path}", f"+++ {path}"]
+    name = visible(path)
+    header = [f"--- {'/dev/null' if before is None else name}", f"+++ {name}"]
     if not changed_old and not changed_new:
         return "\n".join([*header, "(no change)" if before is not None else "(an empty file)"])
     lead, trail = max(0, start - CONTEXT), min(end, CONTEXT)

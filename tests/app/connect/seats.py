@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -23,9 +23,14 @@ from tests.engine.gateway.served import served as plainly_served
 
 
 @asynccontextmanager
-async def served(directory: Path, **options: object) -> AsyncGenerator[Served, None]:
-    """A server that also reads rules, and starts agents for consoles, as `interlock serve` does."""
-    later = Later()
+async def served(
+    directory: Path, *, server_rules: Sequence[str] = (), **options: object
+) -> AsyncGenerator[Served, None]:
+    """A server that also reads rules, and starts agents for consoles, as `interlock serve` does.
+
+    `server_rules` are files that apply to every agent that is started there.
+    """
+    later = Later(server_rules)
     async with plainly_served(directory, starter=later, **options) as server:  # type: ignore[arg-type]
         server.hub.language = LANGUAGE
         later.hub = server.hub
@@ -33,12 +38,15 @@ async def served(directory: Path, **options: object) -> AsyncGenerator[Served, N
 
 
 class Later:
-    """Starts agents on a hub that is made after it."""
+    """Starts agents on a hub that is made after it, under rules of the server."""
 
     hub: Hub
 
+    def __init__(self, rules: Sequence[str]) -> None:
+        self._rules = rules
+
     def __getattr__(self, name: str) -> object:
-        return getattr(HubStarter(self.hub), name)
+        return getattr(HubStarter(self.hub, self._rules), name)
 
 
 class Seat:

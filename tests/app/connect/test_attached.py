@@ -72,7 +72,7 @@ class TestDeciding:
             session = await agent.open("robin")
             assert (await session.call("rm", {}, call_id="r1")).outcome == "block"
             await ada.shows("block-rm")
-            outcome = await ada.hub.toggle_net(session.id, "block-rm", False, by="ada")
+            outcome = await ada.hub.toggle_net(session.id, "block-rm", False, by="ada", reason="a test")
             assert outcome.ok
             assert (await session.call("rm", {}, call_id="r2")).outcome == "allow"
             await ada.press("n")

@@ -18,9 +18,13 @@ NAMES = sorted(name for name in dir(Door) if not name.startswith("_"))
 
 
 def words(kind: type, name: str) -> list[tuple[str, object]]:
-    """The parameters of a method, and how each is given."""
+    """The parameters of a method, and how each is given.
+
+    A server tells its hub with which token an operator came, which no console says of itself.
+    """
     signature = inspect.signature(getattr(kind, name))
-    return [(each.name, each.kind) for each in signature.parameters.values()]
+    every = signature.parameters.values()
+    return [(each.name, each.kind) for each in every if kind is not Hub or each.name != "credential"]
 
 
 def is_property(name: str) -> bool:

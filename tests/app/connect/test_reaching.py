@@ -48,7 +48,7 @@ class TestCostLimit:
                 await ada.shows("$1.50 of $1.00", "raise the limit")
                 await ada.press("dollar_sign")
                 await ada.at(RaiseLimit)
-                await ada.press("4", "enter")
+                await ada.press("4", "enter", "x", "enter")
                 await ada.at(LiveScreen)
                 await ada.shows("$1.50 of $4.00")
                 assert (await server.hub.session(session)).max_cost == 4.0
@@ -141,7 +141,7 @@ class TestEveryKind:
             await console.sessions()
             assert console.steers(world.session)
             assert "its loop runs elsewhere" in (await console.compact(world.session)).message
-            assert not (await console.raise_limit(world.session, 5.0)).ok
+            assert not (await console.raise_limit(world.session, 5.0, reason="a test")).ok
             await console.close_session(world.session)
             await console.sessions()
             assert not console.steers(world.session)

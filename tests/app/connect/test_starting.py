@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 
 from interlock.app.messages import ContinueChosen
 from interlock.app.screens.confirm import Confirm
 from interlock.app.screens.live import LiveScreen
 from interlock.app.screens.start import StartScreen
-from tests.app.connect.seats import attached, served
+from interlock.engine.gateway.link import GatewayError
+from tests.app.connect.seats import Seat, attached, served
 from tests.support.openai_server import OpenAIServer, says
 
 AGENT = """\
@@ -56,6 +58,92 @@ class TestForm:
             await ada.press("ctrl+s")
             await ada.shows("gone.toml", "no such")
             assert isinstance(ada.app.screen, StartScreen)
+
+
+class TestServerRules:
+    """G-67: whoever starts a session on a server cannot leave out the rules that the server has."""
+
+    RULES = (
+        "map bash.command rm as delete\nblock delete\n"
+        "require 2 human-approvals before deploy risk high no grants\n"
+    )
+
+    @pytest.fixture(autouse=True)
+    def files(self, here: Path) -> None:
+        (here / "server.rules").write_text(self.RULES)
+        (here / "lax.rules").write_text("allow unclear bash\n")
+        (here / "one.rules").write_text("require human-approval before unclear\n")
+        (here / "names.rules").write_text("limit publish to 9 per session\n")
+
+    async def refused(self, ada: Seat, **spec: JsonValue) -> str:
+        wanted = {"model": "openai/test-model", "task": "deploy", **spec}
+        with pytest.raises(GatewayError) as refused:
+            await ada.hub.start(wanted)  # type: ignore[attr-defined]
+        return str(refused.value)
+
+    async def test_are_active(self, here: Path) -> None:
+        """With other rules, with none, and where other nets were to be the active ones."""
+        with OpenAIServer([says("One."), says("Two."), says("Three.")]) as model:
+            spec = {"model": "openai/test-model", "api_base": model.base_url, "task": "x"}
+            async with (
+                served(here, server_rules=["server.rules"]) as server,
+                attached(server) as ada,
+            ):
+                for more in (
+                    {},
+                    {"rules": [str(here / "a.rules")]},
+                    {"rules": [str(here / "a.rules")], "active": ["block-rm"]},
+                ):
+                    started = await ada.hub.start({**spec, **more})  # type: ignore[attr-defined]
+                    state = await server.hub.session(started)
+                    assert {"approve-before-deploy", "block-delete"} <= set(state.active)
+                    assert ("block-rm" in state.active) == bool(more)
+                    await server.hub.wait(started)
+
+    async def test_not_taken_away(self, here: Path) -> None:
+        """Shadow mode, and rules that take one of the server's away, are refused with the reason."""
+        async with served(here, server_rules=["server.rules"]) as server, attached(server) as ada:
+            lax = await self.refused(ada, rules=[str(here / "lax.rules")])
+            assert "the server's own approve-before-unclear would be gone" in lax
+            shadow = await self.refused(ada, mode="shadow")
+            assert "approve-before-deploy of this server takes several people" in shadow
+            assert await server.hub.sessions() == []
+
+    async def test_not_made_weaker(self, here: Path) -> None:
+        """Nor may rules of one operator ask one person in place of two, or take calls from a default."""
+        default = "require 2 human-approvals before anything-else\n"
+        (here / "server.rules").write_text(
+            "map bash.command rm as delete\nrequire 2 human-approvals before delete\n" + default
+        )
+        async with served(here, server_rules=["server.rules"]) as server, attached(server) as ada:
+            one = await self.refused(ada, rules=[str(here / "one.rules")])
+            assert "the server's own approve-before-unclear would be gone or ask less" in one
+            names = await self.refused(ada, rules=[str(here / "names.rules")])
+            assert "take calls from the server's own: limit-publish-9 (from approve-before-any" in names
+            assert await server.hub.sessions() == []
+
+    async def test_nor_when_it_goes_on(self, here: Path) -> None:
+        """A session whose own rules would weaken those the server has by now does not go on there."""
+        with OpenAIServer([says("One.")]) as model:
+            rules, spec = [str(here / "lax.rules")], {"model": "openai/test-model", "task": "x"}
+            async with served(here) as server, attached(server) as ada:
+                started = await ada.hub.start({**spec, "api_base": model.base_url, "rules": rules})  # type: ignore[attr-defined]
+                await server.hub.wait(started)
+            async with served(here, server_rules=["server.rules"]) as server, attached(server) as ada:
+                with pytest.raises(GatewayError, match="own approve-before-unclear would be gone"):
+                    await ada.hub.go_on(started)  # type: ignore[attr-defined]
+
+    async def test_when_it_goes_on(self, here: Path) -> None:
+        """A session from before the server had them goes on under them as well."""
+        with OpenAIServer([says("One.")]) as model:
+            rules, spec = [str(here / "a.rules")], {"model": "openai/test-model", "task": "x"}
+            async with served(here) as server, attached(server) as ada:
+                started = await ada.hub.start({**spec, "api_base": model.base_url, "rules": rules})  # type: ignore[attr-defined]
+                await server.hub.wait(started)
+            async with served(here, server_rules=["server.rules"]) as server, attached(server) as ada:
+                await ada.hub.go_on(started)  # type: ignore[attr-defined]
+                state = await server.hub.session(started)
+                assert {"approve-before-deploy", "block-delete", "block-rm"} <= set(state.active)
 
 
 class TestGoingOn:

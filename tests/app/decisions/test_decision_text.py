@@ -71,6 +71,31 @@ class TestLine:
         assert "77d0" in other
         assert len(one) == len(other) == width
 
+    @pytest.mark.parametrize("width", [77, 117, 160])
+    @pytest.mark.parametrize(
+        ("more", "expected"),
+        [
+            ({"verdict": "allow"}, "▸ allow, unclear"),
+            ({"verdict": "block"}, "■ block, unclear"),
+            ({"verdict": "approved", "by": "maria"}, "◐ approved, unclear by maria"),
+            ({"verdict": "allow", "mode": "shadow"}, "S allow, unclear"),
+            (
+                {"verdict": "allow", "off": "block-rm was off: maria"},
+                "▸ allowed, unclear (block-rm was off: maria)",
+            ),
+        ],
+    )
+    def test_a_call_that_cannot_be_read_is_marked(
+        self, more: dict[str, str], expected: str, width: int
+    ) -> None:
+        """G-64: verdicts on unclear calls say so in the list and below it, and no other verdict does."""
+        marked = line(decided(unclear=True, **more), width, now=AT, zone=UTC).plain
+        cut = marked[marked.index(expected[0]) :].split("  ")[0].rstrip("…")
+        assert expected.startswith(cut)
+        assert len(cut) > len("▸ allow, un")
+        assert facts(decided(unclear=True, **more), UTC)[0].plain.startswith(expected)
+        assert "unclear" not in line(decided(**more), width, now=AT, zone=UTC).plain
+
 
 class TestTitle:
     def test_no_row_where_no_row_is_chosen(self) -> None:

@@ -20,7 +20,7 @@ from interlock.app.widgets.filter_line import FilterLine
 from interlock.engine.history.decisions import PART
 from interlock.engine.history.journal import Journal
 from tests.app.decisions.desk import desk, recorded_console
-from tests.support.decisions import many, usual
+from tests.support.decisions import Ticking, call, many, opened, usual
 
 LARGE = 60_000
 
@@ -214,6 +214,25 @@ class TestOpening:
                 "./deploy --env prod --commit 9f31c02",
                 "release-bot-1f3a · event 11",
             )
+
+    async def test_why_a_call_was_unclear(self, tmp_path: Path) -> None:
+        """G-64, G-66: list and panel say of a call that was not read to its end, the panel why.
+
+        A field of the input that is called like the record's own marks nothing.
+        """
+        path = tmp_path / "journal.db"
+        why = "command: eval runs a computed text"
+        with Journal.open(path, clock=Ticking()) as journal:
+            journal.write("s", opened("bot"))
+            unread = call("c1", "bash", 'eval "$x"', uninspectable=why, judged_as=("deploy",))
+            journal.write("s", unread)
+            journal.write("s", call("c2", "bash", "ls", input={"uninspectable": "x"}))
+        async with desk(path) as on:
+            rows = on.rows()
+            assert [("unclear" in row) for row in rows if "bash" in row] == [False, True]
+            await on.press("down", "enter")
+            await on.until("▸ allow, unclear", f"cannot be read to its end: {why}")
+            await on.until("judged as", "deploy")
 
     async def test_its_place_in_the_replay(self, journal: Path) -> None:
         """`r` there, or in the list, goes to the event of the decision."""

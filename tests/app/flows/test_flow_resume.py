@@ -50,14 +50,19 @@ class TestResume:
         assert done.returncode == 2
         assert "--changed-nets" in done.stderr
         done = flow(here, "resume", session, *GO_ON, *SIGN, "--changed-nets")
+        assert done.returncode == 2
+        assert "--reason TEXT" in done.stderr
+        done = flow(here, "resume", session, *GO_ON, *SIGN, "--changed-nets", "--reason", "a freeze")
         assert done.returncode == 0
+        [resumed] = bodies(here, SessionResumed)
+        assert resumed.reason == "a freeze"
 
     def test_other_rules(self, here: Path) -> None:
         """Rules that are named anew are those it goes on under; a setting's are not meant."""
         session = left(here)
         (here / "b.rules").write_text("block deploy\n")
         (here / "interlock.toml").write_text('rules = ["nowhere.rules"]\n')
-        done = flow(here, "resume", session, *GO_ON, *SIGN, "--rules", "b.rules")
+        done = flow(here, "resume", session, *GO_ON, *SIGN, "--rules", "b.rules", "--reason", "x")
         assert done.returncode == 0, done.stderr
         [resumed] = bodies(here, SessionResumed)
         assert resumed.source["rules"] == [str(here / "b.rules")]

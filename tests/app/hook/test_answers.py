@@ -74,6 +74,46 @@ class TestPreToolUse:
             assert ran.decision["permissionDecision"] == "deny"
             assert "delete is blocked" in str(ran.decision["permissionDecisionReason"])
 
+    @pytest.mark.parametrize(
+        ("shell", "said"),
+        [
+            ("/bin/zsh", "unclear is blocked"),
+            ("/bin/bash", None),
+            ("/usr/bin/fish", "unclear is blocked"),
+        ],
+    )
+    async def test_read_for_the_users_shell(self, tmp_path: Path, shell: str, said: str | None) -> None:
+        """G-64: `=rm` is the program `rm` to zsh alone; of an unknown shell nobody knows."""
+        rules = "map Bash.command /^rm\\b/ as delete\nblock delete\nblock unclear"
+        async with served(tmp_path, rules=rules) as server:
+            hook = Hook.at(tmp_path / "home", server, SHELL=shell)
+            ran = await hook.run(call("Bash", "t1", command="=rm -rf ."))
+            if said is None:
+                assert ran.out == ""
+            else:
+                assert said in str(ran.decision["permissionDecisionReason"])
+            known = (await server.hub.session(SESSION)).shell
+            assert known == {"/bin/zsh": "zsh", "/bin/bash": "bash"}.get(shell)
+
+    async def test_fields_that_are_no_text(self, tmp_path: Path) -> None:
+        """G-64, G-65: a list is a program and its words; objects and odd spellings are unclear."""
+        rules = "map Bash.command /^rm\\b/ as delete\nblock delete\nblock unclear"
+        async with served(tmp_path, rules=rules) as server:
+            hook = Hook.at(tmp_path / "home", server)
+            for number, (given, name) in enumerate(
+                [
+                    ({"command": ["sh", "-c", "rm -rf /"]}, "delete"),
+                    ({"command": {"line": "ls"}}, "unclear"),
+                    ({"command": "ls", "COMMAND": "ls"}, "unclear"),
+                    ({"command": ["ls", "rm x"]}, None),
+                ]
+            ):
+                ran = await hook.run(call("Bash", f"t{number}", **given))
+                if name is None:
+                    assert ran.out == ""
+                else:
+                    assert f"{name} is blocked" in str(ran.decision["permissionDecisionReason"])
+
     async def test_approved(self, tmp_path: Path) -> None:
         """What a person approved is allowed, so that nobody is asked a second time."""
         async with served(tmp_path, rules=RULES) as server:
@@ -117,6 +157,24 @@ class TestPreToolUse:
             assert await server.hub.approvals() == []
             found = [event.body for event in await server.hub.recorded(SESSION)]
             assert sum(isinstance(body, CallDecided) for body in found) == 1
+
+    async def test_an_id_that_comes_again(self, tmp_path: Path) -> None:
+        """G-76: once its result is recorded, the same `tool_use_id` is a new call: one use, one run."""
+        async with served(tmp_path, rules=RULES.replace("2 per", "1 per")) as server:
+            hook = Hook.at(tmp_path / "home", server)
+            assert answered(await hook.run(call("push", "t1"))) != "deny"
+            assert answered(await hook.run(call("push", "t1"))) != "deny"
+            await hook.run(recorded("post_bash", tool_name="push", tool_use_id="t1"))
+            ran = await hook.run(call("push", "t1"))
+            assert ran.decision["permissionDecision"] == "deny"
+            assert "limit of 1" in str(ran.decision["permissionDecisionReason"])
+            asked = await hook.start(call("deploy", "t2", env="prod"))
+            await decide(server)
+            assert answered(await ended(asked)) == "allow"
+            await hook.run(recorded("post_bash", tool_name="deploy", tool_use_id="t2"))
+            again = await hook.start(call("deploy", "t2", env="prod"))
+            await decide(server, approved=False)
+            assert answered(await ended(again)) == "deny"
 
     async def test_first_calls_at_once(self, tmp_path: Path) -> None:
         """Calls that come together open their session once, and all are judged."""

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from interlock.app.call_story import decision_at, told
-from interlock.engine.history.events import ApprovalDecided, ApprovalWithdrawn
-from tests.app.replay.recording import BODIES, decided, recording
+from interlock.app.call_story import asked_input, decision_at, told
+from interlock.engine.history.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    ApprovalWithdrawn,
+    ModeChanged,
+)
+from tests.app.replay.recording import BODIES, decided, recording, says
 
 RECORDED = recording()
 
@@ -59,6 +64,76 @@ class TestTold:
             "decided",
             "would block, in shadow mode: it ran",
         )
+
+    def test_why_it_was_unclear(self) -> None:
+        """G-64, G-66: why a call could not be read, and by which rules' name it was judged."""
+        why = "command: eval runs a computed text"
+        unread = decided("c7", "bash", 'eval "$x"', uninspectable=why, judged_as=("deploy",))
+        events = recording([*BODIES[:25], unread])
+        assert told(events, 26) == [
+            ("decided", "allowed"),
+            ("unclear", f"cannot be read to its end: {why}"),
+            ("judged as", "deploy"),
+        ]
+        found = decision_at(events, 26)
+        assert found is not None
+        assert found[0].unclear
+        earlier = decision_at(events, 5)
+        assert earlier is not None
+        assert not earlier[0].unclear
+
+    def test_an_edit(self) -> None:
+        """G-75: who edited the call, and what the agent had asked for."""
+        asked = says("c7", "bash", "./deploy prod")
+        again = ApprovalRequested(
+            approval_id="a2",
+            call_id="c7",
+            tool="deploy",
+            called="bash",
+            input={"command": "./deploy staging"},
+            names=("deploy", "bash"),
+            net="approve-before-deploy",
+            transition="approve",
+            title="",
+            message="",
+            marking={},
+            edited=True,
+            edited_by="ada",
+            beyond="grant-1 does not cover this call: the command runs another program",
+        )
+        yes = ApprovalDecided(approval_id="a2", call_id="c7", approved=True, by="ben")
+        ran = decided(
+            "c7", "deploy", "./deploy staging", approved_by=("ben",), edited=True, edited_by="ada"
+        )
+        events = recording([*BODIES[:25], asked, again, yes, ran])
+        assert told(events, 29) == [
+            ("although", "grant-1 does not cover this call: the command runs another program"),
+            ("asked because", "net approve-before-deploy, about the input that ada chose"),
+            ("person", "approved by ben"),
+            ("decided", "allowed, approved by ben"),
+            ("edited", 'by ada: changed command from "./deploy prod" to "./deploy staging"'),
+        ]
+        assert asked_input(events, 29) == {"command": "./deploy prod"}
+        assert asked_input(events, 25) != {"command": "./deploy prod"}
+
+    def test_an_edit_of_what_no_message_has(self) -> None:
+        """Of a subagent's call the first request has what it asked for, or nothing has."""
+        ran = decided("r/c1", "deploy", "./deploy staging", edited=True, edited_by="ada")
+        assert told(recording([*BODIES[:25], ran]), 26)[1:] == [("edited", "by ada")]
+        first = BODIES[19]
+        assert isinstance(first, ApprovalRequested)
+        request = first.model_copy(update={"call_id": "r/c1", "input": {"command": "./deploy prod"}})
+        events = recording([*BODIES[:25], request, ran])
+        assert ("edited", 'by ada: changed command from "./deploy prod" to "./deploy staging"') in told(
+            events, 27
+        )
+
+    def test_who_switched_to_shadow(self) -> None:
+        """What ran in shadow mode says who had switched to it, and why."""
+        switched = ModeChanged(mode="shadow", by="ben", others=("ada",), reason="noise")
+        would = decided("c7", "rm", "rm", outcome="block", mode="shadow", net="block-rm")
+        said = told(recording([*BODIES[:25], switched, would]), 27)
+        assert said[-1] == ("was off", "shadow mode, switched to by ada, ben: noise")
 
     def test_an_id_that_came_again(self) -> None:
         """Only the latest decision counts."""

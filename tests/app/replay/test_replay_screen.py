@@ -100,14 +100,14 @@ class TestStepping:
             assert screen.position == 1
 
     async def test_decisions(self) -> None:
-        """`}` and `{` go from one block or approval to the next and the one before."""
+        """`}` and `{` go from one block, approval or rule turned off to the next and the one before."""
         async with console().run_test(size=(120, 40)) as pilot:
             screen = await ready(pilot)
             found: list[int] = []
             for key in ["right_curly_bracket"] * 4 + ["left_curly_bracket"] * 3:
                 await pilot.press(key)
                 found.append(screen.position)
-            assert found == [5, 22, 26, 26, 22, 5, 5]
+            assert found == [5, 22, 26, 27, 26, 22, 5]
 
     async def test_the_scrubber_leads_and_follows(self) -> None:
         """A click on the scrubber goes to that event; a key moves the scrubber's position."""

@@ -34,8 +34,8 @@ class TestMarks:
     """What is marked."""
 
     def test_blocks_and_decided_approvals(self) -> None:
-        """Blocked calls and calls that a person decided are marked, at the decision."""
-        assert marks_of(recording()) == {5: "block", 22: "approval", 26: "block"}
+        """Blocked calls and those that a person decided are marked, and where a rule was turned off."""
+        assert marks_of(recording()) == {5: "block", 22: "approval", 26: "block", 27: "off"}
 
     def test_a_request_nobody_answered(self) -> None:
         """A request that was never answered is marked where it was asked."""

@@ -364,11 +364,11 @@ class TestSecrets:
             await shown.press("ctrl+s")
             lines = await judged(shown)
             assert "▸ allowed → ■ blocked look.rules:2" in lines[0]
-            assert "[masked]" in lines[0]
+            assert "[masked" in lines[0]
             assert password not in shown.painted()
             await shown.press("escape", "b")
             await shown.write("look.rules")
             await shown.press("enter")
-            painted = await shown.until("✓ done", "[masked]")
+            painted = await shown.until("✓ done", "[masked: ")
             assert "1 newly blocked" in painted
             assert password not in painted

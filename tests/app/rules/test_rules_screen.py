@@ -63,7 +63,7 @@ class TestOpening:
         assert "risk high · no grants · only when input.env" in painted
         assert "▲ warning: this limit is redundant beside a smaller one" in painted
         assert "that is in line 7 (limit deploy to 1 per session): remove the larger" in painted
-        assert "6 rules · ▲ 1 warning" in painted.splitlines()[0]
+        assert "7 rules · ▲ 1 warning" in painted.splitlines()[0]
 
     async def test_named_in_the_header(self, folder: Path) -> None:
         """The header of the live screen names it, and a click goes there."""
@@ -166,8 +166,9 @@ class TestChoosing:
         """Names can be typed, several at once; they stay in the list, and escape closes the line."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
             await opened(on, "limit-deploy-3")
-            await on.press("o", *"circle.rules")
-            await on.press("space")
+            await on.press("o")
+            await on.settle()
+            await on.press(*"circle.rules", "space")
             screen_of(on).query_one("#named", Input).value += "faulty.rules"
             await on.press("enter")
             await on.until("OPENED HERE")

@@ -71,6 +71,7 @@ class TestLines:
         """A rule's line has its net under its key, with the number of its states."""
         (file,) = check(["deploy.rules"]).files
         assert {line: [(n.key, n.states) for n in noted.nets] for line, noted in file.noted.items()} == {
+            2: [("approve-before-unclear", 2)],
             5: [("require-test-before-deploy", 3)],
             6: [("approve-before-deploy", 2)],
             7: [("limit-deploy-1", 3)],
@@ -91,6 +92,18 @@ class TestLines:
             assert f"{name}.rules:{line}:" in said
             assert message in said
         assert len(found) == sum(said.count(f"{name}.rules:{line}:") for line in {at for at, _ in found})
+
+    def test_unclear_that_asks_less(self, tmp_path: Path) -> None:
+        """G-64: the rule that lets one person pass what two are asked about stands out at its line."""
+        rules = tmp_path / "lesser.rules"
+        rules.write_text(
+            "map bash.command deploy as deploy\nrequire 2 human-approvals before deploy\n"
+            "require human-approval before unclear\n"
+        )
+        view = check([str(rules)])
+        [(line, message)] = messages(view)
+        assert (view.warnings, line) == (1, 3)
+        assert "takes less than line 2 (require 2 human-approvals before deploy)" in message
 
     def test_faulty(self) -> None:
         """G-40: a file that does not compile shows every error, and has no nets."""

@@ -80,6 +80,7 @@ class TestLive:
     def test_a_forged_dialog_stays_in_its_field(self, tmp_path: Path, walked) -> None:
         """Spoofing: lines that look like the dialog's stand behind the bar of their field."""
         with staged("live", tmp_path) as on:
+            walked(on, "", "6 waiting", "LiveScreen")
             walked(on, "5", "▌ ◐", "LiveScreen")
             walked(on, "G", "▌ ◐ deploy", "LiveScreen")
             meant = walked(on, "a", "WHAT WILL RUN", "ApprovalScreen")
@@ -100,8 +101,13 @@ class TestRecorded:
         with staged("recorded", tmp_path) as on:
             walked(on, "", "4 sessions", "HistoryScreen", framed=False)
             walked(on, "v", "S Shadow: 2 sessions", "DecisionsScreen", framed=False)
+            walked(on, "/", "filter", "DecisionsScreen", framed=False)
+            on.send("kind:call")
+            on.until("kind:call")
+            walked(on, "\r", "row 1", "DecisionsScreen", framed=False)
             walked(on, "\r", "╭─ Decision: ", "DecisionDetail")
             walked(on, "\x1b", "row 1", "DecisionsScreen", framed=False)
+            walked(on, "\x1b", "Δ changed", "DecisionsScreen", framed=False)
             walked(on, "g", "by rule", "DecisionsScreen", framed=False)
             walked(on, "\x1b", "inp", "DecisionsScreen", framed=False)
             walked(on, "\x1b", "4 sessions", "HistoryScreen", framed=False)

@@ -22,7 +22,7 @@ from interlock.engine.backtest import (
 from interlock.engine.backtest.rows import JsonInput
 from interlock.engine.backtest.trial import CACHED, LONGEST_CACHED
 from interlock.engine.gate.types import Outcome
-from interlock.engine.history.events import SessionResumed
+from interlock.engine.history.events import CallDecided, SessionResumed
 from interlock.engine.history.fold import fold
 from interlock.engine.history.parts import RuleRecord
 from interlock.engine.net import GateState, NetError, Rejection, ToolCall, Transition, define_skill_net
@@ -148,6 +148,12 @@ class TestNewlyAsked:
         assert [j.now.assumed for j in found] == [True, False]
 
 
+@pytest.fixture
+def both_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Record as before G-68, when two calls were asked about for one last token."""
+    monkeypatch.setattr("interlock.engine.gate.contention.in_the_way", lambda *_: ())
+
+
 class TestAnswered:
     """A call about which a person was asked."""
 
@@ -192,7 +198,7 @@ class TestAnswered:
         [found] = Judge(Trial.of(rules)).judge(items_of(recorder.events))
         assert (found.change, found.now.outcome, found.call.then.by) == ("same", "ask", ("maria",))
 
-    async def test_a_denial_ends_the_call(self) -> None:
+    async def test_a_denial_ends_the_call(self, both_asked: None) -> None:
         """That the nets would block it by the time the person denied it does not matter any more."""
         rules = compile_rules(
             "require human-approval before deploy\nlimit deploy to 1 per session"
@@ -205,7 +211,7 @@ class TestAnswered:
         found = Judge(Trial.of(rules)).judge(items_of(recorder.events))
         assert [(j.change, j.now.outcome) for j in found] == [("same", "ask"), ("same", "ask")]
 
-    async def test_a_net_that_asked_and_is_off(self) -> None:
+    async def test_a_net_that_asked_and_is_off(self, both_asked: None) -> None:
         """It asked all the same, of a call that was approved, and of one that was then blocked."""
         rules = "require human-approval before deploy\nlimit deploy to 1 per session"
         recorder = Recorder(compile_rules(rules).registry)
@@ -249,7 +255,7 @@ class TestAnswered:
         assert changes(found) == ["c2 same", "c1 blocked"]
         assert found[1].now.net == "require-test-before-deploy"
 
-    async def test_what_would_have_blocked_before_asking(self) -> None:
+    async def test_what_would_have_blocked_before_asking(self, both_asked: None) -> None:
         """The same of a call that was approved and then blocked: it stays blocked."""
         text = "require human-approval before deploy\nlimit deploy to 1 per session"
         recorder = Recorder(compile_rules(text).registry)
@@ -430,6 +436,24 @@ class TestForks:
         recording = fork(recorder.events, 1, trial)
         found = Judge(trial).judge(recording.items, recording.start)
         assert [(j.change, j.now.outcome) for j in found] == [("same", "allow"), ("same", "ask")]
+
+    @pytest.mark.parametrize("allowed", ["", "allow unclear bash\n"])
+    async def test_an_unclear_call_unlocks_nothing(self, allowed: str) -> None:
+        """G-64: under the record's nets and names it is judged as live, named `unclear` or not."""
+        text = "map bash.command ./test as test\nmap bash.command rm as rm\nblock rm\n"
+        recorder = Recorder(compile_rules(f"{text}{allowed}require test before deploy").registry)
+        await recorder.call("c1", "bash", command="./test; $x")
+        if not allowed:
+            await recorder.answer("c1", True)
+        recorder.result("c1")
+        await recorder.call("c2", "deploy")
+        live = recorder.bodies[-1]
+        assert isinstance(live, CallDecided)
+        assert live.outcome == "block"
+        trial = Trial.recorded(fold(recorder.events[:1]), conditions=condition_of)
+        recording = fork(recorder.events, 1, trial)
+        found = list(Judge(trial).judge(recording.items, recording.start))
+        assert [j.now.outcome for j in found] == ["allow" if allowed else "ask", "block"]
 
     async def test_a_resumption_after_the_fork(self) -> None:
         """Nets that the record knew before are on and off as it says from there."""

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.engine.backtest import Recorded, RecordedCall
+from interlock.engine.backtest import Recorded, RecordedCall, rows
 from interlock.engine.backtest.events import OPENINGS, Items
 from interlock.engine.backtest.rows import JsonInput, plain_call, result
 from interlock.engine.history.calls import CallRow
@@ -147,6 +147,17 @@ class TestRows:
         assert call.input.text == '{"a":{"names":["x"]}}'
         assert dict(call.input) == {"a": {"names": ["x"]}}
         assert result(row(CallResult(call_id="c1", tool="bash", output="", is_error=True))) is not None
+
+    def test_the_commonest_end_is_known(self) -> None:
+        """A call of one name and a flat input, as this version writes it, is taken from one pattern."""
+        body = CallDecided(
+            call_id="c1", tool="a", input={"x": 1}, names=("a",), outcome="allow", mode="enforce"
+        )
+        text = body.model_dump_json()
+        assert rows._COMMON.match(text)
+        assert text.endswith(rows._COMMON_ENDS)
+        for other in ({"edited_by": "ada"}, {"off": {"block-a": ("ada",)}}, {"uninspectable": "x"}):
+            assert not body.model_copy(update=other).model_dump_json().endswith(rows._COMMON_ENDS)
 
     @pytest.mark.parametrize("change", [("{", "{ "), ('"tool":', '"newer":1,"tool":'), ('","', '", "')])
     def test_written_otherwise(self, change: tuple[str, str]) -> None:

@@ -12,11 +12,26 @@ from interlock.engine.net import ToolCall
 from .ruled import Asker, approval, gate_of
 
 KEY = "grant-1"
+READ = ("names", "free", "runs")
 
 
 @dataclass(frozen=True)
 class Names:
-    """Names a call as its input says; a `murky` call is uninspectable."""
+    """Names a call as its input says; a `murky` call is uninspectable.
+
+    It reads the fields in `READ`; `beside` in a call says what else the call does, `runs` its program.
+    """
+
+    maps_digest = "names"
+
+    def unread(self, made: ToolCall) -> dict[str, object]:
+        return {key: value for key, value in made.input.items() if key not in READ}
+
+    def beside(self, made: ToolCall) -> str | None:
+        return str(made.input["beside"]) if "beside" in made.input else None
+
+    def programs(self, made: ToolCall) -> tuple[str, ...]:
+        return (str(made.input["runs"]),) if "runs" in made.input else ()
 
     def __call__(self, made: ToolCall) -> tuple[str, ...]:
         also = made.input.get("names", ())
@@ -59,6 +74,6 @@ def made(gate: GateManager, key: str = KEY, terms: GrantTerms = GrantTerms("name
         name="deploy",
         tool="deploy",
         names=("deploy",),
-        value=None,
+        value={},
         terms=terms,
     )

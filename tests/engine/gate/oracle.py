@@ -156,10 +156,13 @@ class Oracle:
 
     # Looking
 
-    def look(self, called: Called) -> list[tuple[str, str, str, Steps, str | None]]:
-        """Every active net's key, verdict, deciding name, steps and reason to block (G-11, G-22)."""
+    def look(
+        self, called: Called, keys: Sequence[str] | None = None
+    ) -> list[tuple[str, str, str, Steps, str | None]]:
+        """Key, verdict, deciding name, steps and reason to block of `keys`, or of every active net
+        (G-11, G-22)."""
         found: list[tuple[str, str, str, Steps, str | None]] = []
-        for key in self.active:
+        for key in self.active if keys is None else keys:
             held = self.held[key]
             try:
                 names = held.net.names(called)
@@ -179,7 +182,7 @@ class Oracle:
     # Calls
 
     async def call(self, called: Called, answer: Answer | None) -> Decided:
-        """G-11 … G-15, G-53, G-57 … G-59."""
+        """G-11 … G-15, G-53, G-57 … G-59; G-67: what was to be asked is asked, on or off."""
         waits = any(c.id == called.id for held in self.held.values() for c, _, _ in held.pending)
         if waits or called.id in self.waiting:
             reason = f"Tool call id '{called.id}' is already in use."
@@ -188,17 +191,32 @@ class Oracle:
             return self.shadow(called, asks=answer is not None)
         answered: list[object] = []
         before: list[str] = []
+        holders: list[str] = []
+        open_still: dict[object, tuple[str, Arc, str]] = {}
+        edited = False
         while True:
             found = self.look(called)
-            for key, kind, name, _, reason in found:
+            off: list[tuple[str, str, str, Steps, str | None]] = []
+            if edited:
+                off = [o for key in holders if key not in self.active for o in self.look(called, [key])]
+                edited = False
+            for key, kind, name, _, reason in [*found, *off]:
                 if kind == "blocked":
                     changed = f"Tool '{name}' is no longer available (state changed)."
                     return Decided("block", "enforce", changed if key in before else reason, key)
+            for key, _, _, steps, _ in off:
+                for arc, name in steps:
+                    if arc.manual:
+                        open_still[self.question(key, name)] = (key, arc, name)
+            asks = [
+                (key, arc, name) for key, _, _, steps, _ in found for arc, name in steps if arc.manual
+            ]
+            now = [self.question(key, name) for key, _, name in asks]
+            left = [step for question, step in open_still.items() if question not in now]
             manual = [
                 (key, arc, name)
-                for key, _, _, steps, _ in found
-                for arc, name in steps
-                if arc.manual and self.question(key, name) not in answered
+                for key, arc, name in [*asks, *left]
+                if self.question(key, name) not in answered
             ]
             if not manual:
                 return self.finish(called, found)
@@ -206,6 +224,9 @@ class Oracle:
             if answer is None:
                 return Decided("block", "enforce", f"{name} requires human approval.", key)
             before = before or [key for key, kind, _, _, _ in found if kind != "abstain"]
+            for step in asks:
+                open_still[self.question(step[0], step[2])] = step
+                holders = list(dict.fromkeys([*holders, step[0]]))
             self.waiting.append(called.id)
             said = await answer(key, arc, name)
             self.waiting.remove(called.id)
@@ -217,6 +238,7 @@ class Oracle:
                 called.input, sort_keys=True
             ):
                 called, before, answered = replace(called, input=said), [], []
+                open_still, edited = {}, True
             answered.append(self.question(key, name))
 
     def finish(self, called: Called, found: list[Any]) -> Decided:

@@ -9,6 +9,8 @@ from interlock.engine import (
     create_gate_manager,
 )
 from interlock.engine.gate import GrantTerms
+from interlock.engine.gate.types import ApprovalAnswer, GateContext, GateDecision, GrantScope
+from interlock.engine.net import ToolCall
 
 from .granting import KEY, Names, granted, made
 from .helpers import net
@@ -20,10 +22,56 @@ class TestNarrow:
 
     async def test_another_rule(self) -> None:
         """G-43: not another rule's question, be it about the same tool."""
-        decide = Asker(gate_of(approval(when=is_("n", 1)), approval(when=is_("n", value=True))))
+        rules = approval(when=is_("free", 1)), approval(when=is_("free", value=True))
+        decide = Asker(gate_of(*rules, names=Names()))
         await decide("deploy", granting(), yes())
-        assert (await decide("deploy", n=1)).granted == (KEY,)
-        assert (await decide("deploy", n=True)).block
+        assert (await decide("deploy", free=1)).granted == (KEY,)
+        assert (await decide("deploy", free=True)).block
+
+    @pytest.mark.parametrize("value", [{"env": "prod"}, {"env": None}, {"n": 1, "env": "staging"}, {}])
+    async def test_another_value_that_no_map_reads(self, value: dict[str, object]) -> None:
+        """G-74: by names only with the values that were shown, where no map reads them."""
+        shown = {"env": "staging"}
+        for names in ({}, {"names": Names()}):
+            decide = await granted(granting(), value=shown, **names)
+            assert (await decide("deploy", **shown)).granted == (KEY,)
+            assert (await decide("deploy", **value)).block
+
+    async def test_beside_its_names(self) -> None:
+        """G-74: by names no call that does more than run programs that have names."""
+        decide = Asker(gate_of(approval(), names=Names()))
+        refused = await decide("deploy", granting(), beside="it sets a variable")
+        assert "it sets a variable, so only its exact input can be granted" in str(refused.reason)
+        await decide("deploy", granting("input"), beside="it sets a variable")
+        assert (await decide("deploy", beside="it sets a variable")).granted == (KEY,)
+
+    @pytest.mark.parametrize("scope", ["names", "input"])
+    async def test_an_edit_that_changes_the_effects(self, scope: GrantScope) -> None:
+        """G-74: an answer that makes it another sort of call grants nothing, be it what it now is."""
+        decide = Asker(gate_of(approval(), names=Names()))
+        answer = yes(input={"names": ["rm"]}, grant=GrantTerms(scope))
+        assert "the edit changes what the call counts as" in str((await decide("deploy", answer)).reason)
+        assert decide.gate.grants == {}
+        answer = yes(input={"free": 2}, grant=GrantTerms(scope))
+        assert (await decide("deploy", answer)).gave == (KEY,)
+
+    async def test_subagents(self) -> None:
+        """G-74: a subagent's call only where the grant says so; nor is one given about such a call."""
+        gate = gate_of(approval())
+
+        async def made(call_id: str, *answers: ApprovalAnswer) -> GateDecision:
+            left = list(answers)
+            ctx = GateContext(lambda _: left.pop(0)) if left else GateContext()
+            return await gate.handle_tool_call(ToolCall(call_id, "deploy", {}), ctx)
+
+        assert (await made("c1", granting())).gave == (KEY,)
+        assert (await made("helper-1/c1")).block
+        assert "does not reach subagents" in str((await made("helper-1/c2", granting())).reason)
+        reaching = yes(grant=GrantTerms("names", subagents=True))
+        assert (await made("helper-1/c3", reaching)).gave == ("grant-2",)
+        assert (await made("helper-1/c4")).granted == ("grant-2",)
+        gate.revoke_grant(KEY)
+        assert (await made("c2")).granted == ("grant-2",)
 
     async def test_another_tool(self) -> None:
         """G-50: not another tool, be its names the same."""

@@ -10,6 +10,7 @@ import pytest
 from interlock.engine import (
     ApprovalAnswer,
     ApprovalRequest,
+    ChosenEdit,
     GateContext,
     GateManager,
     Transition,
@@ -188,6 +189,19 @@ class TestEdits:
         assert decision.call.input == {"env": "dev"}
         assert [a.answer.by for a in decision.approvals] == ["grace", "ada"]
 
+    async def test_what_several_decide(self) -> None:
+        """G-67: an edit by who decides alone leaves what others decide with them."""
+        alone, several = approval(when=is_("env", "prod")), approval(people=2, when=is_("env", "prod"))
+        decide = Asker(gate_of(alone, several))
+        decision = await decide("deploy", yes("ada", input={"env": "dev"}), yes("ada"), env="prod")
+        assert [request.people for request in decide.asked] == [1, 2]
+        assert dict(decide.asked[1].call.input) == {"env": "dev"}
+        assert decision.block
+        decision = await decide(
+            "deploy", yes("ada", input={"env": "dev"}), yes("ada", others=("ben",)), env="prod"
+        )
+        assert (decision.outcome, decision.call.input) == ("allow", {"env": "dev"})
+
     async def test_nothing_edited(self) -> None:
         """G-43: an answer that gives the same input back edits nothing, and no answer is void."""
         decide = Asker(gate_of(approval(), approval(risk="high")))
@@ -244,13 +258,49 @@ class TestAgain:
     """`again` makes everything that was shown void."""
 
     async def test_all_answers_are_dropped(self) -> None:
-        """G-58: the call is classified from the start, as the agent made it."""
+        """G-58, G-75: the call is classified from the start, with the input that was chosen last."""
         decide = Asker(gate_of(approval(), approval(risk="high")))
         again = ApprovalAnswer(True, again=True, by="ada")
-        decision = await decide("deploy", yes(input={"n": 2}), again, yes(), yes(), n=1)
-        assert [request.call.input["n"] for request in decide.asked] == [1, 2, 1, 1]
-        assert decision.call.input == {"n": 1}
+        decision = await decide("deploy", yes(input={"n": 2}, by="ben"), again, yes(), yes(), n=1)
+        assert [request.call.input["n"] for request in decide.asked] == [1, 2, 2, 2]
+        edit = ChosenEdit({"n": 1}, {"n": 2}, "ben")
+        assert [request.edit for request in decide.asked] == [None, edit, edit, edit]
+        assert (decision.call.input, decision.edited_by) == ({"n": 2}, "ben")
         assert len(decision.approvals) == 2
+
+    async def test_the_last_edit_stays(self) -> None:
+        """G-75: who edits an edited call again is the one who chose it."""
+        decide = Asker(gate_of(approval(), approval(risk="high")))
+        first = ApprovalAnswer(False, again=True, by="ada", input={"n": 2})
+        second = ApprovalAnswer(False, again=True, by="ben", input={"n": 3})
+        void = ApprovalAnswer(False, again=True)
+        decision = await decide("deploy", first, second, void, yes(), yes(), n=1)
+        assert decide.asked[-1].edit == ChosenEdit({"n": 1}, {"n": 3}, "ben")
+        assert (decision.call.input, decision.edited_by) == ({"n": 3}, "ben")
+
+    async def test_an_edit_back_to_the_agents_input(self) -> None:
+        """G-75: who chooses the agent's own input takes the edit back; nothing says edited then."""
+        decide = Asker(gate_of(approval(), approval(risk="high")))
+        there = ApprovalAnswer(False, again=True, by="ada", input={"n": 2})
+        back = ApprovalAnswer(False, again=True, by="ben", input={"n": 1})
+        decision = await decide("deploy", there, back, yes(), yes(), n=1)
+        assert [request.edit is None for request in decide.asked] == [True, False, True, True]
+        assert (decision.call.input, decision.edited_by) == ({"n": 1}, None)
+
+    async def test_what_a_callback_changes_in_the_edit(self) -> None:
+        """G-69: the edit in a request is a copy; changing it changes neither the call nor its origin."""
+        gate, seen = gate_of(approval(), approval(risk="high")), []
+
+        def confirm(request: ApprovalRequest) -> ApprovalAnswer:
+            if request.edit is None:
+                return ApprovalAnswer(False, again=True, by="ada", input={"n": 2})
+            seen.append((dict(request.edit.original), dict(request.edit.input)))
+            request.edit.original["n"] = request.edit.input["n"] = 9  # type: ignore[index]
+            return ApprovalAnswer(True)
+
+        decision = await gate.handle_tool_call(call("deploy", n=1), GateContext(confirm))
+        assert seen == [({"n": 1}, {"n": 2})] * 2
+        assert decision.call.input == {"n": 2}
 
     async def test_with_an_edit(self) -> None:
         """G-58: an edit that comes with `again` is nobody's approval; all are asked about it."""
@@ -279,37 +329,37 @@ class TestAgain:
         decision = await gate.handle_tool_call(call("deploy"), GateContext(confirm))
         assert decision.reason == "deploy is blocked and cannot be called."
 
-    async def test_mode_of_now(self) -> None:
-        """G-57: once the mode is shadow, nobody is asked again."""
+    async def test_shadow_mode_does_not_release(self) -> None:
+        """G-67: a call that waits is asked about again once the mode is shadow, and nothing else."""
         gate = gate_of(approval())
         asked: list[ApprovalRequest] = []
 
         def confirm(request: ApprovalRequest) -> ApprovalAnswer:
             asked.append(request)
             gate.mode = "shadow"
-            return ApprovalAnswer(False, again=True)
+            return ApprovalAnswer(False, again=len(asked) == 1)
 
         decision = await gate.handle_tool_call(call("deploy"), GateContext(confirm))
-        assert (decision.mode, decision.outcome, decision.block, len(asked)) == (
-            "shadow",
-            "ask",
-            False,
-            1,
-        )
+        assert (decision.mode, decision.outcome, decision.block) == ("enforce", "block", True)
+        assert len(asked) == 2
 
     async def test_an_edit_in_shadow_mode(self) -> None:
-        """G-57: a call that came back edited is not what was granted, in shadow mode neither."""
+        """G-67: a call that came back edited is asked about, in shadow mode and with a grant too."""
         gate = gate_of(approval())
-        question = asyncio.get_running_loop().create_future()
+        first, second = (asyncio.get_running_loop().create_future() for _ in range(2))
+        questions = iter([first, second])
         waiting = asyncio.create_task(
-            gate.handle_tool_call(call("deploy", "w"), GateContext(lambda _: question))
+            gate.handle_tool_call(call("deploy", "w"), GateContext(lambda _: next(questions)))
         )
         await asyncio.sleep(0)
         await Asker(gate)("deploy", granting())
         gate.mode = "shadow"
-        question.set_result(ApprovalAnswer(False, again=True, input={"n": 1}))
+        first.set_result(ApprovalAnswer(False, again=True, input={"n": 1}))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        second.set_result(True)
         decision = await waiting
-        assert (decision.outcome, decision.granted) == ("ask", ())
+        assert (decision.outcome, decision.mode, decision.granted) == ("allow", "enforce", ())
 
     async def test_a_plain_answer_keeps_its_mode(self) -> None:
         """G-57: without `again` a call is decided in the mode in which it was asked about."""

@@ -307,15 +307,26 @@ class TestStaysSpent:
             # The same without the calls that never ran; tokens here are what may be spent there.
             other = create_gate_manager(rules.nets, mode=mode)
             tools = {str(number): what for number, what in enumerate(played)}
+            # Where the gate stands open there when `r` is called, its success opens nothing, also when
+            # `b` has closed the gate meanwhile. Here it may have stood closed, and then it does, rightly.
+            early: set[str] = set()
+            spare = False
             for what, call_id in story:
                 if call_id in gone:
                     continue
                 if what == "call":
-                    await other.handle_tool_call(call(tools[call_id], call_id))
+                    spare = spare and tools[call_id] != "b"
+                    made = await other.handle_tool_call(call(tools[call_id], call_id))
+                    if any(step.transition.name == "again-r" for step in made.steps):
+                        early.add(call_id)
                 else:
                     is_error = what == "failed"
                     other.handle_tool_result(result(tools[call_id], call_id, is_error=is_error))
-            for key, place in (("limit-a-2-per-r", "budget"), ("require-r-before-b", "gate")):
-                assert markings(gate)[key][place] <= markings(other)[key][place]
+                    spare |= call_id in early and not is_error
+            for key, place, more in (
+                ("limit-a-2-per-r", "budget", 0),
+                ("require-r-before-b", "gate", int(spare)),
+            ):
+                assert markings(gate)[key][place] <= markings(other)[key][place] + more
 
         asyncio.run(check())

@@ -280,17 +280,18 @@ class TestConcurrency:
         assert (await gate.handle_tool_call(call("x"), Operator().context)).outcome == "allow"
 
     async def test_budget_is_not_overspent(self) -> None:
-        """G-58: of many calls approved at once, only as many run as the budget holds."""
+        """G-58, G-68: of many calls at once as many are asked about, and run, as the budget holds."""
         desk = Desk()
         gate = manager("require human-approval before x\nlimit x to 3 per session")
         calls = [
             asyncio.create_task(gate.handle_tool_call(call("x", str(i)), GateContext(desk.confirm)))
             for i in range(10)
         ]
-        await desk.until_asked(10)
+        await desk.until_asked(3)
         for answer in reversed(desk.waiting):
             answer.set_result(True)
         decisions = await asyncio.gather(*calls)
+        assert len(desk.waiting) == 3
         assert sum(decision.outcome == "allow" for decision in decisions) == 3
         assert markings(gate)["limit-x-3"]["budget"] == 0
 

@@ -1,17 +1,23 @@
 """A server that understands nothing: it keeps its stdin in the file RECORD and says what is in SAY.
 
+Only the gate's own requests of `tools/list` are answered, by the tools in TOOLS, and not kept.
+
 Sent `"END"` it ends with the code 3. Told `trap`, it ends on SIGTERM only, with the code 7; told `child`,
 it leaves one behind.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
 from types import FrameType
+
+LIST = re.compile(rb'\{"jsonrpc":"2\.0","id":"(interlock-tools-[^"]+)","method":"tools/list"[^\n]*\n')
 
 
 def leave(number: int, _: FrameType | None) -> None:
@@ -28,7 +34,11 @@ if "child" in sys.argv:
     Path(os.environ["RECORD"] + ".pid").write_text(str(left.pid))
 with Path(os.environ["RECORD"]).open("ab", buffering=0) as file:
     while chunk := os.read(0, 65536):
-        file.write(chunk)
+        for asked in LIST.findall(chunk):
+            tools = [{"name": name} for name in os.environ["TOOLS"].split()]
+            answer = {"jsonrpc": "2.0", "id": asked.decode(), "result": {"tools": tools}}
+            os.write(1, json.dumps(answer).encode() + b"\n")
+        file.write(LIST.sub(b"", chunk))
         if b'"END"' in chunk:
             os._exit(3)
 if "trap" in sys.argv:

@@ -7,6 +7,7 @@ from acp.schema import PermissionOption, ToolCallProgress, ToolCallUpdate
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interlock.engine import ToolCall as NamedCall
 from interlock.engine.gate import create_gate_manager
 from interlock.engine.gateway.acp_calls import Choice, SeenCall
 from interlock.engine.net import ToolCall
@@ -46,6 +47,23 @@ class TestChoice:
 
 
 class TestInput:
+    @pytest.mark.parametrize(
+        "raw",
+        [
+            {"Command": "./deploy"},
+            {"run": ["./deploy"]},
+            {"cmd": "ls", "script": "./deploy"},
+            {"command": ["sh", ["./deploy"]]},
+            ["./deploy"],
+        ],
+    )
+    def test_is_unclear_where_the_command_may_be_elsewhere(self, raw: object) -> None:
+        """G-64: the title of a call is no command where its raw input may hold another one."""
+        call = seen({"kind": "execute", "title": "ls", "rawInput": raw})
+        rules = compile_rules("map execute.command deploy as deploy\nblock deploy")
+        names = rules.resolve(NamedCall("c", "execute", call.input))
+        assert {"deploy", "unclear"} <= {*names}
+
     def test_is_the_raw_input_where_there_is_one(self) -> None:
         """What the agent's tool gets is what the nets judge; nothing else replaces a part of it."""
         call = seen({"title": "Run", "rawInput": {"title": "mine", "command": "ls"}})
@@ -66,6 +84,8 @@ class TestInput:
             ),
             ({"title": "./deploy prod"}, "./deploy prod"),
             ({"title": "`./deploy prod`", "rawInput": {"description": "List files"}}, "`./deploy prod`"),
+            ({"title": "List files", "rawInput": {"cmd": "./deploy prod"}}, "./deploy prod"),
+            ({"title": "List files", "rawInput": {"script": "./deploy", "cwd": "/"}}, "./deploy"),
         ],
     )
     def test_shows_rules_what_is_executed(self, said: dict, command: str) -> None:

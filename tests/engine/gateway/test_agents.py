@@ -192,6 +192,25 @@ class TestIdempotence:
             await gate.close()
             await interlock.close()
 
+    async def test_a_server_restarted_under_other_rules(self, tmp_path: Path) -> None:
+        """A call that waits while its session's rule is lost is told why its session cannot go on."""
+        rules = "require 2 human-approvals before deploy"
+        async with served(tmp_path, rules=rules) as server:
+            address = server.address
+            interlock = server.agent_client()
+            await interlock.link.open()
+            gate = await interlock.open("bot")
+            going = asyncio.create_task(gate.call("deploy", {}, call_id="d1"))
+            await waiting(server)
+        async with served(tmp_path, rules="block rm", address=address):
+            with pytest.raises(
+                RequestFailedError, match=r"has ended: .*'approve-before-deploy' is missing"
+            ):
+                await going
+            with pytest.raises(RequestFailedError, match="'approve-before-deploy' is missing"):
+                await gate.call("deploy", {})
+            await interlock.close()
+
 
 class TestSessions:
     async def test_an_operator_ends_one(self, tmp_path: Path) -> None:

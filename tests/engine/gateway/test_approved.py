@@ -71,7 +71,9 @@ class TestApproved:
         """What a grant lets pass nobody has seen: only the call it was given with is approved."""
         async with served(tmp_path, rules=RULES) as server, server.agent_client() as client:
             gate = await client.open("bot")
-            first = await asked_about(server, gate, True, grant=GrantTerms("names", uses=2))
+            first = await asked_about(
+                server, gate, True, grant=GrantTerms("names", uses=2), reason="often"
+            )
             assert first.approved
             second = await gate.call("deploy", {"env": "prod"}, call_id="c2")
             assert (second.outcome, second.approved, second.approved_by) == ("allow", False, ())

@@ -228,7 +228,11 @@ class TestReplayedDecisions:
             async with raw(server, server.ada, "/console") as console:
                 assert (await ask(console, "approval.decide", **decision)).result["ok"]  # type: ignore[index]
                 again = await ask(console, "approval.decide", **decision)
-                assert again.result == {"ok": False, "message": "Already approved by ada"}
+                assert again.result == {
+                    "ok": False,
+                    "message": "You have approved this: it is recorded",
+                    "needs_reason": False,
+                }
             assert (await first).outcome == "allow"
             second = asyncio.create_task(gate.call("deploy", {"to": "all"}))
             other, _ = await waiting(server)

@@ -8,8 +8,12 @@ from pathlib import Path
 import pytest
 
 from interlock.engine.agents import AgentError
+from interlock.engine.gate.types import GrantTerms
 from interlock.engine.gateway import RequestFailedError, console_desk, server
+from interlock.engine.gateway.console_client import ConsoleClient
 from interlock.engine.gateway.mirror import Mirror
+from interlock.engine.history.decision_filter import DecisionFilter
+from interlock.engine.history.decisions import Decision
 from interlock.engine.history.fold import fold
 from interlock.engine.history.queries import SessionNotFound
 from interlock.engine.hub import UnknownSessionError
@@ -50,9 +54,69 @@ class TestErrors:
             server.console() as console,
         ):
             gate = await client.open("bot")
-            outcome = await console.raise_limit(gate.id, 5.0)
+            outcome = await console.raise_limit(gate.id, 5.0, reason="a test")
             assert not outcome.ok
             assert "loop runs elsewhere" in outcome.message
+
+
+class TestChanges:
+    """What people change is listed, by kind and by person, at a console as at the hub."""
+
+    RULES = "require human-approval before deploy within 10m\nblock rm\n"
+
+    async def rows(self, console: ConsoleClient, **wanted: object) -> list[Decision]:
+        asked = DecisionFilter.model_validate(wanted)
+        found = await console.scan_decisions(asked)
+        return [row for part in found.parts for row in await console.read_decisions(asked, part)]
+
+    async def test_by_whom_and_of_which_kind(self, tmp_path: Path) -> None:
+        """A grant, an extension, a switched rule and shadow mode, each with who did it and why."""
+        async with (
+            served(tmp_path, rules=self.RULES) as server,
+            server.agent_client() as client,
+            server.console() as ada,
+            server.console(server.ben) as ben,
+        ):
+            gate = await client.open("bot")
+            call = asyncio.ensure_future(gate.call("deploy", {"env": "prod"}, call_id="c1"))
+            [request] = await until(ada.approvals)
+            assert (await ben.extend(request.id, seconds=1200)).ok
+            terms, digest = GrantTerms("names", uses=2), request.digest
+            unsaid = await ada.decide(request.id, approved=True, digest=digest, grant=terms)
+            assert (unsaid.ok, "say why" in unsaid.message) == (False, True)
+            granted = await ada.decide(
+                request.id,
+                approved=True,
+                digest=request.digest,
+                grant=GrantTerms("names", uses=2),
+                reason="release night",
+            )
+            assert granted.ok, granted.message
+            assert (await asyncio.wait_for(call, 10)).outcome == "allow"
+            assert (await ada.toggle_net(gate.id, "block-rm", False, reason="a drill")).ok
+            assert (await ben.set_mode(gate.id, "shadow", reason="too much noise")).ok
+            assert (await ben.revoke_grant(gate.id, "grant-1")).ok
+            every = await self.rows(ada, kinds=("toggle", "mode", "limit", "grant", "rules", "extension"))
+            assert [(row.kind, row.by) for row in every[::-1]] == [
+                ("extension", "ben"),
+                ("grant", "ada"),
+                ("toggle", "ada"),
+                ("mode", "ben"),
+                ("grant", "ben"),
+            ]
+            words = {row.kind: row.input for row in every}
+            assert words["toggle"].endswith(": a drill")
+            assert words["mode"].endswith(": too much noise")
+            given = await self.rows(ben, kinds=("grant",), people=("ADA",))
+            assert [row.input.rpartition(": ")[2] for row in given] == ["release night"]
+            assert {row.kind for row in await self.rows(ada, people=("ben",))} == {
+                "extension",
+                "mode",
+                "grant",
+            }
+            assert every == list(await self.rows(ben, kinds=tuple({row.kind for row in every})))
+            event = await ada.decision_event(given[0].session, given[0].seq)
+            assert getattr(event.body, "reason", None) == "release night"
 
 
 class TestLargeSessions:

@@ -137,7 +137,9 @@ class TestFullDisk:
                 assert not decided.ok
                 assert "Not decided, the journal refused it" in decided.message
                 assert "free space" in decided.message
-                switched = await console.toggle_net(gate.id, "approve-before-deploy", False)
+                switched = await console.toggle_net(
+                    gate.id, "approve-before-deploy", False, reason="a test"
+                )
                 assert not switched.ok
                 assert "free space" in switched.message
                 assert not call.done()

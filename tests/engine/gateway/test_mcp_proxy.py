@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -12,32 +13,74 @@ import pytest
 
 from interlock.engine.gateway import Address, AgentClient, Limits
 from interlock.engine.gateway.mcp_gate import McpGate
-from interlock.engine.gateway.mcp_proxy import GateSession, McpProxy
+from interlock.engine.gateway.mcp_proxy import LISTING, GateSession, McpProxy
+from interlock.engine.gateway.mcp_tools import MOST_PAGES
 from interlock.engine.history.state import CallState
 from tests.engine.gateway.served import Served, served, until
 
 ASKING = "require human-approval before deploy"
 
 
+FIELDS: list[tuple[dict[str, object], str | None]] = [
+    ({"command": ["rm", "-rf", "/"]}, "delete"),
+    ({"command": ["sh", "-c", "rm x"]}, "delete"),
+    ({"command": [["rm", "x"]]}, "delete"),
+    ({"command": {"run": "rm x"}}, "delete"),
+    ({"command": {"run": "ls"}}, "unclear"),
+    ({"command": "ls", "Command": "rm x"}, "delete"),
+    ({"c\u200bommand": "ls"}, "unclear"),
+    ({"command": ["ls", {"x": 1}]}, "unclear"),
+    ({"command": "echo " + "x " * 40_000 + "; rm y"}, "unclear"),
+    ({"command": ["ls", "rm x"], "timeout": 5}, None),
+]
+"""Inputs of a call that maps look into, and the name that blocks it."""
+MAPS = "map bash.command /^rm\\b/ as delete\nblock delete\nblock unclear"
+
+
 class Ends:
     """A client and a server that keep what they are sent."""
 
-    def __init__(self, connect: Callable[[], AgentClient], session: str | None = None) -> None:
+    def __init__(
+        self, connect: Callable[[], AgentClient], session: str | None = None, listing: float = LISTING
+    ) -> None:
         self.client: list[dict[str, Any]] = []
         self.server: list[dict[str, Any]] = []
+        self.tools: list[str] = []
+        self.pages: list[int] = []
+        self.lists: Callable[[dict[str, Any]], Awaitable[None]] = self._list
         self.gate = McpGate()
         self.at_gate = GateSession(lambda: "bot", session=session, client=connect)
         self.proxy = McpProxy(
-            self.gate, self.at_gate, self._to_client, self._to_server, soon=0.01, often=0.01
+            self.gate,
+            self.at_gate,
+            self._to_client,
+            self._to_server,
+            soon=0.01,
+            often=0.01,
+            listing=listing,
         )
 
     async def _to_client(self, line: bytes) -> None:
         self.client.append(json.loads(line))
 
     async def _to_server(self, line: bytes) -> None:
-        self.server.append(json.loads(line))
+        message = json.loads(line)
+        if str(message.get("id", "")).startswith("interlock-tools-"):
+            await self.lists(message)
+        else:
+            self.server.append(message)
+
+    async def _list(self, asked: dict[str, Any]) -> None:
+        """Answer the proxy's own request for the tools, one on a page."""
+        at = int(asked["params"].get("cursor", 0))
+        more = {"nextCursor": str(at + 1)} if at + 1 < len(self.tools) else {}
+        listed = [{"name": name} for name in self.tools[at : at + 1]]
+        self.pages.append(at)
+        await self.answer(asked["id"], result={"tools": listed, **more})
 
     async def ask(self, call_id: object, name: str, arguments: object = None, **params: object) -> None:
+        if name not in self.tools and not name.startswith("un"):
+            self.tools.append(name)
         given = {"name": name, "arguments": arguments or {}, **params}
         await self.send(id=call_id, method="tools/call", params=given)
 
@@ -83,8 +126,10 @@ class Ends:
 
 
 @asynccontextmanager
-async def between(server: Served, session: str | None = None) -> AsyncGenerator[Ends]:
-    ends = Ends(server.agent_client, session)
+async def between(
+    server: Served, session: str | None = None, listing: float = LISTING
+) -> AsyncGenerator[Ends]:
+    ends = Ends(server.agent_client, session, listing)
     try:
         yield ends
     finally:
@@ -97,6 +142,12 @@ async def waiting(server: Served) -> str:
 
 async def calls(server: Served) -> list[CallState]:
     return [call for state in await server.hub.sessions() for call in state.calls.values()]
+
+
+async def said(server: Served) -> list[str]:
+    """What stands in the transcripts beside calls."""
+    states = await server.hub.sessions()
+    return [each.text for state in states for each in state.transcript if each.text]
 
 
 def text(answer: dict[str, Any]) -> str:
@@ -339,6 +390,21 @@ class TestResults:
             assert [each.status for each in await calls(server)] == ["failed"]
 
 
+class TestFields:
+    async def test_are_looked_into(self, tmp_path: Path) -> None:
+        """G-64, G-65: lists, objects, odd spellings and long texts are read, or are unclear."""
+        async with served(tmp_path, rules=MAPS) as server, between(server) as ends:
+            for number, (given, name) in enumerate(FIELDS):
+                await ends.ask(number, "bash", given)
+                if name is None:
+                    await ends.forwarded(1)
+                else:
+                    assert f"{name} is blocked" in text(await ends.told(number))
+            assert [sent["params"]["arguments"] for sent in ends.server] == [
+                given for given, name in FIELDS if name is None
+            ]
+
+
 class TestNobodyJudges:
     async def test_no_server(self, tmp_path: Path) -> None:
         """Without Interlock's server calls are answered with the remedy, and all else passes; they work
@@ -421,6 +487,40 @@ class TestIds:
             assert ends.client == []
 
 
+class TestIdsAgain:
+    async def test_one_approval_serves_one_run(self, tmp_path: Path) -> None:
+        """G-76: a client that numbers its requests anew is asked about each of them."""
+        async with served(tmp_path, rules=ASKING) as server, between(server) as ends:
+            await ends.ask(1, "deploy")
+            await server.hub.decide(await waiting(server), approved=True, by="ada")
+            await ends.forwarded(1)
+            await ends.done(1)
+            await ends.told(1)
+            await ends.ask(1, "deploy")
+            await server.hub.decide(await waiting(server), approved=False, by="ada")
+
+            async def both() -> bool:
+                return sum("method" not in each and each.get("id") == 1 for each in ends.client) == 2
+
+            await until(both)
+            assert "rejected" in text(await ends.told(1))
+            assert len(ends.server) == 1
+            assert sorted(call.status for call in await calls(server)) == ["blocked", "done"]
+
+    async def test_over_two_connections(self, tmp_path: Path) -> None:
+        """G-76: two programs in one session that both begin at 1 use a limit once each."""
+        rules = "limit push to 1 per session"
+        async with (
+            served(tmp_path, rules=rules) as server,
+            between(server, session="shared") as first,
+            between(server, session="shared") as second,
+        ):
+            await first.ran(1, "push")
+            await second.ask(1, "push")
+            assert "limit of 1" in text(await second.told(1))
+            assert second.server == []
+
+
 class TestSharedSessions:
     async def test_two_servers(self, tmp_path: Path) -> None:
         """Two servers of one session are judged together, and it outlives the first."""
@@ -438,3 +538,137 @@ def _true(found: Callable[[], object]) -> Callable[[], Any]:
         return found()
 
     return ask
+
+
+CHANGED = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+
+
+class TestUnlisted:
+    """Only what the server lists is passed on (G-66)."""
+
+    async def test_is_refused_and_recorded(self, tmp_path: Path) -> None:
+        """A name that the server does not list is answered with an error, and people can see it."""
+        async with served(tmp_path, rules="block rm") as server, between(server) as ends:
+            ends.tools = ["deploy", "Deploy2", "test"]
+            await ends.ask(1, "undeploy", {"env": "prod"})
+            error = (await ends.told(1))["error"]
+            assert error["code"] == -32602
+            expected = (
+                'unknown tool "undeploy": the server\'s tools/list does not name it. Call a tool by'
+            )
+            assert expected in error["message"]
+            assert ends.server == []
+            assert ends.pages == [0, 1, 2]
+            assert [each for each in await said(server) if 'unknown tool "undeploy"' in each]
+            assert await calls(server) == []
+
+    async def test_another_spelling_is_another_name(self, tmp_path: Path) -> None:
+        """A lenient server never gets a listed tool's name in other letters."""
+        async with served(tmp_path, rules="block rm") as server, between(server) as ends:
+            ends.tools = ["deploy"]
+            for at, name in enumerate(("Deploy", "deploy ", "dep\u200bloy", "d\u0435ploy")):
+                await ends.send(id=at, method="tools/call", params={"name": name})
+                assert "unknown tool" in (await ends.told(at))["error"]["message"]
+            assert ends.server == []
+
+    async def test_is_asked_anew_when_the_list_changes(self, tmp_path: Path) -> None:
+        """A listed tool passes without asking again, until the server says that its list has changed."""
+        async with served(tmp_path, rules="block rm") as server, between(server) as ends:
+            await ends.ran(1, "deploy")
+            await ends.ran(2, "deploy")
+            assert ends.pages == [0]
+            await ends.proxy.from_server(json.dumps(CHANGED).encode() + b"\n")
+            assert ends.client[-1]["method"] == "notifications/tools/list_changed"
+            ends.tools = ["other"]
+            await ends.send(id=3, method="tools/call", params={"name": "deploy"})
+            assert "unknown tool" in (await ends.told(3))["error"]["message"]
+            assert len(ends.server) == 2
+
+    async def test_a_list_that_changes_while_it_is_read(self, tmp_path: Path) -> None:
+        """A change between two pages makes the proxy read the list from its beginning."""
+        async with served(tmp_path, rules="block rm") as server, between(server) as ends:
+            ends.tools = ["gone", "deploy"]
+            paged = ends.lists
+
+            async def changing(asked: dict[str, Any]) -> None:
+                if ends.tools == ["deploy"]:
+                    await paged(asked)
+                    return
+                ends.tools = ["deploy"]
+                await ends.proxy.from_server(json.dumps(CHANGED).encode() + b"\n")
+                await ends.answer(asked["id"], result={"tools": [{"name": "gone"}], "nextCursor": "1"})
+
+            ends.lists = changing
+            await ends.send(id=1, method="tools/call", params={"name": "gone"})
+            assert "unknown tool" in (await ends.told(1))["error"]["message"]
+            await ends.ran(2, "deploy")
+            assert ends.pages == [0]
+
+    async def test_is_what_a_server_without_a_list_has(self, tmp_path: Path) -> None:
+        """A server that answers with an error lists nothing, so nothing is passed on."""
+        async with served(tmp_path, rules="block rm") as server, between(server) as ends:
+
+            async def fails(asked: dict[str, Any]) -> None:
+                await ends.answer(asked["id"], error={"code": -32601, "message": "no such method"})
+
+            ends.lists = fails
+            await ends.ask(1, "deploy")
+            message = (await ends.told(1))["error"]["message"]
+            assert '"deploy" was not called: the server answered tools/list with an error' in message
+            assert "(no such method)" in message
+            assert ends.server == []
+
+    async def test_a_server_that_never_lists_holds_no_call(self, tmp_path: Path) -> None:
+        """After a bounded time every waiting call is refused and recorded; a late list still counts."""
+        async with served(tmp_path, rules="block rm") as server, between(server, listing=0.2) as ends:
+            asked: list[dict[str, Any]] = []
+
+            async def silent(message: dict[str, Any]) -> None:
+                asked.append(message)
+
+            ends.tools, paged, ends.lists = ["deploy"], ends.lists, silent
+            await ends.ask(1, "deploy", _meta={"progressToken": "p"})
+            await ends.ask(2, "deploy")
+            for call_id in (1, 2):
+                message = (await ends.told(call_id))["error"]["message"]
+                assert 'the tool "deploy" was not called' in message
+                assert "did not answer tools/list within 0.2 s" in message
+                assert "Call again later" in message
+            assert len(asked) == 1
+            assert any("asked for its tools" in each["message"] for each in ends.progress())
+            assert sum("did not answer tools/list" in each for each in await said(server)) == 2
+            await paged(asked[0])
+            await ends.ran(3, "deploy")
+            assert len(asked) == 1
+
+    async def test_a_list_without_end(self, tmp_path: Path) -> None:
+        """A server whose list never ends is asked for a bounded number of pages."""
+        async with served(tmp_path, rules="block rm") as server, between(server) as ends:
+            answers: list[asyncio.Task[None]] = []
+
+            async def endless(asked: dict[str, Any]) -> None:
+                page = {"tools": [{"name": "deploy"}], "nextCursor": "x"}
+                answers.append(asyncio.create_task(ends.answer(asked["id"], result=page)))
+
+            ends.lists = endless
+            await ends.ask(1, "deploy")
+            assert "more than" in (await ends.told(1))["error"]["message"]
+            assert len(answers) == MOST_PAGES
+            assert ends.server == []
+
+    async def test_the_client_sees_no_list_of_the_proxy(self, tmp_path: Path) -> None:
+        """Answers to the proxy's own requests, late and repeated ones too, never reach the client."""
+        async with served(tmp_path, rules="block rm") as server, between(server) as ends:
+            asked: list[str] = []
+            paged = ends.lists
+
+            async def kept(message: dict[str, Any]) -> None:
+                asked.append(message["id"])
+                await paged(message)
+
+            ends.lists = kept
+            await ends.ran(1, "deploy")
+            await ends.answer(asked[0], result={"tools": [{"name": "undeploy"}]})
+            assert [each.get("id") for each in ends.client if "method" not in each] == [1]
+            await ends.ask(2, "undeploy")
+            assert "unknown tool" in (await ends.told(2))["error"]["message"]

@@ -56,6 +56,7 @@ async def recorder(
             "INTERLOCK_TOKEN": server.agent if server else "t",
             "RECORD": str(directory / "record"),
             "SAY": str(directory / "say"),
+            "TOOLS": "rm test deploy",
         },
     )
     try:

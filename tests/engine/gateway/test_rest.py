@@ -12,7 +12,7 @@ from interlock.engine.gateway.link import RequestFailedError
 from interlock.engine.gateway.wire import Code
 from interlock.engine.history.events import CallResult
 from interlock.engine.history.fold import fold
-from interlock.engine.outside_calls import NO_RESULT
+from interlock.engine.outside_answers import NO_RESULT
 from tests.engine.gateway.served import Served, served, until
 
 RULES = """\

@@ -135,6 +135,62 @@ class TestSecrets:
             with pytest.raises(TokenError):
                 tokens.issue("operator", name)
 
+    @pytest.mark.parametrize("name", ["Mia", "mi\u0430", "mía", "m1a", "mla", "\uff4dia"])
+    def test_confusable_names(self, tokens: TokenFile, name: str) -> None:
+        """A name that is easily taken for another one's gets no token (G-77)."""
+        tokens.issue("operator", "mia")
+        with pytest.raises(TokenError, match="easily taken for 'mia'"):
+            tokens.issue("operator", name)
+        tokens.issue("operator", "mira")
+        assert [each.name for each in tokens.tokens()] == ["mia", "mira"]
+
+    def test_owner(self, tokens: TokenFile) -> None:
+        """An agent's token says whose agent it is, also after a rotation; an operator's has no owner."""
+        secret = tokens.issue("agent", "bot", "mia")
+        found = tokens.find(secret)
+        assert found is not None
+        assert found.owner == "mia"
+        again = tokens.find(tokens.rotate("bot"))
+        assert again is not None
+        assert again.owner == "mia"
+        given = tokens.find(tokens.rotate("bot", owner="ben"))
+        assert given is not None
+        assert given.owner == "ben"
+        with pytest.raises(TokenError, match="only an agent's has an owner"):
+            tokens.issue("operator", "ada", "mia")
+
+    @pytest.mark.parametrize("owner", ["mi\u0430", "mía", "m1a"])
+    def test_confusable_owners(self, tokens: TokenFile, owner: str) -> None:
+        """G-77: an owner who only looks like an operator would leave that one another person."""
+        tokens.issue("operator", "mia")
+        tokens.issue("agent", "bot", "MIA")
+        for give in (
+            lambda: tokens.issue("agent", "other", owner),
+            lambda: tokens.rotate("bot", owner=owner),
+            lambda: tokens.set_owner("bot", owner),
+        ):
+            with pytest.raises(TokenError, match="easily taken for the operator 'mia'"):
+                give()
+        assert [each.owner for each in tokens.tokens()] == [None, "MIA"]
+
+    def test_an_operator_like_an_owner(self, tokens: TokenFile) -> None:
+        """G-77: nor does an operator get a token whose name only looks like an owner's."""
+        tokens.issue("agent", "bot", "mia")
+        with pytest.raises(TokenError, match="easily taken for 'mia', who owns the token of 'bot'"):
+            tokens.issue("operator", "mi\u0430")
+        tokens.issue("operator", "Mia")
+
+    def test_a_file_without_owners(self, tokens: TokenFile) -> None:
+        """Tokens that were made before have no owner, and can be given one."""
+        secret = tokens.issue("agent", "bot")
+        assert "owner" not in tokens.path.read_text()
+        tokens.set_owner("bot", "mia")
+        found = tokens.find(secret)
+        assert found is not None
+        assert found.owner == "mia"
+        with pytest.raises(TokenError, match="no token is named 'robot'"):
+            tokens.set_owner("robot", "mia")
+
     def test_read_secret(self, tmp_path: Path) -> None:
         """A client's own file holds one token, for its owner only; anything else in it is not shown."""
         path = tmp_path / "agent.token"

@@ -80,9 +80,9 @@ class TestInForce:
         def holds(identity: object) -> bool:
             nonlocal looks
             looks += 1
-            return TokenFile.holds(tokens, found)
+            return TokenFile.in_force(tokens, found.token)
 
-        with patch.object(tokens, "holds", holds):
+        with patch.object(tokens, "in_force", holds):
             assert [in_force.holds(found) for _ in range(3)] == [True] * 3
             assert looks == 1
             tokens.revoke("bot")

@@ -161,6 +161,11 @@ class TestHeadline:
                 f"deploy  would block: {REASON}",
             ),
             (decided("c", "deploy", outcome="ask", mode="shadow"), "deploy  would ask"),
+            (
+                decided("c", "bash", uninspectable="command: eval runs a computed text"),
+                "bash  allow (unclear: command: eval runs a computed text)",
+            ),
+            (decided("c", "Bash", judged_as=("bash",)), "Bash  allow (judged as bash)"),
             (result("c", "test", output="12 passed\n", seconds=8.42), "test  ok 8.4 s  12 passed"),
             (result("c", "test", output="", is_error=True), "test  error 1.5 s"),
             (result("c", "test", anomaly="another tool"), "test  anomaly: another tool"),

@@ -21,10 +21,16 @@ from interlock.engine.history.decided import (
 from interlock.engine.history.decision_filter import EVERYTHING
 from interlock.engine.history.decisions import DecisionReader
 from interlock.engine.history.events import (
+    ApprovalExtended,
     ApprovalWithdrawn,
     CallResult,
+    ChangeAgreed,
+    ChangeDropped,
+    ChangeProposed,
     EventBody,
+    LimitRaised,
     ModeChanged,
+    NetToggled,
     SessionResumed,
     SessionStatus,
 )
@@ -34,6 +40,7 @@ from interlock.engine.history.redaction import Redaction
 from interlock.engine.history.schema import CURRENT
 from interlock.engine.history.writer import Writer
 from tests.engine.history.recording import (
+    NOON,
     RULE,
     answer,
     decided,
@@ -93,7 +100,34 @@ BODIES = st.one_of(
         SessionResumed,
         agent=st.sampled_from(("bot", "other")),
         model=st.just("m"),
-        mode=st.just("enforce"),
+        mode=st.sampled_from(("enforce", "shadow")),
+        active=st.sampled_from(((), (NET.name,))),
+        max_cost=st.sampled_from((None, 1.0)),
+        by=st.just("jo"),
+    ),
+    st.builds(
+        NetToggled,
+        net=st.just(NET.name),
+        active=st.booleans(),
+        by=st.just("maria"),
+        message=st.just("done"),
+        change_id=st.sampled_from((None, "x1")),
+    ),
+    st.builds(
+        ChangeProposed,
+        change_id=st.sampled_from(("x1", "x2")),
+        net=st.sampled_from((None, NET.name)),
+        by=st.just("maria"),
+        reason=st.just("noise"),
+        people=st.just(2),
+        expires=st.just(NOON),
+        counts=st.booleans(),
+    ),
+    st.builds(ChangeAgreed, change_id=st.sampled_from(("x1", "x2")), by=st.just("jo")),
+    st.builds(ChangeDropped, change_id=st.sampled_from(("x1", "x2")), reason=st.just("no")),
+    st.builds(LimitRaised, max_cost=st.sampled_from((2.0, 3.0)), by=st.just("maria")),
+    st.builds(
+        ApprovalExtended, approval_id=st.just("ap"), call_id=CALLS, until=st.just(NOON), by=st.just("jo")
     ),
     st.just(SessionStatus(status="running")),
 )
@@ -186,7 +220,9 @@ class TestVerdicts:
             SessionResumed(agent="bot", model="m", mode="enforce"),
         ):
             asked = (request("ap", "c1", "deploy"), answer("ap", "c1", approved=False), between)
-            line = one(*asked, decided("c1", "deploy", outcome="block"))
+            *_, line = decisions_of(
+                recorded(opening(NET), *asked, decided("c1", "deploy", outcome="block"))
+            )
             assert (line.verdict, line.by) == ("block", None)
 
     def test_an_allowed_call_has_the_net_that_moved(self) -> None:

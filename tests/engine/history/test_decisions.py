@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from pydantic import JsonValue
@@ -17,7 +18,7 @@ from interlock.engine.history.decision_counts import count_decisions, shadow_sum
 from interlock.engine.history.decision_filter import (
     EVERYTHING,
     RESULTS,
-    VERDICTS,
+    CallVerdict,
     DecisionFilter,
     parse_filter,
 )
@@ -374,7 +375,7 @@ class TestShadow:
 
 def test_the_generated_journal_has_everything(lines: list[DecisionLine]) -> None:
     """Every verdict and every result but the unknown one occurs, else the filters prove nothing."""
-    assert {line.verdict for line in lines} == set(VERDICTS)
+    assert {line.verdict for line in lines} == set(get_args(CallVerdict))
     assert {line.result for line in lines} == {None, *RESULTS} - {"unknown"}
 
 

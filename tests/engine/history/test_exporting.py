@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
 import itertools
@@ -9,14 +10,17 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
 from interlock.engine.agents import Agent, C, ScriptedModel, T
 from interlock.engine.agents.model import ModelRequest
 from interlock.engine.agents.openai_wire import wire_messages
+from interlock.engine.gate.types import GrantTerms
 from interlock.engine.history.canonical import canonical
 from interlock.engine.history.chain import Place, link
 from interlock.engine.history.events import EventBody, MessageAdded, SessionStatus
@@ -30,6 +34,8 @@ from interlock.engine.history.verify import LinkedEvent
 from interlock.engine.hub import Hub
 from interlock.engine.message_log import message_log
 from interlock.rules import compile_rules
+from tests.engine.elsewhere import opened
+from tests.engine.gateway.served import until
 from tests.engine.history.keeping import (
     BODIES,
     MASK,
@@ -41,7 +47,7 @@ from tests.engine.history.keeping import (
     saved,
     tamper,
 )
-from tests.engine.history.recording import decided, opening, result
+from tests.engine.history.recording import decided, opening, request, result
 from tests.engine.history.test_laws import MOVES, Move, events_of
 from tests.engine.shop import RULES, Shop
 
@@ -375,6 +381,43 @@ class TestCsv:
         assert found[9]["outcome"] == "done"
         assert [row["hash"] for row in found] == [json.loads(x)["hash"] for x in exported(database)[1:]]
 
+    def test_who_edited_a_call(self, tmp_path: Path) -> None:
+        """G-75: an edited call's row has who edited it and what the agent had asked for, both masked."""
+        database = tmp_path / "journal.db"
+        wanted: dict[str, JsonValue] = {"env": "prod", "password": SECRET}
+        runs: dict[str, JsonValue] = {"env": "staging", "password": SECRET}
+        call = CallRecord(call_id="c1", tool="deploy", input=wanted)
+        first = request("a1", "s/c2", "deploy").model_copy(update={"input": {"n": 1}})
+        again = request("a2", "c1", "deploy").model_copy(
+            update={"input": runs, "edited": True, "edited_by": "ada"}
+        )
+        recorded_at(
+            database,
+            NOW,
+            "s1",
+            opening(),
+            MessageAdded(role="assistant", calls=(call,)),
+            again,
+            decided("c1", "deploy", input=runs, approved_by=("ben",), edited=True, edited_by="ada"),
+            decided("c1", "deploy", input=runs),
+            first,
+            decided("s/c2", "deploy", input={"n": 2}, edited=True, edited_by="cy", via="s"),
+        )
+        rows = table(database)
+        masked = f'{{"env":"prod","password":"[masked: {len(SECRET)} characters]"}}'
+        assert [(row["edited_by"], row["asked_input"]) for row in rows] == [
+            ("", ""),
+            ("", ""),
+            ("ada", masked),
+            ("ada", masked),
+            ("", ""),
+            ("", ""),
+            ("cy", '{"n":1}'),
+        ]
+        assert "staging" in rows[3]["input"]
+        assert SECRET not in str(rows)
+        assert SECRET in str(table(database, masked=False)[3])
+
     def test_masked_unless_asked(self, database: Path) -> None:
         """Secrets are in the table only if somebody asked for them."""
         assert SECRET not in str(table(database))
@@ -470,3 +513,67 @@ class TestMessages:
         events = list(open_reader(database).events("s1"))
         assert SECRET in json.dumps(message_log(events))
         assert SECRET not in json.dumps(message_log(map(Redaction().event, events)))
+
+
+class TestChangedByPeople:
+    """All that people change in one session: an edit, a grant, a switch, a name that looks alike."""
+
+    async def session(self, tmp_path: Path) -> Path:
+        """A journal of a session in which people changed much, with a secret wherever one may stand."""
+        database = tmp_path / "hub.db"
+        hub = Hub.open(database)
+        try:
+            await opened(hub, "map bash.command ./deploy as deploy\nrequire human-approval before deploy")
+
+            async def decide(call_id: str, tool: str, value: dict[str, JsonValue], **how: Any) -> None:
+                call = asyncio.ensure_future(hub.call("robin-1", call_id, tool, value))
+                asked = asyncio.ensure_future(until(hub.approvals))
+                await asyncio.wait((call, asked), return_when=asyncio.FIRST_COMPLETED)
+                for request in [] if call.done() else await asked:
+                    done = await hub.decide(request.id, approved=True, by="jo", **how)
+                    assert done.ok, done.message
+                asked.cancel()
+                assert (await call).outcome == "allow"
+                await hub.result("robin-1", call_id, output=f"token={SECRET}", is_error=False)
+
+            shown: dict[str, JsonValue] = {"command": "./deploy prod", "password": SECRET}
+            why = f"password={SECRET}"
+            await decide("c1", "bash", shown, input={**shown, "command": "./deploy staging"})
+            await decide("c2", "bash", shown, grant=GrantTerms("names", uses=3), reason=why)
+            await decide("c3", "bash", shown)
+            await decide("c4", "b\u0430sh", {"command": f"TOKEN={SECRET} ls"})
+            await decide("c5", "BASH", {**shown, "n": 1})
+            off = await hub.toggle_net("robin-1", "approve-before-deploy", False, by="li", reason=why)
+            assert off.ok, off.message
+            await decide("c6", "bash", {**shown, "cwd": "/"})
+        finally:
+            await hub.close()
+        return database
+
+    async def test_all_of_it_masked(self, tmp_path: Path) -> None:
+        """Record, table and conversation have every edit, grant, switch and name, and no secret."""
+        database = await self.session(tmp_path)
+        lines = list(as_jsonl("robin-1", linked_events(database, "robin-1"), MASK))
+        rows = table(database, "robin-1")
+        events = list(open_reader(database).events("robin-1"))
+        log = message_log(map(Redaction().event, events))
+        for form in (lines, rows, log):
+            assert SECRET not in str(form)
+            assert "[masked:" in str(form)
+        bodies = [json.loads(line)["body"] for line in lines[1:]]
+        [given] = [body for body in bodies if body["type"] == "grant.given"]
+        assert given["by"] == "jo"
+        assert given["grant"]["programs"] == ["./"]
+        [switched] = [body for body in bodies if body["type"] == "net.toggled"]
+        assert (switched["by"], switched["active"]) == ("li", False)
+        made = {row["call_id"]: row for row in rows if row["type"] == "call.decided"}
+        assert (made["c1"]["edited_by"], made["c1"]["by"]) == ("jo", "jo")
+        assert "./deploy prod" in made["c1"]["asked_input"]
+        assert "./deploy staging" in made["c1"]["input"]
+        decided = {body["call_id"]: body for body in bodies if body["type"] == "call.decided"}
+        assert decided["c3"]["granted"] == ["grant-1"]
+        assert made["c4"]["tool"] == "b\u0430sh"
+        assert decided["c5"]["judged_as"] == ["bash"]
+        assert made["c6"]["off"] == "approve-before-deploy was off: li"
+        kinds = {row["kind"]: row["by"] for row in rows if row["kind"]}
+        assert (kinds["grant"], kinds["toggle"]) == ("jo", "li")

@@ -29,6 +29,7 @@ from interlock.engine.history.parts import RuleRecord
 from interlock.engine.history.queries import open_reader
 from interlock.engine.history.schema import connect_readonly
 from tests.engine.history.recording import opening
+from tests.support.decisions import before_changes
 
 NOON = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)
 RULE = RuleRecord(file="deploy.rules", line=5, text="require human-approval before deploy")
@@ -239,6 +240,7 @@ class TestIndex:
         bench.journal.close()
         with closing(sqlite3.connect(bench.path)) as connection:
             connection.execute("DROP INDEX ix_event_approval")
+            before_changes(connection)
             connection.execute("UPDATE alembic_version SET version_num = '0004'")
             connection.commit()
         assert fatigue(bench.path) == counted

@@ -138,7 +138,7 @@ class TestTaken:
         (line,) = rows(
             used, "SELECT called, verdict, \"by\", input, result FROM decision WHERE session = 's1'"
         )
-        assert line == ("deploy", "approved", "maria", 'token="[masked]"', "done")
+        assert line == ("deploy", "approved", "maria", 'token="[masked: 23 characters]"', "done")
 
     def test_can_be_replayed(self, export: Export, used: Path) -> None:
         """Its events can be stepped through as if they were recorded here."""

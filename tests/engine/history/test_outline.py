@@ -37,9 +37,10 @@ from interlock.engine.history.lazy import LazyEvents
 from interlock.engine.history.masked import MaskedEvents
 from interlock.engine.history.parts import CallRecord, StepRecord
 from interlock.engine.history.queries import open_reader
-from interlock.engine.history.redaction import MASK, Redaction
+from interlock.engine.history.redaction import Redaction
 from interlock.engine.history.replay import Replay
 from interlock.engine.history.rows import EventRow
+from interlock.engine.history.spans import mask_of
 from interlock.engine.history.state import SessionState
 from interlock.engine.history.times import to_ms
 from tests.engine.history.recording import (
@@ -327,7 +328,10 @@ class TestOutline:
         events = long(asks(("c-asked", "deploy")), waits)
         replay = replayed(events)
         state = replay.goto(len(events))
-        assert (replay.earlier > 0, state.approvals["a1"].input) == (True, {"token": MASK})
+        assert (replay.earlier > 0, state.approvals["a1"].input) == (
+            True,
+            {"token": mask_of("s3cr3t-v4lue")},
+        )
 
     def test_late_words_about_what_was_left_out(self) -> None:
         """Words for a call that was blocked long ago change its entry, however far back it is."""

@@ -97,7 +97,7 @@ class TestMended:
             'UPDATE decision SET "by" = NULL',
             "UPDATE decision SET session = 's1'",
             "INSERT INTO decision SELECT 99, session, 1, at, agent, call_id, tool, called, input, mode, "
-            'verdict, net, rule, place, "by", via, result FROM decision',
+            'verdict, net, rule, place, "by", via, result, kind, "off" FROM decision',
             "UPDATE decision SET session = 'gone'",
         ],
     )

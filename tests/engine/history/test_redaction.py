@@ -7,8 +7,8 @@ import json
 import pytest
 from pydantic import JsonValue
 
-from interlock.engine.history.redaction import MASK, NAMES, Redaction
-from tests.engine.history.made_secrets import SECRET, WORDS, R, run
+from interlock.engine.history.redaction import MASK, NAMES
+from tests.engine.history.made_secrets import SECRET, WORDS, R, Sizeless, run
 
 
 class TestNames:
@@ -71,7 +71,7 @@ class TestNames:
 
     def test_names_of_ones_own(self) -> None:
         """Others can be named; those that are known stay."""
-        mine = Redaction(["customer id", "Pin", "", "--"])
+        mine = Sizeless(["customer id", "Pin", "", "--"])
         assert mine.fields({"customerId": 7, "pin": "0000", "pins": 1, "token": "t"}) == {
             "customerId": MASK,
             "pin": MASK,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import get_args
 
 from hypothesis import example, given, settings
@@ -17,8 +18,13 @@ from interlock.engine.history.events import (
     ApprovalExpired,
     ApprovalExtended,
     ApprovalGiven,
+    ApprovalRevealed,
     ApprovalWithdrawn,
     CallResult,
+    CallWaits,
+    ChangeAgreed,
+    ChangeDropped,
+    ChangeProposed,
     EventBody,
     GrantGiven,
     GrantRevoked,
@@ -47,6 +53,8 @@ ANY_SECRETS = st.text(
 TELLING = st.sampled_from(
     ["password", "api_key", "X-Api-Key", "accessToken", "DB_PASSWORD", "client-secret", "auth"]
 )
+
+NOW = datetime(2026, 11, 20, tzinfo=UTC)
 
 
 def glued(secret: str) -> str:
@@ -114,27 +122,32 @@ def events(text: str, value: dict[str, JsonValue]) -> list[EventBody]:
         }
     )
     return [
-        SessionOpened(agent="a", model="m", mode="enforce", source=value),
-        SessionResumed(agent="a", model="m", mode="enforce", source=value),
+        SessionOpened(agent="a", model="m", mode="enforce", source=value, reason=text),
+        SessionResumed(agent="a", model="m", mode="enforce", source=value, reason=text),
         SessionStatus(status="failed", error=text, by="ben"),
         asks(("c", "t"), text=text).model_copy(update={"calls": (call, call)}),
         MessageAdded(role="tool", text=text, call_id="c", tool="t", input=value),
         MessageQueued(message_id="m", mode="queue", text=text),
         MessageWithdrawn(message_id="m", reason=text),
         StepEnded(finish_reason="stop"),
-        decided("c", "t", input=value, reason=text),
+        decided("c", "t", input=value, reason=text).model_copy(update={"uninspectable": text}),
         result("c", "t", output=text, anomaly=text),
         asked,
         ApprovalDecided(approval_id="a", call_id="c", approved=False, by="ben", reason=text, input=value),
-        ApprovalWithdrawn(approval_id="a", call_id="c", reason=text),
+        ApprovalWithdrawn(approval_id="a", call_id="c", reason=text, input=value, by="ben"),
         ApprovalExpired(approval_id="a", call_id="c", reason=text),
         ApprovalGiven(approval_id="a", call_id="c", by="ben"),
         ApprovalExtended(approval_id="a", call_id="c", until=None, by="ben"),
-        GrantGiven(grant=exact_grant(), by="ben", input=value),
+        ApprovalRevealed(approval_id="a", call_id="c", by="ben"),
+        GrantGiven(grant=exact_grant(), by="ben", input=value, reason=text),
         GrantRevoked(key="grant-1", by="ben"),
-        NetToggled(net="n", active=True, by="ben", message=text),
-        ModeChanged(mode="shadow", by="ben"),
-        LimitRaised(max_cost=5, by="ben"),
+        NetToggled(net="n", active=True, by="ben", message=text, reason=text),
+        ModeChanged(mode="shadow", by="ben", reason=text),
+        LimitRaised(max_cost=5, by="ben", reason=text),
+        ChangeProposed(change_id="x", net="n", by="ben", reason=text, people=2, expires=NOW, counts=True),
+        CallWaits(call_id="c", waits_for=("d",)),
+        ChangeAgreed(change_id="x", by="ada"),
+        ChangeDropped(change_id="x", reason=text),
         FlowStepped(step=1, node="A", live=("B",), output=value),
     ]
 

@@ -41,6 +41,20 @@ class TestTexts:
             (f"sent bearer {SECRET} on", f"sent bearer {MASK} on"),
             ("sent basic dXNlcjpzZWNyZXQ= on", f"sent basic {MASK} on"),
             ("a basic understanding of it", "a basic understanding of it"),
+            # What a model is told of an edit
+            (
+                f'A person changed password from "{SECRET}" to "b\\"{SECRET} to x" before it ran.\nok',
+                f'A person changed password from "{MASK}" to "{MASK}" before it ran.\nok',
+            ),
+            (
+                f'changed env from "a" to "b", changed token from "{SECRET}" to 5 and removed x',
+                f'changed env from "a" to "b", changed token from "{MASK}" to {MASK} and removed x',
+            ),
+            (
+                f"changed api_key from \u2026{SECRET}\u2026 to \u2026{SECRET} before it ran.",
+                f"changed api_key from {MASK} to {MASK} before it ran.",
+            ),
+            ('changed env from "prod" to "staging"', 'changed env from "prod" to "staging"'),
             # Addresses
             (f"postgres://u:{SECRET}@host/db", f"postgres://u:{MASK}@host/db"),
             (f"redis://:{SECRET}@host", f"redis://:{MASK}@host"),

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.engine.history.redaction import MASK, Redaction
+from interlock.engine.history.spans import holds_mask, mask_of
 from interlock.engine.history.unmasked import StillMaskedError, unmasked
 
 REDACTION = Redaction()
@@ -39,7 +40,7 @@ class TestUnmasked:
 
     def test_something_else_edited(self) -> None:
         """A change beside the masks keeps the secrets, in objects, lists and commands."""
-        assert MASK in str(SHOWN)
+        assert holds_mask(str(SHOWN))
         assert "hunter2" not in str(SHOWN)
         edited = {
             **SHOWN,
@@ -81,7 +82,8 @@ class TestUnmasked:
         ("edited", "where"),
         [
             ({"env": MASK}, "env"),
-            ({"password": f"{MASK}!"}, None),
+            ({"password": f"{mask_of('another')}!"}, "password"),
+            ({"password": f"{mask_of('hunter2hunter2')}!"}, None),
             ({"other": MASK}, "other"),
             ({"other": [{"deep": MASK}]}, "other"),
             ({"args": ["--token", MASK]}, "args"),
@@ -96,3 +98,36 @@ class TestUnmasked:
             return
         with pytest.raises(StillMaskedError, match=f"'{where}'.*{'Write out'}"):
             unmasked({**SHOWN, **edited}, SHOWN, REAL)  # pyright: ignore
+
+
+class TestBesideAMask:
+    @pytest.mark.parametrize(
+        ("before", "after"),
+        [(1, True), (True, 1), (1, 1.0), (0, False), ([1], [True]), ({"a": 1}, {"a": True})],
+    )
+    def test_another_type_is_an_edit(self, before: object, after: object) -> None:
+        """`1` edited to `true` beside a mask is `true`: values are compared as JSON."""
+        real = {"n": before, "password": "hunter2hunter2"}
+        shown = REDACTION.fields(real)  # pyright: ignore[reportArgumentType]
+        found = unmasked({**shown, "n": after}, shown, real)["n"]  # pyright: ignore
+        assert repr(found) == repr(after)
+
+    def test_masks_in_another_order(self) -> None:
+        """Masks that change places are refused: each stands for what was behind it."""
+        real = {"command": "TOKEN=first.token ./deploy --password second-word x"}
+        shown = REDACTION.fields(real)  # pyright: ignore[reportArgumentType]
+        first, second = "[masked: 11 characters]", "[masked: 11 characters]"
+        assert str(shown["command"]).count(first) == 2
+        longer = {"command": "TOKEN=first ./deploy --password second-word"}
+        shown = REDACTION.fields(longer)  # pyright: ignore[reportArgumentType]
+        first, second = "[masked: 5 characters]", "[masked: 11 characters]"
+        edited = {"command": f"TOKEN={second} ./deploy --password {first}"}
+        with pytest.raises(StillMaskedError, match="not those that were shown"):
+            unmasked(edited, shown, longer)  # pyright: ignore
+
+    def test_a_hidden_text_like_what_is_around(self) -> None:
+        """Where a secret has the text around it in it, each part stays what it was."""
+        real = {"command": "x --token aXb --token cXd"}
+        shown = REDACTION.fields(real)  # pyright: ignore[reportArgumentType]
+        edited = {"command": str(shown["command"]).replace("x --", "y --")}
+        assert unmasked(edited, shown, real) == {"command": "y --token aXb --token cXd"}  # pyright: ignore

@@ -27,8 +27,21 @@ MIB = 1_048_576
 
 class TestShell:
     async def test_sh(self, tmp_path: Path) -> None:
-        """A-101: commands go to `/bin/sh -c`, whatever shell a person uses."""
-        assert (await LocalRuntime(tmp_path).exec("echo $0")).stdout == "/bin/sh\n"
+        """A-101, G-64: commands go to the shell that rules are read for, whatever a person uses."""
+        runtime = LocalRuntime(tmp_path)
+        assert runtime.shell == "bash"
+        assert (await runtime.exec("echo $0 ${BASH_VERSION:+bash}")).stdout == "/bin/bash bash\n"
+
+    async def test_reads_as_the_rules_do(self, tmp_path: Path) -> None:
+        """G-64: what is a test and a quoted text to bash is no command, as it would be to dash."""
+        program = tmp_path / "deploy"
+        program.write_text("#!/bin/sh\n: > trace\n")
+        program.chmod(0o755)
+        for command in ("[[ x || ./deploy ]]", "echo $'\\'; ./deploy; #'"):
+            await LocalRuntime(tmp_path).exec(command)
+            assert not (tmp_path / "trace").exists()
+        await LocalRuntime(tmp_path).exec("./deploy")
+        assert (tmp_path / "trace").exists()
 
     async def test_failing_part(self, tmp_path: Path) -> None:
         """A-100, A-101: a command goes on behind a part that failed; the last exit code counts."""

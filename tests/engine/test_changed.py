@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.engine.agents import C, T
-from interlock.engine.agents.changed import changed_by_a_person
+from interlock.engine.changed import changed_by_a_person
 from interlock.engine.history.events import ApprovalRequested, CallResult
 from interlock.engine.hub import Hub
 from interlock.rules import compile_rules
@@ -62,8 +62,10 @@ class TestSentence:
 
 
 class TestTold:
-    async def run(self, hub: Hub, rules: str, edited: dict[str, object] | None) -> list[str]:
-        """What the model reads after a person has approved its deploy."""
+    async def run(
+        self, hub: Hub, rules: str, edited: dict[str, object] | None, *, refused: bool = False
+    ) -> list[str]:
+        """What the model reads once its deploy is approved, as it was where the edit is refused."""
         shop = Shop()
         agent = bot(shop, C(c1=("deploy", {"env": "prod"})), T("done"))
         session = await hub.open_session(agent, registry=compile_rules(rules).registry)
@@ -71,7 +73,11 @@ class TestTold:
         await hub.send(session, "go", by="maria")
         await until(events, ApprovalRequested)
         [request] = await hub.approvals()
-        assert (await hub.decide(request.id, approved=True, by="jo", input=edited)).ok
+        outcome = await hub.decide(request.id, approved=True, by="jo", input=edited)
+        assert outcome.ok is not refused
+        if refused:
+            assert "Change something" in outcome.message
+            assert (await hub.decide(request.id, approved=True, by="jo")).ok
         await hub.wait(session)
         self.results = bodies(hub, session, CallResult)
         return prompt(agent, 1)
@@ -84,8 +90,9 @@ class TestTold:
         assert [r.output for r in self.results] == ["deploy staging ok"]
 
     async def test_not_when_nothing_was_changed(self, hub: Hub) -> None:
-        """An approval alone leaves the result as it is, and so does an edit to the same."""
-        read = await self.run(hub, "require human-approval before deploy", {"env": "prod"})
+        """An approval alone leaves the result as it is; an edit to the same is refused."""
+        rules = "require human-approval before deploy"
+        read = await self.run(hub, rules, {"env": "prod"}, refused=True)
         assert read[-1] == "tool: deploy prod ok"
 
     async def test_of_a_call_that_is_blocked_as_edited(self, hub: Hub) -> None:

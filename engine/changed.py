@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import JsonValue
 
-from ..same_json import same_json
+from .same_json import same_json
 
 LONGEST = 200
 """Characters of a value that are told; of a longer one only what differs, with what stands around it."""

@@ -1,0 +1,90 @@
+"""Key order: each key is handled once the effects of the one before are done.
+
+A key may move the focus, and does so by messages that pass through several queues. A key that is
+forwarded before they have arrived would go to the widget that had the focus, or to none that takes it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from textual import events
+from textual.app import App
+from textual.message_pump import MessagePump
+from textual.timer import Timer
+from textual.widgets import Input, TextArea
+
+ROUNDS = 2
+"""Passes through the queues of the focused widget, what it stands in, the screen and the app."""
+PATIENCE = 0.25
+"""Seconds after which the next key is handled though the effects of the one before are not done."""
+
+Typed = events.Key | events.Paste
+
+
+class KeyOrder:
+    """Typed events of an `app`, handled by `take` one after the other."""
+
+    def __init__(self, app: App[None], take: Callable[[Typed], Awaitable[None]]) -> None:
+        self._app = app
+        self._take = take
+        self._waiting: deque[Typed] = deque()
+        self._under_way = 0
+        self._count = 0
+        self._limit: Timer | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Tell whether keys are still to be handled, or the effects of one to come, in a running app."""
+        return self._app.is_running and bool(self._under_way or self._waiting)
+
+    async def add(self, event: Typed) -> None:
+        """Handle `event` now, or as soon as those before it have had their effects."""
+        if self.busy:
+            self._waiting.append(event)
+        else:
+            await self._handle(event)
+
+    async def _handle(self, event: Typed) -> None:
+        stays = self._stays_in_line(event)
+        await self._take(event)
+        if not stays:
+            self._count += 1
+            self._under_way = self._count
+            self._limit = self._app.set_timer(PATIENCE, lambda key=self._count: self._done(key))
+            self._pass(self._count, ROUNDS)
+
+    def _stays_in_line(self, event: Typed) -> bool:
+        """Tell whether a key only adds to the text that has the focus; many may come at once."""
+        typed = isinstance(event, events.Paste) or event.is_printable
+        return typed and isinstance(self._app.focused, Input | TextArea)
+
+    def _pass(self, key: int, rounds: int) -> None:
+        """Send a call through the queues, behind what is in them."""
+        if rounds == 0 or not self._app.screen_stack:
+            self._app.call_next(self._done, key)
+            return
+        start = self._app.focused or self._app.screen
+        self._step(key, rounds, [*start.ancestors_with_self])
+
+    def _step(self, key: int, rounds: int, pumps: list[MessagePump]) -> None:
+        for index, pump in enumerate(pumps):
+            # A widget that is being taken away handles nothing any more.
+            if pump.call_later(self._step, key, rounds, pumps[index + 1 :]):
+                return
+        if key == self._under_way:
+            self._pass(key, rounds - 1)
+
+    async def _done(self, key: int) -> None:
+        """Handle the keys that came meanwhile, up to the next that has to be waited for."""
+        if key != self._under_way:
+            return
+        self._under_way = 0
+        if not self._app.screen_stack:
+            self._waiting.clear()  # The app has ended.
+        if self._limit is not None:
+            self._limit.stop()
+            self._limit = None
+        while self._waiting and not self._under_way:
+            await self._handle(self._waiting.popleft())

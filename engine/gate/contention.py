@@ -1,0 +1,203 @@
+"""Calls that compete for the same tokens while people are asked about them (G-68).
+
+A call that asks has a claim to the tokens it would take, from its first question to its decision. Claims
+stand in the order in which they were made. A call waits only for claims made before its own, and only
+where they would block it, so some call can always be asked about: the first of those that wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from threading import Event, RLock
+
+from ..net import Marking, NetError, ToolCall
+from .classify import Finding, Roster
+from .member import Member
+from .moment import Moment
+from .types import NetVerdict
+
+
+@dataclass(slots=True, eq=False)
+class Claim:
+    """The tokens that one call would take, in the nets it moves of those that were active in `roster`."""
+
+    call: ToolCall
+    is_open: bool = True
+    roster: Roster | None = None
+    gated: Sequence[Finding] = ()
+
+    def moves(self, roster: Roster, moment: Moment) -> Sequence[Finding]:
+        """The nets the call moves now; those are looked for again where that may have changed."""
+        if self.roster is not roster:
+            findings = roster.findings(self.call.run_by(moment.around.shell), moment)
+            self.gated = findings.gated()
+            # What is blocked now may not be so the next time.
+            self.roster = roster if findings.first_block() is None else None
+        return self.gated
+
+
+_asking: ContextVar[tuple[Claim, ...]] = ContextVar("calls that are being asked about", default=())
+
+
+@contextmanager
+def asking_about(claim: Claim | None) -> Generator[None]:
+    """While `claim`'s call is asked about: calls made from in here wait for no other.
+
+    What asks may need their answers, and then the calls would wait for each other for ever.
+    """
+    if claim is None:
+        yield
+        return
+    token = _asking.set((*(c for c in _asking.get() if c.is_open), claim))
+    try:
+        yield
+    finally:
+        # A coroutine that is dropped may be closed in another context, which has nothing to forget.
+        with suppress(ValueError):
+            _asking.reset(token)
+
+
+class Claims:
+    """The claims of one gate, in order, and who waits for one of them to end.
+
+    Everything here is called with the gate's `lock` held, but for what `wait` gives.
+    """
+
+    def __init__(self, lock: RLock) -> None:
+        self._lock = lock
+        self._claims: dict[str, Claim] = {}
+        self._waiters: list[Callable[[], None]] = []
+
+    def enter(self, call: ToolCall, roster: Roster, moment: Moment) -> tuple[str, ...]:
+        """Claim what `call` would take, and give the ids of the calls it has to wait for.
+
+        A claim that the call has already stands where it stood, unless a person has edited the call: one
+        that is another by now comes last.
+        """
+        call_id = call.tool_call_id
+        claim = self._claims.get(call_id)
+        if claim is None or claim.call is not call:
+            self.leave(call_id)
+            claim = self._claims[call_id] = Claim(call)
+        if len(self._claims) == 1 or any(outer.is_open for outer in _asking.get()):
+            return ()
+        return in_the_way(claim, self._claims.values(), roster, moment)
+
+    def of(self, call_id: str) -> Claim | None:
+        """The claim of a call."""
+        return self._claims.get(call_id)
+
+    def leave(self, call_id: str) -> None:
+        """End a call's claim, if it has one; whoever waits looks again."""
+        claim = self._claims.pop(call_id, None)
+        if claim is not None:
+            claim.is_open = False
+            self.wake()
+
+    def wake(self) -> None:
+        """Have everybody who waits look again."""
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            waiter()
+
+    def wait(self) -> Awaitable[None]:
+        """What is done once `wake` is called; counts from now, not from when it is awaited."""
+        # Imported here: a gate that makes nobody wait never needs an event loop.
+        import asyncio
+
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            turn = Turn()
+            self._waiters.append(turn.come)
+            return turn
+        woken = loop.create_future()
+
+        def done() -> None:
+            if not woken.done():
+                woken.set_result(None)
+
+        def wake() -> None:
+            # A loop that is closed has dropped whoever waited in it.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(done)
+
+        self._waiters.append(wake)
+        return woken
+
+
+class Turn:
+    """What a call waits for where no event loop runs: whoever drives its coroutine is given this."""
+
+    def __init__(self) -> None:
+        self._event = Event()
+
+    def come(self) -> None:
+        """Let who waits go on."""
+        self._event.set()
+
+    def wait(self) -> None:
+        """Block the thread until `come` was called."""
+        self._event.wait()
+
+    def __await__(self) -> Generator[Turn, None, None]:
+        while not self._event.is_set():
+            yield self
+
+
+def in_the_way(claim: Claim, claims: Iterable[Claim], roster: Roster, moment: Moment) -> tuple[str, ...]:
+    """The ids of the earlier of `claims` that would block the call of `claim` if they came first.
+
+    Each is taken to get all it would take now, and nothing that it brings counts: whichever of them come
+    to nothing, the call is not blocked for the others where this gives none. Deferred transitions take
+    nothing before their result.
+    """
+    mine = {member.key: _names(verdict) for member, verdict in claim.moves(roster, moment)}
+    rest: dict[str, Marking] = {}
+    takers: dict[str, list[str]] = {}
+    taken_by: dict[tuple[str, tuple[str, ...]], Marking] = {}
+    for other in claims:
+        if other is claim:
+            break
+        for member, verdict in other.moves(roster, moment):
+            key = member.key
+            if key not in mine:
+                continue
+            names = _names(verdict)
+            taken = taken_by.get((key, names))
+            if taken is None:
+                taken = taken_by[key, names] = _taken(member, names, moment.marking(member))
+            if not taken:
+                continue
+            before = rest.get(key) or moment.marking(member)
+            rest[key] = after = {
+                place: max(0, tokens - taken.get(place, 0)) for place, tokens in before.items()
+            }
+            takers.setdefault(key, []).append(other.call.tool_call_id)
+            if member.verdict(mine[key], after).kind == "blocked":
+                return tuple(takers[key])
+    return ()
+
+
+def _names(verdict: NetVerdict) -> tuple[str, ...]:
+    """The names for which a net moves."""
+    return tuple(dict.fromkeys(step.tool for step in verdict.steps)) or (verdict.tool,)
+
+
+def _taken(member: Member, names: tuple[str, ...], marking: Marking) -> Marking:
+    """The tokens that would be gone from `marking` once a call by `names` is let pass."""
+    verdict = member.verdict(names, marking)
+    if verdict.kind != "gated":
+        return {}
+    try:
+        after = member.after(marking, verdict.steps)
+    except NetError:
+        return {}
+    return {
+        place: tokens - after.get(place, 0)
+        for place, tokens in marking.items()
+        if tokens > after.get(place, 0)
+    }

@@ -1,0 +1,96 @@
+r"""Letters of other scripts that are easily taken for ASCII ones, made visible where they could mislead.
+
+A word in one script stays as it is: Cyrillic and Greek are read as such. Within a word that has Latin
+letters too, and in names and commands in words that could be taken for ASCII as a whole, each such letter
+is shown as an escape, as invisible ones are: `d\u0435ploy`.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from functools import lru_cache
+
+_LETTERS = frozenset(
+    # Cyrillic
+    "авеѕіјкмнорстухүһԁԍԛԝӏѵґьАВЕЅІЈКМНОРСТУХҮҺԌԚԜӀѴЗЬ"
+    # Greek
+    "αβγεικνορτυχωϲϳΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹͿ"
+    # Armenian
+    "սօոհցզքյՕՏՍԼ"
+    # Cherokee
+    "ᎪᏴᏟᎠᎬᏀᎻᎫᏦᏞᎷᏢᎡᏚᎢᏙᎳᎩᏃᎥᎦᏂ"
+    # Lisu
+    "ꓐꓑꓓꓔꓖꓗꓙꓚꓜꓝꓟꓠꓡꓢꓣꓦꓧꓪꓫꓬꓮꓰꓲꓳꓴ"
+    # Latin
+    "ıɑɡʋƽɩʟᴄᴏᴜᴠᴡᴢꜱ"
+)
+_SIGNS = frozenset("∕⁄／․‐‑−＝－")
+"""Signs that look like those which commands and paths are made of."""
+_WORD = re.compile(r"\w+")
+_WORD_OR_ESCAPE = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|[nrt])|\w+")
+"""An escape that was put in before is no part of the word behind it."""
+_ASCII_LETTER = re.compile(r"[A-Za-z]")
+
+Escape = Callable[[str], str]
+
+
+@lru_cache(maxsize=4096)
+def is_look_alike(character: str) -> bool:
+    """Tell whether a character is easily taken for a letter or digit of ASCII."""
+    if character in _LETTERS:
+        return True
+    kind, _, plain = unicodedata.decomposition(character).partition("> ")
+    if kind not in ("<font", "<wide", "<compat"):
+        return False
+    return " " not in plain and chr(int(plain, 16)).isascii() and chr(int(plain, 16)).isalnum()
+
+
+def mark_mixed(text: str, escape: Escape) -> str:
+    """`text` with escapes for look-alikes in words that have Latin letters of ASCII, too."""
+    if text.isascii():
+        return text
+    return _WORD_OR_ESCAPE.sub(
+        lambda found: _marked(found[0], escape) if _is_mixed(found[0]) else found[0], text
+    )
+
+
+def mark_words(text: str, escape: Escape) -> str:
+    """The same for a name or a command: also in words that could be taken for ASCII as a whole.
+
+    A word that follows, after a blank, one which could not be, as in a sentence, stays as it is.
+    """
+    if text.isascii():
+        return text
+    parts: list[str] = []
+    done, sentence = 0, False
+    for found in _WORD.finditer(text):
+        between, word = text[done : found.start()], found[0]
+        sentence = sentence and between != "" and between.isspace() and "\n" not in between
+        parts.append("".join(escape(sign) if sign in _SIGNS else sign for sign in between))
+        looks = _looks_ascii(word)
+        parts.append(_marked(word, escape) if _is_mixed(word) or (looks and not sentence) else word)
+        sentence = not word.isascii() and (not looks or sentence)
+        done = found.end()
+    parts.append("".join(escape(sign) if sign in _SIGNS else sign for sign in text[done:]))
+    return "".join(parts)
+
+
+def _is_mixed(word: str) -> bool:
+    return (
+        not word.isascii()
+        and _ASCII_LETTER.search(word) is not None
+        and any(not letter.isascii() and is_look_alike(letter) for letter in word)
+    )
+
+
+def _looks_ascii(word: str) -> bool:
+    """Tell whether a word of another script could be taken for one of ASCII."""
+    return not word.isascii() and all(letter.isascii() or is_look_alike(letter) for letter in word)
+
+
+def _marked(word: str, escape: Escape) -> str:
+    return "".join(
+        escape(letter) if not letter.isascii() and is_look_alike(letter) else letter for letter in word
+    )

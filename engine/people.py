@@ -1,0 +1,100 @@
+"""Tell whether a person counts as another one beside those who made a session do what it does (G-77).
+
+Pure functions over names and a session's facts. Names are compared by `person_key`: whoever may write
+theirs in two ways is still one person.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Collection, Iterable, Mapping
+from typing import Literal, Protocol, TypeAlias
+
+Part: TypeAlias = Literal["opened", "branched", "resumed", "owner", "task"]
+"""A person's part in what a session does: that it exists, whose its agent is, what its turn is about."""
+
+PARTS: Mapping[Part, tuple[str, str]] = {
+    "opened": ("started this session", "you started this session"),
+    "branched": ("branched this session", "you branched this session"),
+    "resumed": ("resumed this session", "you resumed this session"),
+    "owner": ("owns the token of this agent", "the token of this agent is yours"),
+    "task": ("gave the running turn its task", "you gave the running turn its task"),
+}
+"""Each part as said of somebody, and to them."""
+
+_LETTERS = {
+    # Cyrillic
+    **dict(zip("авсԁеһіјкӏмнорԛѕтухԝгѵьѡ", "abcdehijklmhopqstyxwrvbw", strict=True)),
+    # Greek
+    **dict(zip("αβγεηικνορστυχω", "abyenikvopotuxw", strict=True)),
+    # Armenian, Latin
+    **dict(zip("օսհոցյıɑɡłøɩ", "ouhngjiaglol", strict=True)),
+    # Digits and marks
+    "0": "o",
+    "1": "l",
+    "|": "l",
+}
+_SHAPES = str.maketrans(_LETTERS | {"i": "l", "ı": "l", "і": "l", "ι": "l", "ɩ": "l"})
+
+
+class SessionPeople(Protocol):
+    """The people behind a session; `SessionState` has both.
+
+    `starters` says by name what each did, `task_by` are those who spoke in the turn that runs.
+    """
+
+    @property
+    def starters(self) -> Mapping[str, Part]: ...
+
+    @property
+    def task_by(self) -> Collection[str]: ...
+
+
+def person_key(name: str) -> str:
+    """What two names have in common that are one person's: NFKC and casefold, no invisible characters."""
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+    seen = "".join(c for c in folded if unicodedata.category(c) not in ("Cf", "Cc"))
+    return " ".join(seen.split())
+
+
+def same_person(one: str, other: str) -> bool:
+    """Tell whether two names are one person's."""
+    return person_key(one) == person_key(other)
+
+
+def is_among(name: str, people: Iterable[str]) -> bool:
+    """Tell whether a person is one of `people`, however they are written."""
+    key = person_key(name)
+    return any(person_key(other) == key for other in people)
+
+
+def part_in(name: str, *sessions: SessionPeople) -> Part | None:
+    """What somebody has to do with `sessions`; `None` for another person (G-77).
+
+    The first of them is the one that a rule judges, the rest are subagents' that a call came through.
+    Whether the token of `name` is in force is for whoever holds the tokens to say.
+    """
+    key = person_key(name)
+    for session in sessions:
+        for starter, part in session.starters.items():
+            if person_key(starter) == key:
+                return part
+    spoken = (is_among(name, session.task_by) for session in sessions)
+    return "task" if any(spoken) else None
+
+
+def not_another(name: str, *sessions: SessionPeople, own_approvals: bool = False) -> str | None:
+    """Reason why somebody is no other person than those behind `sessions`, with their name; else `None`.
+
+    With `own_approvals` the people behind a session count as others.
+    """
+    part = None if own_approvals else part_in(name, *sessions)
+    return None if part is None else f"{name} {PARTS[part][0]}"
+
+
+def name_shape(name: str) -> str:
+    """What two names share that are easily taken for each other: accents, scripts and digits folded."""
+    bare = unicodedata.normalize("NFKD", person_key(name))
+    plain = "".join(c for c in bare if not unicodedata.category(c).startswith("M")).translate(_SHAPES)
+    dashed = "".join("-" if unicodedata.category(c) == "Pd" else c for c in plain)
+    return dashed.replace("rn", "m").replace("vv", "w")

@@ -1,0 +1,78 @@
+"""What other shells than bash run where bash sees no command, or another.
+
+Only that is of interest: a text that dash refuses to read runs nothing (`<(…)`, `<<<`, `|&`, arrays), and
+one that dash gives a program in other words (`$'a'`) runs the same program.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ...engine.condition import Shell
+from .options import names
+
+_BY_NAME: dict[str, Shell] = {
+    "sh": "sh",
+    "dash": "sh",
+    "ash": "sh",
+    "bash": "bash",
+    "rbash": "bash",
+    "zsh": "zsh",
+}
+_BUILTINS = names(
+    """
+    eval trap alias . source mapfile readarray complete compgen hash bind export declare typeset
+    readonly local private integer
+    """
+)
+
+_QUOTED = re.compile(r"""\\.|'[^']*'|"(?:\\.|[^"\\])*"|\$\([^()]*\)|\$\{[^{}]*\}|`[^`]*`""", re.DOTALL)
+_LISTS = re.compile(r"&&|\|\|?|[;&\n(]")
+_OPERATOR = re.compile(r"\s*(?:-[a-zA-Z]+\s|!\s+-[a-zA-Z]+\s|Q\s*\]\]|\[\[)")
+_COUNTED = re.compile(r"\s*\w+\s*(?:\+\+|--)\s*|\s*(?:\+\+|--)\s*\w+\s*")
+_BOTH_TO = re.compile(
+    r"&>>?[ \t]*[^\s;&|<>()]+[ \t]*(?:[<>]|[ \t]\d*[<>][<>&]*\s*\S+[ \t]+\w|[ \t][^\s;&|<>()#}\d])"
+)
+_QUOTED_ONLY = re.compile(r"""\\.|'[^']*'|"(?:\\.|[^"\\])*\"""", re.DOTALL)
+_DOLLAR_QUOTE = re.compile(r"\$'(?:[^'\\]|\\.)*?\\'", re.DOTALL)
+_ZSH_WORD = re.compile(r"^=|[\^#~]")
+
+
+def shell_of(program: str, outer: Shell | None) -> Shell | None:
+    """The shell that reads a text which `program` runs; `outer` reads what its own builtins run."""
+    return outer if program in _BUILTINS else _BY_NAME.get(program)
+
+
+def test_in_dash(written: str) -> str | None:
+    """Reason why `[[ … ]]`, the name of a program to dash, may be several commands there."""
+    parts = _LISTS.split(_QUOTED.sub("Q", written))
+    if all(_OPERATOR.match(part) for part in parts):
+        return None
+    return "'[[' in it is read in another way by other shells"
+
+
+def arithmetic_in_dash(written: str) -> str | None:
+    """The commands that `((…))` is to dash, which sees two subshells in it."""
+    inner = written[2:-2]
+    return None if _COUNTED.fullmatch(inner) else inner
+
+
+def redirection_in_dash(text: str) -> str | None:
+    """Reason why a command with `&>` goes on behind it, where to dash another one begins."""
+    if "&>" in text and _BOTH_TO.search(_QUOTED_ONLY.sub("Q", text)):
+        return "'&>' in it is read in another way by other shells"
+    return None
+
+
+def quote_in_dash(written: str) -> str | None:
+    """Reason why a text in `$'…'` does not end where it ends for bash."""
+    if written.startswith("$'") and _DOLLAR_QUOTE.match(written):
+        return '"$\'" in it is read in another way by other shells'
+    return None
+
+
+def word_in_zsh(program: str) -> str | None:
+    """Reason why the name of a program is another one to zsh."""
+    if _ZSH_WORD.search(program) and not program.startswith("~/"):
+        return f"'{program}' is another program to other shells"
+    return None

@@ -1,0 +1,73 @@
+"""What a command runs besides itself, and what it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from .words import Word
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command made of these words."""
+
+    words: Sequence[Word]
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A text that a shell runs."""
+
+    word: Word
+
+
+@dataclass(frozen=True, slots=True)
+class Also:
+    """The same command in other words: `sh deploy` is `./deploy`, `git -C x push` is `git push`."""
+
+    words: Sequence[Word]
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptFile:
+    """A file that the command runs, and its words: the same command as the file itself."""
+
+    words: Sequence[Word]
+
+
+@dataclass(frozen=True, slots=True)
+class Writes:
+    """A file that a program on the command line writes."""
+
+    target: Word
+
+
+@dataclass(frozen=True, slots=True)
+class Relies:
+    """Variables that are taken to hold a `number`, a `text` on one line, or one plain `word`."""
+
+    variables: Sequence[str]
+    kind: Literal["number", "text", "word"]
+
+
+@dataclass(frozen=True, slots=True)
+class FromFile:
+    """Standard input is a file that the command names."""
+
+    name: Word
+
+
+Input: TypeAlias = Word | FromFile | None
+"""Standard input as the command itself gives it: a text, a file, or nothing, which may be a pipe."""
+
+Run: TypeAlias = Command | Script | Also | ScriptFile | Writes | Relies
+
+Tool: TypeAlias = Callable[[Sequence[Word], Input], Iterator[Run]]
+"""What a program runs besides itself, from its words; raises `UnclearError` when that cannot be told."""
+
+
+def as_path(file: Word) -> Word:
+    """A file that is run by its name alone, as the program in this directory that it is."""
+    return file if "/" in file.text else Word(f"./{file.text}", f"./{file.bare}", file.known, file.single)

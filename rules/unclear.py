@@ -1,0 +1,176 @@
+"""The rule that maps of a shell field imply: what cannot be read needs a person (G-64).
+
+A map to a name that a rule restricts is a promise that commands of that kind are caught. It holds for a
+command that cannot be read to its end only if somebody looks at it. So, where the rules say nothing of
+`unclear`, they are compiled with `require human-approval before unclear` for the tools of such maps. A
+command that nobody can read may be any of those names, so it is asked about on the strictest terms that
+any of them has. A rule on `unclear` that somebody wrote stands in place of the implied one; where it asks
+less, that is a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from ..engine.lasting import as_typed
+from ..engine.rule import (
+    UNCLEAR,
+    ApprovalRule,
+    BlockRule,
+    Rule,
+    RuleSource,
+    asks_less,
+    restricted,
+    strictest,
+)
+from .lines import code, head
+from .names import is_shell_field, tools_named
+from .problems import Problem, quote
+from .statements import HUMAN, Allowance, Map
+
+_SHOWN_MAPS = 6
+
+
+def implied_rule(
+    maps: Iterable[Map], rules: Sequence[Rule], allowances: Iterable[Allowance]
+) -> tuple[ApprovalRule | None, frozenset[str] | None]:
+    """The rule that maps imply, if they do, and the tools it is for; `None` for all that have maps.
+
+    A rule that names `unclear` is for all tools, and takes the place of the implied one.
+    """
+    if speaks_of_unclear(rules):
+        return None, None
+    allowed = {allowance.tool for allowance in allowances}
+    found = {tool: of_tool for tool, of_tool in _risky_maps(maps, rules).items() if tool not in allowed}
+    if not found:
+        return None, None
+    every = [m for of_tool in found.values() for m in of_tool]
+    first = every[0].source
+    rule = _needed(every, rules)
+    text = f"{_written(rule)} (implied by {_fields(every)})"
+    source = RuleSource(first.file, first.line, 1, text, implied=True)
+    return replace(rule, source=source), frozenset(found)
+
+
+def _needed(maps: Iterable[Map], rules: Iterable[Rule]) -> ApprovalRule:
+    """The rule on unclear calls that is as strict as any on a name of these maps."""
+    names = {m.name for m in maps}
+    found = strictest(rule for rule in rules if restricted(rule) in names)
+    return ApprovalRule(UNCLEAR) if found is None else replace(found, tool=UNCLEAR)
+
+
+def _written(rule: ApprovalRule) -> str:
+    """An approval rule as rules files write it."""
+    needed = HUMAN if rule.people == 1 else f"{rule.people} {HUMAN}s"
+    options = (
+        "" if rule.within is None else f" within {as_typed(rule.within)}",
+        "" if rule.risk is None else f" risk {rule.risk}",
+        "" if rule.grants else " no grants",
+    )
+    return f"require {needed} before {rule.tool}{''.join(options)}"
+
+
+def speaks_of_unclear(rules: Iterable[Rule]) -> bool:
+    """Tell whether a rule names `unclear`."""
+    return any(UNCLEAR in tools_named(rule) for rule in rules)
+
+
+def _risky_maps(maps: Iterable[Map], rules: Iterable[Rule]) -> Mapping[str, Sequence[Map]]:
+    """By tool, the maps of shell fields that lead to a name which a rule restricts."""
+    names = frozenset(map(restricted, rules))
+    shell = {(m.tool, m.field) for m in maps if m.shell or is_shell_field(m.field)}
+    found: dict[str, list[Map]] = {}
+    for m in maps:
+        if (m.tool, m.field) in shell and m.name in names:
+            found.setdefault(m.tool, []).append(m)
+    return found
+
+
+def _fields(maps: Sequence[Map]) -> str:
+    """`the maps of bash.command`, and how many fields of other maps there are."""
+    first, *others = dict.fromkeys(f"{m.tool}.{m.field}" for m in maps)
+    more = f" and {len(others)} more field{'' if len(others) == 1 else 's'}" if others else ""
+    return f"the {'map' if len(maps) == 1 else 'maps'} of {first}{more}"
+
+
+def about_allowances(
+    maps: Sequence[Map], rules: Sequence[Rule], allowances: Iterable[Allowance]
+) -> Iterator[Problem]:
+    """What each `allow unclear` lets through, or why it does nothing."""
+    risky = _risky_maps(maps, rules)
+    ruled = speaks_of_unclear(rules)
+    seen: set[str] = set()
+    for allowance in allowances:
+        tool = allowance.tool
+        if ruled:
+            message = f"{quote(tool)} is not allowed by this line: a rule says what {UNCLEAR} calls need"
+            yield _at_tool(allowance, message, "remove this line, or the rule")
+        elif tool in seen:
+            yield _at_tool(allowance, f"{quote(tool)} is allowed twice", "remove this line")
+        elif tool not in risky:
+            message = f"no map of a shell field of {quote(tool)} leads to a restricted name"
+            yield _at_tool(allowance, message, "remove this line: it allows what needs no approval")
+        else:
+            names = list(dict.fromkeys(m.name for m in risky[tool]))
+            shown = " or ".join(map(quote, names[:_SHOWN_MAPS]))
+            more = "" if len(names) <= _SHOWN_MAPS else f" or {len(names) - _SHOWN_MAPS} more"
+            message = f"calls of {quote(tool)} that cannot be read pass unasked, though they may be "
+            remedy = f"without this line they need approval before '{UNCLEAR}'"
+            yield _at_tool(allowance, f"{message}{shown}{more}", remedy)
+        seen.add(tool)
+
+
+def _at_tool(allowance: Allowance, message: str, remedy: str) -> Problem:
+    source = allowance.source
+    at = source.text.index(allowance.tool, source.text.index(UNCLEAR) + len(UNCLEAR))
+    length = len(allowance.tool)
+    return Problem(source.file, source.line, at + 1, length, source.text, message, remedy)
+
+
+def about_rules(maps: Sequence[Map], rules: Sequence[Rule]) -> Iterator[Problem]:
+    """A warning where rules on `unclear` ask less than those on the names that an unclear call may have.
+
+    It stands at the rule on `unclear` that comes nearest, and names one that asks more.
+    """
+    about = [rule for rule in rules if restricted(rule) == UNCLEAR]
+    found: list[tuple[Sequence[Map], ApprovalRule | None]] = []
+    for tool, of_tool in _risky_maps(maps, rules).items() if about else ():
+        always = [rule for rule in rules if restricted(rule) in (UNCLEAR, tool) and rule.when is None]
+        given = strictest(always)
+        blocked = any(isinstance(rule, BlockRule) for rule in always)
+        if not blocked and asks_less(given, _needed(of_tool, rules)):
+            found.append((of_tool, given))
+    if not found:
+        return
+    asking = (rule for rule in about if rule.when is None and isinstance(rule, ApprovalRule))
+    nearest = next(asking, about[0])
+    if nearest.source is not None:
+        every = [m for of_tool, _ in found for m in of_tool]
+        yield _asks_less(nearest.source, found[0][1], every, rules)
+
+
+def _asks_less(
+    source: RuleSource, given: ApprovalRule | None, maps: Sequence[Map], rules: Iterable[Rule]
+) -> Problem:
+    """The warning at a rule on `unclear`; what is asked about calls of these maps is `given`."""
+    names = {m.name for m in maps}
+    on_names = [rule for rule in rules if restricted(rule) in names]
+    stricter = (r for r in on_names if isinstance(r, ApprovalRule) and asks_less(given, r))
+    guard = next(stricter, on_names[0])
+    tool = next(m.tool for m in maps if m.name == restricted(guard))
+    may_be = f"a call of {quote(tool)} that cannot be read may be {quote(restricted(guard))}"
+    asked = "takes less than" if given is not None else "may pass unasked, in spite of"
+    message = f"{may_be}, and {asked} {_where(guard, source)}"
+    remedy = f"write: {_written(_needed(maps, rules))}"
+    at = max(head(source.text).rfind(UNCLEAR), source.column - 1)
+    return Problem(source.file, source.line, at + 1, len(UNCLEAR), source.text, message, remedy)
+
+
+def _where(rule: Rule, beside: RuleSource) -> str:
+    """`line 4 (block rm)`, or with its file where that is another."""
+    if rule.source is None:
+        return "another rule"
+    same = rule.source.file == beside.file
+    line = f"line {rule.source.line}" if same else rule.source.where
+    return f"{line} ({code(rule.source.text).strip()})"

@@ -1,0 +1,55 @@
+"""Names and commands in letters of other scripts, on every screen where somebody decides by them."""
+
+from __future__ import annotations
+
+from interlock.app.batch import Row
+from interlock.app.text import glance
+from interlock.app.widgets.batch_lines import batch_lines
+from interlock.app.widgets.so_far import Viewer
+from tests.app.scenes import NOW, deploy_request, release_bot
+from tests.app.stage import stage
+
+COPY = "\u0441\u043e\u0440\u0443"
+SPELT = "\\u0441\\u043e\\u0440\\u0443"
+
+
+class TestScreens:
+    async def test_dialog_queue_and_transcript(self) -> None:
+        """Tool, effect, command and agent are marked in the dialog and on the live screen below it."""
+        state = release_bot()
+        request = deploy_request(
+            called=COPY,
+            tool=COPY,
+            title=f"Approve: {COPY}",
+            agent=COPY,
+            names=(COPY, "bash"),
+            input={"command": f"ls; {COPY} x; d\u0435ploy"},
+        )
+        state.agent = COPY
+        state.approvals = {"ap1": request}
+        async with stage(state, size=(120, 40)) as on:
+            painted = on.painted()
+            assert COPY not in painted
+            assert SPELT in painted
+            await on.open_dialog()
+            painted = on.painted()
+            assert COPY not in painted
+            assert f"│ {SPELT} x" in painted
+            assert f'"ls; {SPELT} x; d\\u0435ploy"' in painted
+
+    def test_glances(self) -> None:
+        """One line of a command is marked; prose of another field is not."""
+        assert glance({"command": f"{COPY} x"}) == f"{SPELT} x"
+        assert glance({"line": f"{COPY} x"}, shell_fields=("line",)) == f"{SPELT} x"
+        assert glance({"command": f"{COPY} x", "why": "сор"}) == f'command="{SPELT} x" why="сор"'
+
+    def test_batch(self) -> None:
+        """Together with others a request's tool and command are marked, too."""
+        rows = [
+            Row(deploy_request(id=f"a{n}", called=COPY, input={"command": f"{COPY} {n}"}))
+            for n in range(2)
+        ]
+        lines = batch_lines(rows, {}, NOW, 100, Viewer("maria"))
+        painted = "\n".join(line.plain for line in lines)
+        assert COPY not in painted
+        assert SPELT in painted

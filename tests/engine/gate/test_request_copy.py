@@ -1,0 +1,137 @@
+"""What a `confirm` callback does to the request it is given, and what runs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from interlock.engine import ApprovalAnswer, ApprovalRequest, GateContext, handle_tool_call
+from interlock.engine.net import initial_state
+from interlock.rules import compile_rules
+
+from .helpers import call, gate, manager
+
+RULES = "require human-approval before deploy"
+
+
+def given() -> dict[str, Any]:
+    return {"env": "staging", "to": ["a", {"b": 1}], "pair": ([1], {2}), "raw": bytearray(b"x")}
+
+
+def spoil(request: ApprovalRequest) -> None:
+    """Change every part of a request's input that can be changed."""
+    value: Any = request.call.input
+    value["to"][1]["b"] = "changed"
+    value["to"].append("changed")
+    value["pair"][0].append("changed")
+    value["pair"][1].add("changed")
+    value["raw"].extend(b"changed")
+    value["env"] = "prod"
+    value["more"] = "changed"
+
+
+class TestCopy:
+    """G-69: `confirm` gets a copy of the call."""
+
+    async def test_a_managers_call(self) -> None:
+        """G-69: what the callback changes in the request's input does not run and is no edit."""
+        made = given()
+
+        def confirm(request: ApprovalRequest) -> bool:
+            spoil(request)
+            return True
+
+        decision = await manager(RULES).handle_tool_call(call("deploy", **made), GateContext(confirm))
+        assert decision.outcome == "allow"
+        assert decision.call.input == given()
+        assert made == given()
+        assert decision.approvals[0].answer.input is None
+
+    async def test_one_nets_call(self) -> None:
+        """G-69: the same for a net without a manager."""
+        (net,) = compile_rules(RULES).nets
+
+        def confirm(request: ApprovalRequest) -> bool:
+            spoil(request)
+            return True
+
+        made = call("deploy", **given())
+        decision = await handle_tool_call(made, GateContext(confirm), net, initial_state(net))
+        assert decision.call.input == given()
+
+    async def test_later(self) -> None:
+        """G-69: a request that a callback has kept changes nothing after its answer."""
+        kept: list[ApprovalRequest] = []
+
+        def confirm(request: ApprovalRequest) -> bool:
+            kept.append(request)
+            return True
+
+        decision = await manager(RULES).handle_tool_call(call("deploy", **given()), GateContext(confirm))
+        spoil(kept[0])
+        assert decision.call.input == given()
+
+    async def test_every_question_has_its_own(self) -> None:
+        """G-69: what one of several who are asked changes, the next one is not shown."""
+        asked: list[dict[str, Any]] = []
+
+        def confirm(request: ApprovalRequest) -> bool:
+            asked.append({**request.call.input})
+            spoil(request)
+            return True
+
+        rules = f"{RULES}\nmap deploy.env staging as release\nrequire human-approval before release"
+        await manager(rules).handle_tool_call(call("deploy", **given()), GateContext(confirm))
+        assert [each["env"] for each in asked] == ["staging", "staging"]
+        assert "more" not in asked[1]
+
+    async def test_an_edit_is_an_answers_input(self) -> None:
+        """G-69: another input runs by the answer, is recorded with it, and is the callers' no more."""
+        answered = {"env": "dev", "to": ["b"]}
+
+        def confirm(request: ApprovalRequest) -> ApprovalAnswer:
+            if request.call.input == given():
+                spoil(request)
+                return ApprovalAnswer(approved=True, input=answered)
+            return ApprovalAnswer(approved=True)
+
+        decision = await manager(RULES).handle_tool_call(call("deploy", **given()), GateContext(confirm))
+        answered["to"].append("changed")  # type: ignore[union-attr]
+        assert decision.call.input == {"env": "dev", "to": ["b"]}
+        assert [each.answer.input for each in decision.approvals] == [{"env": "dev", "to": ["b"]}]
+
+    @pytest.mark.parametrize("waits", [False, True])
+    def test_a_wrapped_tool_runs_with_what_was_given(self, waits: bool) -> None:
+        """G-69: the tool itself gets the values of the call, whether or not the callback waits."""
+        ran: list[dict[str, Any]] = []
+
+        async def deploy(env: str, to: list[object]) -> str:
+            ran.append({"env": env, "to": to})
+            return "done"
+
+        def at_once(request: ApprovalRequest) -> bool:
+            request.call.input["to"].append("changed")  # type: ignore[attr-defined]
+            request.call.input["env"] = "prod"  # type: ignore[index]
+            return True
+
+        async def later(request: ApprovalRequest) -> bool:
+            await asyncio.sleep(0)
+            return at_once(request)
+
+        tools = gate(RULES, confirm=later if waits else at_once).wrap_tools({"deploy": deploy}).tools
+        asyncio.run(tools["deploy"](env="staging", to=["a"]))
+        assert ran == [{"env": "staging", "to": ["a"]}]
+
+    async def test_what_cannot_be_copied_is_not_asked_about(self) -> None:
+        """G-59: a value that nobody can copy could change after the answer: the call is blocked."""
+
+        class Loose:
+            def __deepcopy__(self, _memo: object) -> object:
+                raise TypeError("there is only one of it")
+
+        context = GateContext(lambda _: True)
+        decision = await manager(RULES).handle_tool_call(call("deploy", x=Loose()), context)
+        assert decision.outcome == "block"
+        assert "there is only one of it" in str(decision.reason)

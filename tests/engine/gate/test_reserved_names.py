@@ -1,0 +1,377 @@
+"""The names that calls get from the gate, and names that only look like those in the rules."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.engine import (
+    ApprovalAnswer,
+    ApprovalRequest,
+    GateContext,
+    GateDecision,
+    GateManager,
+    GrantTerms,
+    ReplayEntry,
+    Transition,
+    create_gate,
+    create_gate_manager,
+    define_skill_net,
+    handle_tool_call,
+)
+from interlock.engine.agents.tool import tool, tool_table
+from interlock.engine.gate.types import ToolResult
+from interlock.engine.gateway.agent_methods import OpenSession
+from interlock.engine.net import ToolCall, initial_state
+from interlock.rules import compile_rules
+
+UNREAD = "eval $x"
+
+
+def gate(text: str, **options: object) -> GateManager:
+    return create_gate_manager(compile_rules(text).nets, **options)
+
+
+async def decide(
+    manager: GateManager, tool: str, yes: bool | None = None, **fields: object
+) -> GateDecision:
+    """Decide a call with a fresh id; `yes` answers whoever is asked, and nobody can be without it."""
+    decide.calls += 1
+    context = GateContext() if yes is None else GateContext(lambda _: yes)
+    return await manager.handle_tool_call(ToolCall(f"c{decide.calls}", tool, fields), context)
+
+
+decide.calls = 0
+
+
+def succeed(manager: GateManager, decision: GateDecision) -> None:
+    call = decision.call
+    manager.handle_tool_result(ToolResult(call.tool_call_id, call.tool_name, call.input))
+
+
+class TestUnclear:
+    async def test_is_a_name_like_any_other(self) -> None:
+        """G-64: rules on unclear block, limit and ask, with conditions."""
+        maps = "map bash.command rm as delete\nblock delete\n"
+        manager = gate(f"{maps}block unclear when input.quiet = true")
+        assert (await decide(manager, "bash", command=UNREAD, quiet=False)).outcome == "allow"
+        blocked = await decide(manager, "bash", command=UNREAD, quiet=True)
+        assert blocked.outcome == "block"
+        assert blocked.names == ("unclear", "bash")
+        manager = gate(f"{maps}limit unclear to 1 per session")
+        assert (await decide(manager, "bash", command=UNREAD)).outcome == "allow"
+        assert (await decide(manager, "bash", command=UNREAD)).outcome == "block"
+        assert (await decide(manager, "bash", command="ls")).outcome == "allow"
+
+    async def test_asks_by_the_implied_rule(self) -> None:
+        """G-64: a command that cannot be read waits for a person, and the decision says why."""
+        manager = gate("map bash.command rm as delete\nblock delete")
+        alone = await decide(manager, "bash", command=UNREAD)
+        assert alone.outcome == "block"
+        assert alone.reason is not None
+        assert alone.reason.startswith(
+            "unclear requires human approval. The call cannot be read to its end"
+        )
+        passed = await decide(manager, "bash", yes=True, command=UNREAD)
+        assert passed.outcome == "allow"
+        assert passed.unclear is not None
+        assert passed.unclear.startswith("command: ")
+        denied = await decide(manager, "bash", yes=False, command=UNREAD)
+        assert (denied.outcome, denied.unclear) == ("block", passed.unclear)
+        assert (await decide(manager, "bash", command="ls")).unclear is None
+
+    async def test_is_in_explanations(self) -> None:
+        """The explanation of a call says that it is unclear, and why."""
+        manager = gate("map bash.command rm as delete\nblock delete")
+        explained = manager.explain(ToolCall("c", "bash", {"command": UNREAD}))
+        assert explained.outcome == "ask"
+        assert explained.unclear is not None
+        assert str(explained.way) != ""
+
+    @pytest.mark.parametrize("mode", ["enforce", "shadow"])
+    async def test_unlocks_nothing(self, mode: str) -> None:
+        """G-64: the success of an unclear call fulfils no `require`, by none of its names."""
+        rules = (
+            "map bash.command ./test as test\nallow unclear bash\nrequire test before deploy\n"
+            "require bash before release\nlimit deploy to 1 per bash"
+        )
+        manager = gate(rules, mode=mode)
+        unread = await decide(manager, "bash", command="./test; $x")
+        assert (unread.outcome, unread.steps) == ("allow", ())
+        assert "test" in unread.names
+        succeed(manager, unread)
+        assert (await decide(manager, "deploy")).outcome == "block"
+        assert (await decide(manager, "release")).outcome == "block"
+        succeed(manager, await decide(manager, "bash", command="./test"))
+        assert (await decide(manager, "deploy")).outcome == "allow"
+        assert (await decide(manager, "release")).outcome == "allow"
+
+    async def test_refills_nothing(self) -> None:
+        """G-64: an unclear call restores no budget."""
+        manager = gate("map bash.command x as y\nlimit deploy to 1 per bash")
+        await decide(manager, "deploy")
+        succeed(manager, await decide(manager, "bash", command=UNREAD))
+        assert (await decide(manager, "deploy")).outcome == "block"
+        succeed(manager, await decide(manager, "bash", command="ls"))
+        assert (await decide(manager, "deploy")).outcome == "allow"
+
+    def test_unlocks_nothing_in_a_history(self) -> None:
+        """G-64: nor does one of a history that is replayed."""
+        manager = gate("map bash.command ./test as test\nrequire test before deploy")
+        manager.replay([ReplayEntry("bash", {"command": "./test; $x"})])
+        assert manager.states["require-test-before-deploy"].marking["gate"] == 0
+        manager.replay([ReplayEntry("bash", {"command": "./test"})])
+        assert manager.states["require-test-before-deploy"].marking["gate"] == 1
+
+    async def test_is_never_covered_by_a_grant_of_names(self) -> None:
+        """A grant for calls of the same names covers no call that may do more than its names tell."""
+        rules = "map bash.command ./deploy as deploy\nrequire human-approval before deploy\n"
+        manager = gate(f"{rules}allow unclear bash")
+        asked: list[ApprovalRequest] = []
+
+        def confirm(request: ApprovalRequest) -> ApprovalAnswer:
+            asked.append(request)
+            return ApprovalAnswer(
+                True, by="maria", grant=GrantTerms("names") if len(asked) == 1 else None
+            )
+
+        for number, command in enumerate(
+            ("./deploy a", "./deploy a", "./deploy a; $x", "$x; ./deploy a")
+        ):
+            call = ToolCall(f"g{number}", "bash", {"command": command})
+            assert (await manager.handle_tool_call(call, GateContext(confirm))).outcome == "allow"
+        assert [request.call.tool_call_id for request in asked] == ["g0", "g2", "g3"]
+
+    async def test_is_no_tool(self) -> None:
+        """A tool really called so is judged as one, and passes as nothing else."""
+        manager = gate("map bash.command rm as delete\nblock delete\nblock anything-else")
+        decision = await decide(manager, "unclear", yes=True)
+        assert decision.outcome == "block"
+        assert set(decision.names) == {"unclear", "anything-else"}
+        manager = gate("map bash.command rm as delete\nblock delete")
+        assert (await decide(manager, "unclear")).outcome == "block"
+
+
+class TestAllowedUnclear:
+    """`allow unclear TOOL` beside other rules about what cannot be read."""
+
+    RISKY = "map {0}.command rm as delete\n"
+    BOTH = f"{RISKY.format('bash')}{RISKY.format('sh')}block delete\nallow unclear bash\n"
+
+    async def test_holds_for_its_tool_only(self) -> None:
+        """G-64: the implied rule stays for the other tool; the allowed call keeps its reason."""
+        manager = gate(self.BOTH)
+        passed = await decide(manager, "bash", command=UNREAD)
+        assert (passed.outcome, passed.names) == ("allow", ("bash",))
+        assert passed.unclear is not None
+        stopped = await decide(manager, "sh", command=UNREAD)
+        assert (stopped.outcome, stopped.names) == ("block", ("unclear", "sh"))
+
+    @pytest.mark.parametrize("tool", ["bash", "sh"])
+    @pytest.mark.parametrize(
+        "rule",
+        ["block unclear", "require human-approval before unclear", "limit unclear to 1 per session"],
+    )
+    async def test_gives_way_to_a_written_rule(self, rule: str, tool: str) -> None:
+        """G-64: a rule that names `unclear` is for all tools, whatever is allowed beside it."""
+        manager = gate(f"{self.BOTH}{rule}")
+        first = await decide(manager, tool, command=UNREAD)
+        assert "unclear" in first.names
+        second = await decide(manager, tool, command=UNREAD)
+        assert second.outcome == "block"
+
+
+class TestToolDefinitions:
+    @pytest.mark.parametrize("name", ["unclear", "anything-else", "Unclear ", "ANYTHING-else"])
+    def test_of_reserved_names_are_refused(self, name: str) -> None:
+        """G-64, G-66: wrapped tools, an agent's tools and an outside session's list say what to do."""
+
+        @tool(name=name)
+        async def run() -> str:
+            """Do nothing."""
+            return ""
+
+        for define in (
+            lambda: create_gate([]).wrap_tools({name: print}),
+            lambda: tool_table([run]),
+            lambda: OpenSession(agent="a", tools=("bash", name)),
+        ):
+            with pytest.raises(ValueError, match=r"reserved name.*give the tool another name"):
+                define()
+
+
+class TestAnythingElse:
+    RULES = (
+        "block anything-else\nlimit read to 9 per session\nmap bash.command rm as delete\n"
+        'block slack.delete\nblock deploy when input.env = "prod"\n'
+    )
+
+    @pytest.mark.parametrize("tool", ["read", "bash", "slack", "deploy"])
+    async def test_is_no_call_that_something_names(self, tool: str) -> None:
+        """G-66: a rule, a map or an action names a tool, whether or not it applies."""
+        decision = await decide(gate(self.RULES), tool, env="dev", command="ls", action="post")
+        assert (decision.outcome, "anything-else" in decision.names) == ("allow", False)
+
+    @pytest.mark.parametrize("tool", ["write", "anything-else", "delete_all", "unclear"])
+    async def test_is_every_other(self, tool: str) -> None:
+        """G-66: `block anything-else` is a default deny, and says what it does not know."""
+        manager = gate(self.RULES)
+        decision = await decide(manager, tool)
+        assert decision.outcome == "block"
+        assert decision.names[0] == "anything-else"
+        assert (
+            decision.reason == f"anything-else is blocked and cannot be called. No rule names '{tool}'."
+        )
+        assert manager.pass_at_once(ToolCall("p", tool)) is None
+
+    async def test_may_ask_and_count(self) -> None:
+        """G-66: a default ask, and a limit for all together."""
+        manager = gate("require human-approval before anything-else\nlimit read to 1 per session")
+        assert (await decide(manager, "write")).outcome == "block"
+        assert (await decide(manager, "write", yes=True)).outcome == "allow"
+        assert (await decide(manager, "read")).outcome == "allow"
+        manager = gate("limit anything-else to 2 per session")
+        outcomes = [(await decide(manager, tool)).outcome for tool in ("a", "b", "c")]
+        assert outcomes == ["allow", "allow", "block"]
+
+    async def test_is_by_the_active_nets(self) -> None:
+        """G-66: what a net names that is switched off is named by none."""
+        manager = create_gate_manager(
+            registry=compile_rules("block anything-else\nlimit read to 9 per session").registry
+        )
+        assert (await decide(manager, "read")).outcome == "allow"
+        manager.remove_net("limit-read-9")
+        assert (await decide(manager, "read")).outcome == "block"
+
+    @pytest.mark.parametrize(
+        ("default", "more", "left"),
+        [
+            ("block anything-else", "limit deploy to 5 per session", True),
+            ("block anything-else", "require deploy before rm", True),
+            ("block anything-else", "require human-approval before deploy", True),
+            ("block anything-else", "block deploy when input.env = 1", True),
+            ("block anything-else", "block deploy", False),
+            ("block anything-else", "limit rm to 5 per session", False),
+            (
+                "require 2 human-approvals before anything-else",
+                "require human-approval before deploy",
+                True,
+            ),
+            (
+                "require human-approval before anything-else no grants",
+                "require 2 human-approvals before deploy",
+                True,
+            ),
+            (
+                "require 2 human-approvals before anything-else",
+                "require 2 human-approvals before deploy no grants",
+                False,
+            ),
+            ("limit anything-else to 1 per session", "limit deploy to 5 per session", True),
+            ("block rm", "limit deploy to 5 per session", False),
+            ("require 2 human-approvals before deploy", "limit Deploy to 5 per session", True),
+            ("require 2 human-approvals before deploy", "limit deploy to 5 per session", False),
+            ("require 2 human-approvals before deploy", "block DEPLOY", False),
+            ("require 2 human-approvals before deploy", "require human-approval before DEPLOY", True),
+        ],
+    )
+    async def test_is_less_once_more_is_named(self, default: str, more: str, left: bool) -> None:
+        """G-66: a net that is switched on takes what it names out of the rules on `anything-else`."""
+        rules = compile_rules(f"{default}\nlimit rm to 3 per session\n{more}").registry
+        *first, added = rules
+        manager = GateManager(registry=rules, active=first)
+        assert bool(manager.loses_to(added)) is left
+        assert manager.loses_to(first[0]) == manager.loses_to("unknown") == ()
+
+    async def test_is_still_what_a_strict_rule_names(self) -> None:
+        """A block could be switched off: what else is switched on beside it takes its calls away."""
+        rules = compile_rules("block anything-else\nblock deploy\nlimit deploy to 5 per session").registry
+        default, block, limit = rules
+        manager = GateManager(registry=rules, active=(default, block))
+        assert manager.loses_to(limit) == (default,)
+        off = GateManager(registry=rules, active=(block,))
+        assert (off.loses_to(limit), off.loses_to(limit, (default,))) == ((), (default,))
+
+    async def test_is_less_by_a_net_of_any_name(self) -> None:
+        """What names a net's callback gives is not known: any call may be named."""
+        net = define_skill_net(
+            "own", places=("p",), transitions=(), initial_marking={"p": 1}, tool_mapper=lambda _: "x"
+        )
+        rules = {**compile_rules("block anything-else").registry, "own": net}
+        manager = GateManager(registry=rules, active=("block-anything-else",))
+        assert manager.loses_to("own") == ("block-anything-else",)
+
+    async def test_is_no_free_tool(self) -> None:
+        """G-66: the free list of a net names its tools, and so does a hand-written mapper's net."""
+        free = define_skill_net(
+            "free", places=("p",), transitions=(), initial_marking={"p": 1}, free_tools=("look",)
+        )
+        mapped = define_skill_net(
+            "mapped",
+            places=("p",),
+            transitions=(Transition("go", ("p",), ("p",), ("moved",)),),
+            initial_marking={"p": 1},
+            tool_mapper=lambda call: "moved" if call.tool_name == "mv" else call.tool_name,
+        )
+        manager = create_gate_manager([*compile_rules("block anything-else").nets, free, mapped])
+        outcomes = {tool: (await decide(manager, tool)).outcome for tool in ("look", "mv", "rm")}
+        assert outcomes == {"look": "allow", "mv": "allow", "rm": "block"}
+
+
+FOLDED = [
+    "Deploy",
+    "DEPLOY",
+    " deploy",
+    "deploy\n",
+    "dep\u200bloy",
+    "ｄｅｐｌｏｙ",
+    "deploy\u00a0",
+    "deploy\0",
+]
+
+
+class TestFoldedNames:
+    @pytest.mark.parametrize("tool", FOLDED)
+    @pytest.mark.parametrize("rules", ["block deploy", "limit deploy to 1 per session\nblock deploy"])
+    async def test_are_judged_as_the_rules_name(self, tool: str, rules: str) -> None:
+        """G-66: a name that folds to one in the rules without being it is blocked like it."""
+        manager = gate(rules)
+        decision = await decide(manager, tool)
+        assert decision.outcome == "block"
+        assert (decision.judged_as, decision.names) == (("deploy",), ("deploy", tool))
+        assert manager.explain(ToolCall("e", tool)).judged_as == ("deploy",)
+        assert (await decide(manager, "deploy")).judged_as == ()
+
+    @pytest.mark.parametrize("tool", ["Bash", "BASH ", "b\u00adash"])
+    async def test_are_looked_at_by_maps(self, tool: str) -> None:
+        """G-66: the maps of a tool hold for whatever folds to its name."""
+        manager = gate("map bash.command rm as delete\nblock delete")
+        decision = await decide(manager, tool, command="rm x")
+        assert decision.outcome == "block"
+        assert decision.names == ("delete", "bash", tool)
+        assert (await decide(manager, tool, command=UNREAD)).unclear is not None
+
+    async def test_are_told_apart_where_rules_do(self) -> None:
+        """A name that is in the rules itself is judged by it alone."""
+        manager = gate("block deploy\nlimit Deploy to 1 per session")
+        decision = await decide(manager, "Deploy")
+        assert (decision.outcome, decision.judged_as) == ("allow", ())
+
+    async def test_unlock_nothing(self) -> None:
+        """What only looks like a tool's name proves nothing by its success."""
+        manager = gate("require test before deploy")
+        succeed(manager, await decide(manager, "Test"))
+        assert (await decide(manager, "deploy")).outcome == "block"
+        succeed(manager, await decide(manager, "test"))
+        assert (await decide(manager, "deploy")).outcome == "allow"
+
+    async def test_are_no_way_into_a_net_alone(self) -> None:
+        """G-12: one net by itself lets nothing pass that it does not know by its own name."""
+        (net,) = compile_rules("limit deploy to 1 per session").nets
+        call = ToolCall("c", "Deploy")
+        decision = await handle_tool_call(call, GateContext(), net, initial_state(net))
+        assert decision.outcome == "block"
+
+    @pytest.mark.parametrize("tool", ["deploys", "de ploy", "déploy", "deplоy"])
+    async def test_are_not_merely_alike(self, tool: str) -> None:
+        """Other letters make another name."""
+        assert (await decide(gate("block deploy"), tool)).judged_as == ()

@@ -1,0 +1,137 @@
+"""G-67: maps that give a guarded rule's name to fewer calls, and those that do not."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.engine.net import KnowsMaps, NameMaps, ToolCall
+from interlock.rules import RuleSet, compile_rules
+
+WAS = """
+map bash.command /^rm\\b/ as delete
+map bash.command deploy as prod
+map mail.to gmail as outside
+map bash.command ls as list
+"""
+GUARDED = "require 2 human-approvals before prod\nblock delete\nblock list\nblock outside\n"
+
+
+def known(text: str, name: str) -> NameMaps:
+    namer = compile_rules(text).call_names
+    assert isinstance(namer, KnowsMaps)
+    return namer.name_maps(name)
+
+
+def less(was: str, now: str, name: str = "prod") -> bool:
+    namer = compile_rules(now).call_names
+    assert isinstance(namer, KnowsMaps)
+    return namer.gives_less(name, known(was, name))
+
+
+def names(rules: RuleSet, command: str) -> tuple[str, ...]:
+    return rules.resolve(ToolCall("c", "bash", {"command": command}))
+
+
+class TestLess:
+    @pytest.mark.parametrize(
+        ("was", "now"),
+        [
+            ("map bash.command deploy as prod\n", ""),
+            ("map bash.command deploy as prod\n", "map bash.command deployed as prod\n"),
+            ("map bash.command deploy as prod\n", "map bash.command deploy as other\n"),
+            ("map bash.command deploy as prod\n", "map sh.command deploy as prod\n"),
+            ("map bash.command /^rm\\b/", "map bash.command /^rm/"),
+            ("\nmap bash", "\nmap bash.command dep as list\nmap bash"),
+            (
+                "\nmap bash.command ls as list\n",
+                "\nmap Bash.command ls as list\n",
+            ),
+        ],
+    )
+    def test_one_removed_changed_or_put_before(self, was: str, now: str) -> None:
+        """What commands met before may now meet another map, or none."""
+        assert was in WAS
+        assert less(WAS + GUARDED, WAS.replace(was, now, 1) + GUARDED)
+
+    def test_it_is_so(self) -> None:
+        """A map above takes a command that was the guarded rule's."""
+        above, below = "map bash.command /dep/ as x\n", "map bash.command deploy as x\n"
+        named = "limit x to 5 per session\n" + GUARDED
+        assert names(compile_rules(WAS + named), "./deploy") == ("prod", "bash")
+        assert names(compile_rules(above + WAS + named), "./deploy") == ("x", "bash")
+        assert names(compile_rules(WAS + below + named), "./deploy") == ("prod", "bash")
+        assert less(WAS + GUARDED, above + WAS + GUARDED)
+        assert not less(WAS + GUARDED, WAS + below + GUARDED)
+
+    @pytest.mark.parametrize(
+        "declared", ["map shell mail.to x as y", "map shell mail.to gmail as outside"]
+    )
+    def test_a_field_that_is_read_otherwise(self, declared: str) -> None:
+        """A field that is declared to hold shell commands is searched as such from then on."""
+        guarded = WAS + "require 2 human-approvals before outside"
+        assert less(guarded, f"{guarded}\n{declared}", "outside")
+
+    def test_a_tool_that_was_taken_for_another(self) -> None:
+        """G-66: a tool of a folded name is judged as itself once maps know it."""
+        assert less(WAS + GUARDED, f"{WAS}{GUARDED}map Bash.command x as y")
+        plain = "require 2 human-approvals before deploy\nmap bash.command ls as list\nblock list"
+        assert less(plain, f"{plain}\nmap Deploy.env x as y", "deploy")
+        assert not less(plain, f"{plain}\nmap deploy.env x as y", "deploy")
+
+
+class TestNoLess:
+    @pytest.mark.parametrize(
+        "more",
+        [
+            "map bash.command mkfs as wipe",
+            "map bash.command deploy as second",
+            "map bash.command release as prod",
+            "map other.command deploy as prod",
+            "map mail.to gmail as second",
+            "map shell exec.line rm as delete",
+        ],
+    )
+    def test_maps_below(self, more: str) -> None:
+        """What stands below the last map to the name, or in other fields, takes nothing from it."""
+        assert not less(WAS + GUARDED, f"{WAS}{GUARDED}{more}")
+
+    def test_maps_below_the_last_to_it(self) -> None:
+        """Those that come after the last map to the name may go, change and change places."""
+        assert not less(WAS + GUARDED, WAS.replace("map bash.command ls as list\n", "") + GUARDED)
+        assert not less(WAS + GUARDED, WAS.replace("mail.to gmail", "mail.to web") + GUARDED)
+
+
+class TestUnclear:
+    ASKS = f"{WAS}{GUARDED}require 2 human-approvals before unclear\n"
+
+    @pytest.mark.parametrize(
+        ("was", "now"),
+        [
+            ("map bash.command ls as list\n", ""),
+            ("map mail.to gmail as outside\n", ""),
+            ("block delete\n", "block other\n"),
+        ],
+    )
+    def test_by_any_map(self, was: str, now: str) -> None:
+        """Each map, and each rule on what it leads to, makes calls unclear."""
+        assert less(self.ASKS, self.ASKS.replace(was, now), "unclear")
+
+    def test_of_fewer_tools(self) -> None:
+        """`allow unclear` takes a tool out of the implied rule."""
+        was = f"{WAS}map exec.script x as delete\n{GUARDED}"
+        assert less(was, f"{was}allow unclear exec", "unclear")
+        assert less(self.ASKS, was, "unclear")
+        assert not less(was, f"{self.ASKS}map exec.script x as delete", "unclear")
+
+    def test_by_more(self) -> None:
+        """More maps and more rules on what they lead to make more calls unclear."""
+        more = "map bash.command mkfs as wipe\nmap exec.script x as wipe\nblock wipe\n"
+        assert not less(self.ASKS, self.ASKS + more, "unclear")
+
+
+class TestDefaults:
+    def test_by_more_tools(self) -> None:
+        """G-66: a call of a tool that a map knows is no longer `anything-else`."""
+        default = f"{WAS}{GUARDED}require 2 human-approvals before anything-else\n"
+        assert less(default, f"{default}map exec.script x as delete", "anything-else")
+        assert not less(default, f"{default}map bash.command x as delete", "anything-else")

@@ -1,0 +1,357 @@
+"""Calls that cannot be read: the rule that maps imply, and what takes it away (G-64)."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.engine.net import ToolCall
+from interlock.engine.rule import ApprovalRule, people_to_loosen
+from interlock.rules import RuleError, RuleSet, compile_files, compile_rules
+from interlock.rules.findings import examine
+
+MAPS = "map bash.command rm as delete\nmap bash.command ls as list\nmap exec.script /^deploy/ as deploy\n"
+RULES = f"{MAPS}block delete\nrequire human-approval before deploy\n"
+
+
+def implied(rules: RuleSet) -> list[str]:
+    """The texts of the rules that nobody wrote."""
+    sources = [net.rule.source for net in rules.nets if net.rule is not None]
+    return [source.text for source in sources if source is not None and source.implied]
+
+
+def names(rules: RuleSet, tool: str, **fields: object) -> tuple[str, ...]:
+    return rules.resolve(ToolCall("c", tool, fields))
+
+
+class TestImplied:
+    def test_by_maps_to_restricted_names(self) -> None:
+        """Maps of shell fields that lead to a restricted name are compiled with a rule on unclear."""
+        rules = compile_rules(RULES)
+        assert implied(rules) == [
+            "require human-approval before unclear (implied by the maps of bash.command and 1 more field)"
+        ]
+        assert rules.nets[-1].name == rules.verification[-1].name == "approve-before-unclear"
+        assert rules.nets[-1].rule.source.line == 1
+
+    @pytest.mark.parametrize(
+        "rule", ["2 human-approvals before deploy", "human-approval before deploy by 2"]
+    )
+    def test_as_many_people_as_the_strictest(self, rule: str) -> None:
+        """What cannot be read may be what takes two people: one alone cannot approve it."""
+        deploy = f'map bash.command deploy as deploy\nrequire {rule} when input.env = "prod"\n'
+        rules = compile_rules(f"{deploy}{RULES}")
+        [text] = implied(rules)
+        assert text.startswith("require 2 human-approvals before unclear (implied by the maps of")
+        assert isinstance(rules.nets[-1].rule, ApprovalRule)
+        assert rules.nets[-1].rule.people == 2
+        # A rule of two people on a name that no shell command can have asks for nobody more.
+        elsewhere = compile_rules(f"{RULES}require 2 human-approvals before publish")
+        assert isinstance(elsewhere.nets[-1].rule, ApprovalRule)
+        assert elsewhere.nets[-1].rule.people == 1
+
+    def test_on_the_strictest_terms_of_each(self) -> None:
+        """G-64: the shortest time, the highest risk, and no grants where one rule has none."""
+        rules = compile_rules(
+            "map bash.command deploy as deploy\nmap bash.command rm as delete\n"
+            "map bash.command publish as publish\n"
+            "require human-approval before deploy within 1h risk low\n"
+            'require 3 human-approvals before delete risk high when input.env = "prod"\n'
+            "require human-approval before publish within 15m no grants\n"
+            "require 5 human-approvals before other within 1m"
+        )
+        [text] = implied(rules)
+        assert text == (
+            "require 3 human-approvals before unclear within 15m risk high no grants "
+            "(implied by the maps of bash.command)"
+        )
+        asks = rules.nets[-1].rule
+        assert isinstance(asks, ApprovalRule)
+        assert (asks.people, asks.within, asks.risk, asks.grants) == (3, 15 * 60, "high", False)
+        assert people_to_loosen(asks) == 3
+
+    def test_keeps_grants_and_time_where_no_rule_bounds_them(self) -> None:
+        """A rule that blocks, or asks without options, adds none."""
+        asks = compile_rules(RULES).nets[-1].rule
+        assert isinstance(asks, ApprovalRule)
+        assert (asks.people, asks.within, asks.risk, asks.grants) == (1, None, None, True)
+        assert people_to_loosen(asks) == 0
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "map bash.command rm as delete\nblock other",
+            "map bash.command test as test\nrequire test before deploy",
+            "map mail.to gmail as outside\nblock outside",
+            "block bash",
+        ],
+    )
+    def test_by_no_others(self, text: str) -> None:
+        """A name that restricts nothing, or a field that holds no shell command, implies nothing."""
+        assert implied(compile_rules(text)) == []
+
+    @pytest.mark.parametrize(
+        "rule",
+        [
+            "block unclear",
+            "limit unclear to 2 per 1h",
+            "require human-approval before unclear by 2 when input.timeout > 60",
+            "require look before unclear",
+        ],
+    )
+    def test_unless_a_rule_names_unclear(self, rule: str) -> None:
+        """A rule on unclear is for all tools, and takes the place of the implied one."""
+        rules = compile_rules(f"{RULES}{rule}")
+        assert implied(rules) == []
+        assert names(rules, "bash", command="eval $x") == ("unclear", "bash")
+
+    def test_of_a_declared_field(self) -> None:
+        """`map shell` declares a field, and the last name of a path may be one of a shell's."""
+        assert implied(compile_rules("map shell a.b rm as x\nblock x")) != []
+        assert implied(compile_rules("map a.run.command rm as x\nblock x")) != []
+
+    def test_is_no_finding_where_the_tool_is_blocked(self) -> None:
+        """Nobody wrote that unclear calls can be made."""
+        found = examine(compile_rules(f"{RULES}block bash\nblock exec"))
+        assert not any("unclear" in problem.message for problem in (*found.errors, *found.warnings))
+
+
+class TestWrittenByHand:
+    """A rule on `unclear` that asks less than those on what an unclear call may be."""
+
+    DEPLOY = "map bash.command deploy as deploy\nmap exec.script rm as delete\n"
+
+    @pytest.mark.parametrize(
+        ("rules", "said", "remedy"),
+        [
+            (
+                ["require 2 human-approvals before deploy", "require human-approval before unclear"],
+                "takes less than line 3 (require 2 human-approvals before deploy)",
+                "write: require 2 human-approvals before unclear",
+            ),
+            (
+                [
+                    "require human-approval before deploy no grants",
+                    "block delete",
+                    "require 2 human-approvals before deploy risk high when input.a = 1",
+                    "require human-approval before unclear # one is enough",
+                ],
+                "takes less than line 3 (require human-approval before deploy no grants)",
+                "write: require 2 human-approvals before unclear risk high no grants",
+            ),
+            (
+                ["require human-approval before deploy", "limit unclear to 2 per session"],
+                "may pass unasked, in spite of line 3 (require human-approval before deploy)",
+                "write: require human-approval before unclear",
+            ),
+            (
+                ["block delete", "require human-approval before unclear when input.unclear = 1"],
+                "a call of 'exec' that cannot be read may be 'delete', and may pass unasked",
+                "write: require human-approval before unclear",
+            ),
+        ],
+    )
+    def test_is_a_warning(self, rules: list[str], said: str, remedy: str) -> None:
+        """`check` names both rules, and the one that asks as much as the strictest."""
+        compiled = compile_rules(self.DEPLOY + "\n".join(rules))
+        found = [w for w in examine(compiled).warnings if w.remedy.startswith("write: ")]
+        [warning] = found
+        assert (warning.line, warning.remedy) == (2 + len(rules), remedy)
+        assert said in warning.message
+        assert warning.text[warning.column - 1 :].startswith("unclear")
+        # What it says to write is what is missing.
+        mended = self.DEPLOY + "\n".join([*rules[:-1], remedy.removeprefix("write: ")])
+        assert not any("cannot be read" in w.message for w in examine(compile_rules(mended)).warnings)
+
+    @pytest.mark.parametrize(
+        "rules",
+        [
+            ["require human-approval before deploy", "require human-approval before unclear"],
+            ["require 2 human-approvals before deploy", "block unclear"],
+            ["require 2 human-approvals before publish", "require human-approval before unclear"],
+            ["require 2 human-approvals before deploy", "limit unclear to 1 per session", "block bash"],
+            [
+                "require 2 human-approvals before deploy",
+                "require human-approval before unclear",
+                "require 2 human-approvals before bash",
+            ],
+        ],
+    )
+    def test_is_none_where_nothing_passes_with_less(self, rules: list[str]) -> None:
+        """Rules that block, ask as much, or ask as much of the tool itself are enough."""
+        warnings = compile_rules(self.DEPLOY + "\n".join(rules)).warnings
+        assert not any("cannot be read" in warning.message for warning in warnings)
+
+    def test_names_the_file_of_the_other(self) -> None:
+        """Rules of several files are told apart."""
+        texts = {
+            "a.rules": f"{self.DEPLOY}require 2 human-approvals before deploy",
+            "b.rules": "require human-approval before unclear",
+        }
+        [warning] = (w for w in compile_files(texts).warnings if "cannot be read" in w.message)
+        assert (warning.file, warning.line) == ("b.rules", 1)
+        assert "than a.rules:3 (require 2 human-approvals before deploy)" in warning.message
+
+
+class TestAllowed:
+    def test_takes_the_implied_rule_away(self) -> None:
+        """`allow unclear TOOL` is for that tool; of the others the rule stays."""
+        rules = compile_rules(f"{RULES}allow unclear bash")
+        assert implied(rules) == [
+            "require human-approval before unclear (implied by the map of exec.script)"
+        ]
+        assert names(rules, "bash", command="eval $x") == ("bash",)
+        assert names(rules, "exec", script="eval $x") == ("unclear", "exec")
+        assert rules.inspect(ToolCall("c", "bash", {"command": "eval $x"})).uninspectable is not None
+        assert implied(compile_rules(f"{RULES}allow unclear bash\nallow unclear exec")) == []
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            (f"{RULES}allow unclear bash", "cannot be read pass unasked, though they may be 'delete'"),
+            (f"{RULES}block unclear\nallow unclear bash", "'bash' is not allowed by this line"),
+            (f"{RULES}allow unclear git", "no map of a shell field of 'git' leads to a restricted name"),
+            (f"{RULES}allow unclear bash\nallow unclear bash", "'bash' is allowed twice"),
+        ],
+    )
+    def test_is_commented_by_check(self, text: str, message: str) -> None:
+        """`check` says what the line lets through, or why it does nothing."""
+        warning = compile_rules(text).warnings[-1]
+        assert message in warning.message
+        assert warning.remedy
+
+    @pytest.mark.parametrize("line", ["allow bash", "allow", "allow bash unclear"])
+    def test_is_no_other_allowance(self, line: str) -> None:
+        """What no rule restricts is allowed anyway."""
+        with pytest.raises(RuleError, match="unknown keyword 'allow'") as caught:
+            compile_rules(line)
+        assert "'allow'" not in caught.value.problems[0].message.partition("Expected")[2]
+
+    def test_may_be_misspelt(self) -> None:
+        """A near miss of the word is pointed at."""
+        with pytest.raises(RuleError, match="did you mean 'unclear'"):
+            compile_rules("allow uncler bash")
+
+
+class TestReservedNames:
+    @pytest.mark.parametrize(
+        ("line", "message"),
+        [
+            ("map a.b c as unclear", "'unclear' is a reserved name: no map gives it"),
+            ("map a.b c as anything-else", "'anything-else' is a reserved name: no map gives it"),
+            ("map unclear.b c as d", "'unclear' is a reserved name, and no tool's"),
+            ("allow unclear anything-else", "'anything-else' is a reserved name, and no tool's"),
+            ("require unclear before a", "'unclear' unlocks nothing"),
+            ("require anything-else before a", "'anything-else' unlocks nothing"),
+            ("limit a to 2 per unclear", "'unclear' unlocks nothing"),
+        ],
+    )
+    def test_are_not_given(self, line: str, message: str) -> None:
+        """G-64, G-66: calls have these names for what they are; they prove nothing."""
+        with pytest.raises(RuleError) as caught:
+            compile_rules(line)
+        (problem,) = caught.value.problems
+        assert problem.message.startswith(message)
+        assert problem.remedy
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            "block *",
+            "block mcp__*",
+            "require human-approval before * when input.a = 1",
+            "require * before a",
+            "limit a* to 2 per session",
+            "limit a to 2 per b.*",
+            "map a.b c as d*",
+            "map a*.b c as d",
+            "require 2 human-approvals before *",
+        ],
+    )
+    def test_are_named_in_place_of_a_star(self, line: str) -> None:
+        """G-66: `*` stands for nothing; `anything-else` is what is meant."""
+        with pytest.raises(RuleError, match=r"'\*' stands for nothing in a name") as caught:
+            compile_rules(line)
+        assert "'anything-else'" in caught.value.problems[0].remedy
+        assert compile_rules("map a.b /x*/ as d\nblock d").nets
+
+
+class TestComputedWords:
+    RULES = compile_rules(
+        "map bash.command /^git\\s+push/ as push\nmap bash.command /^git\\s+status/ as status\n"
+        "map bash.command /^make\\s+test/ as test\nblock push\nrequire test before deploy"
+    )
+
+    def test_are_unclear_for_maps_of_their_program(self) -> None:
+        """G-64: what a computed word may make a restricted command of is not known."""
+        assert names(self.RULES, "bash", command="x=push; git $x") == ("unclear", "bash")
+        assert names(self.RULES, "bash", command="git push $x") == ("push", "bash")
+
+    @pytest.mark.parametrize("command", ["ls $x", "make $x", "echo git $x", "git status"])
+    def test_are_clear_for_all_others(self, command: str) -> None:
+        """A program that no map to a restricted name begins with is what it seems."""
+        assert "unclear" not in names(self.RULES, "bash", command=command)
+
+
+class TestFields:
+    RULES = compile_rules(
+        "map send.to /gmail/ as outside\nmap call.opts.url /evil/ as evil\nmap a.n /^5$/ as five\n"
+        "map a.n true as yes\nblock outside\nblock evil\nblock five\nblock yes"
+    )
+
+    @pytest.mark.parametrize(
+        ("tool", "fields", "expected"),
+        [
+            ("send", {"to": ["x@y", "a@gmail.com"]}, ("outside", "send")),
+            ("send", {"to": ["x@y"]}, ("send",)),
+            ("send", {"to": {"address": "a@gmail.com"}}, ("outside", "unclear", "send")),
+            ("send", {"to": ["x", {"a": "y"}]}, ("unclear", "send")),
+            ("send", {"to": None}, ("send",)),
+            ("a", {"n": 5}, ("five", "a")),
+            ("a", {"n": 55}, ("a",)),
+            ("a", {"n": 5.0}, ("five", "a")),
+            ("a", {"n": [1, 5.0]}, ("five", "a")),
+            ("a", {"n": 5.5}, ("a",)),
+            ("a", {"n": float("inf")}, ("a",)),
+            ("send", {"To": "a@gmail.com"}, ("outside", "unclear", "send")),
+            ("send", {"to": "x@y", "TO": "a@gmail.com"}, ("outside", "unclear", "send")),
+            ("send", {"t\u200bo": ["x@y"], "subject": "gmail"}, ("unclear", "send")),
+            ("send", {"to ": {"a": "gmail"}}, ("outside", "unclear", "send")),
+            ("send", {"cc": "a@gmail.com", "too": "gmail"}, ("send",)),
+            ("call", {"opts": {"URL": "evil"}}, ("evil", "unclear", "call")),
+            ("call", {"Opts": [{"url": "evil"}]}, ("evil", "unclear", "call")),
+            ("call", {"OPTS.url": "evil"}, ("evil", "unclear", "call")),
+            ("call", {"opts": {"url": "x", "other": "evil"}, "Other": "evil"}, ("call",)),
+            ("a", {"n": [1, 5, True]}, ("five", "yes", "a")),
+            ("a", {"n": True}, ("yes", "a")),
+            ("call", {"opts": {"url": "http://evil"}}, ("evil", "call")),
+            ("call", {"opts.url": "http://evil"}, ("evil", "call")),
+            ("call", {"opts": [{"url": "x"}, {"url": "evil"}]}, ("evil", "call")),
+            ("call", {"opts": {"other": "evil"}}, ("call",)),
+            ("call", {"opts": "url=evil"}, ("evil", "unclear", "call")),
+            ("call", {"opts": None}, ("call",)),
+            ("call", {"opts": {"url": {"host": "evil"}}}, ("evil", "unclear", "call")),
+        ],
+    )
+    def test_that_are_no_text(
+        self, tool: str, fields: dict[str, object], expected: tuple[str, ...]
+    ) -> None:
+        """G-65: lists, numbers and nested fields are looked at; what is no text is unclear."""
+        assert names(self.RULES, tool, **fields) == expected
+
+    def test_that_are_written_otherwise_hold_commands(self) -> None:
+        """G-66: a decoder may take `Command` for `command`: what is in it is read, and unclear."""
+        rules = compile_rules(
+            "map bash.command /^rm\\b/ as delete\nmap bash.command /^ls/ as list\nblock delete"
+        )
+        fields = {"command": "ls", "Command": "cd x && rm y", "timeout": 5}
+        assert names(rules, "bash", **fields) == ("delete", "list", "unclear", "bash")
+        found = rules.inspect(ToolCall("c", "bash", fields))
+        assert found.uninspectable == "command: the field 'Command' differs from it only in looks"
+        assert names(rules, "bash", command="ls", timeout=5) == ("list", "bash")
+
+    @pytest.mark.parametrize("program", ["if", "FOO=1", "a b", "time", "$(ls)", "~", ""])
+    def test_that_are_an_argv_name_their_program(self, program: str) -> None:
+        """G-65: the first element is a program, never a keyword, an assignment or a piece of script."""
+        rules = compile_rules("map bash.command /^rm\\b/ as delete\nblock delete")
+        assert "delete" not in names(rules, "bash", command=[program, "x", "&&", "rm", "y"])
+        assert "delete" in names(rules, "bash", command=["rm", program])
