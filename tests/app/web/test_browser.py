@@ -180,7 +180,9 @@ class TestPage:
 
     async def test_an_ended_console_can_be_opened_again(self, front: Front, page: Page) -> None:
         """Whoever quits has one key to come back."""
+        seen = Seen(page)
         await log_in(page, front.link())
+        await seen.until("options:")  # A key typed before the first paint is dropped.
         await page.keyboard.press("Control+q")
         await page.wait_for_selector("body.-closed")
         await page.keyboard.press("Enter")
