@@ -22,6 +22,7 @@ from hashlib import sha256
 from typing import cast
 
 from ..engine.condition import Input
+from ..engine.frozen import frozen, maker
 from ..engine.net import NameMaps, ToolCall
 from ..engine.rule import (
     UNCLEAR,
@@ -52,7 +53,7 @@ _OTHER = "\ue000"
 """A program that no rules file names."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Effect:
     """What made a call `name`: the piece of its input that first met a map, and where that map stands."""
 
@@ -61,7 +62,7 @@ class Effect:
     source: RuleSource
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Inspection:
     """What is known of a call.
 
@@ -78,6 +79,10 @@ class Inspection:
     unnamed: tuple[str, ...] = ()
     commands: int = 0
     marked: tuple[int, ...] = ()
+
+
+_new_effect = maker(Effect)
+_new_inspection = maker(Inspection)
 
 
 def is_shell_field(name: str) -> bool:
@@ -245,7 +250,7 @@ class CallNamer:
             names.remove(tool)
         names.append(tool)
         every = tuple(dict.fromkeys(names))
-        return Inspection(
+        return _new_inspection(
             every,
             tuple(effects.values()),
             found.unclear,
@@ -424,7 +429,10 @@ class _Field:
             self._search(str(int(value)), found)
 
     def _meet(self, at: int, text: str, found: _Found) -> None:
-        found.met.setdefault(self.order[at], _effect(self.maps[at], text))
+        place = self.order[at]
+        if place not in found.met:
+            mapped = self.maps[at]
+            found.met[place] = _new_effect(mapped.name, text, mapped.source)
 
     def _read_argv(self, words: Sequence[str], found: _Found) -> None:
         """A program and its words, which no shell reads."""
@@ -606,10 +614,6 @@ def _is_text(value: object) -> bool:
     if isinstance(value, list | tuple):
         return all(_text_of(each) is not None for each in cast("Sequence[object]", value))
     return _text_of(value) is not None
-
-
-def _effect(m: Map, text: str) -> Effect:
-    return Effect(m.name, text, m.source)
 
 
 def _by_field(maps: Sequence[Map], risky: frozenset[str]) -> Mapping[str, Sequence[_Field]]:

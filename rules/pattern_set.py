@@ -26,24 +26,23 @@ class PatternSet:
 
     def all(self, text: str) -> list[int]:
         """The places, in order, of the patterns that `text` meets."""
-        together = self._together
-        if together is not None:
-            found = together(text)
-            if len(found) == 1 and found[0] == len(self._patterns):
-                return []
-            if len(self._patterns) in found:
-                return sorted(found)[:-1]
-        return [at for at, pattern in enumerate(self._patterns) if pattern.search(text)]
+        return self._search(text)
 
     def first(self, texts: Sequence[str]) -> int | None:
         """The place of the first pattern that any of `texts` meets."""
-        if len(texts) == 1:
-            found = self.all(texts[0])
-            return found[0] if found else None
-        return min((found[0] for text in texts if (found := self.all(text))), default=None)
+        search = self._search
+        first: int | None = None
+        for text in texts:
+            found = search(text)
+            if found and (first is None or found[0] < first):
+                first = found[0]
+        return first
+
+    def _one_by_one(self, text: str) -> list[int]:
+        return [at for at, pattern in enumerate(self._patterns) if pattern.search(text)]
 
     @cached_property
-    def _together(self) -> _Search | None:
+    def _search(self) -> _Search:
         library = re2()
         options = library.Options()
         options.log_errors = False
@@ -55,14 +54,22 @@ class PatternSet:
             patterns.Add("")
             patterns.Compile()
         except library.error:
-            return None
-        match = patterns.Match
+            return self._one_by_one
+        match, one_by_one = patterns.Match, self._one_by_one
+        last = len(self._patterns)
+        only_last = [last]
 
         def search(text: str) -> list[int]:
             try:
-                encoded = text.encode()
+                found = match(text.encode())
             except UnicodeEncodeError:
-                encoded = SURROGATE.sub("\ufffd", text).encode()
-            return match(encoded) or []
+                found = match(SURROGATE.sub("\ufffd", text).encode())
+            if found == only_last:
+                return []
+            if found is None or last not in found:
+                return one_by_one(text)
+            found.sort()
+            found.pop()
+            return found
 
         return search
