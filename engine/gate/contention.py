@@ -61,7 +61,7 @@ def asking_about(claim: Claim | None) -> Generator[None]:
 
 
 class Claims:
-    """The claims of one gate, in order, and who waits for one of them to end.
+    """The claims of one gate, in order, and the `waiters` for one of them to end.
 
     Everything here is called with the gate's `lock` held, but for what `wait` gives.
     """
@@ -69,7 +69,7 @@ class Claims:
     def __init__(self, lock: RLock) -> None:
         self._lock = lock
         self._claims: dict[str, Claim] = {}
-        self._waiters: list[Callable[[], None]] = []
+        self.waiters: list[Callable[[], None]] = []
 
     def enter(self, call: ToolCall, roster: Roster, moment: Moment) -> tuple[str, ...]:
         """Claim what `call` would take, and give the ids of the calls it has to wait for.
@@ -99,7 +99,7 @@ class Claims:
 
     def wake(self) -> None:
         """Have everybody who waits look again."""
-        waiters, self._waiters = self._waiters, []
+        waiters, self.waiters = self.waiters, []
         for waiter in waiters:
             waiter()
 
@@ -112,7 +112,7 @@ class Claims:
             loop = asyncio.get_running_loop()
         except RuntimeError:
             turn = Turn()
-            self._waiters.append(turn.come)
+            self.waiters.append(turn.come)
             return turn
         woken = loop.create_future()
 
@@ -125,7 +125,7 @@ class Claims:
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(done)
 
-        self._waiters.append(wake)
+        self.waiters.append(wake)
         return woken
 
 

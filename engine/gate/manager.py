@@ -320,7 +320,7 @@ class GateManager:
         if type(reached) is GateDecision:
             self._moves.noted(reached, moment.moved or NO_TIMES, roster.members)
             self._owed.pop(tool_call_id, None)
-            if reached.steps:
+            if reached.steps and self._claims.waiters:
                 self._claims.wake()
             self._edits.pop(tool_call_id, None)
         return reached
@@ -426,7 +426,8 @@ class GateManager:
             record = self._pending.settle(result, self._time)
             if record.fired:
                 self._moves.note((None, record.fired, NO_TIMES, NO_NETS))
-                self._claims.wake()
+                if self._claims.waiters:
+                    self._claims.wake()
             if not result.undo:
                 return record
             undone = self._moves.undone(result, record, {**self._members, **self._granted.members})
