@@ -14,6 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TypeAlias, cast
 
+from ..unique_keys import unique
 from .tool_responses import failed, goes_on
 
 JsonObject = dict[str, object]
@@ -87,7 +88,7 @@ HookEvent: TypeAlias = SessionStart | PreToolUse | PostToolUse | Stop | SessionE
 def read_event(data: bytes) -> HookEvent:
     """The event in `data`. Raises `EnvelopeError`."""
     try:
-        found: object = json.loads(data.decode())
+        found: object = json.loads(data.decode(), object_pairs_hook=unique)
     except (ValueError, RecursionError) as error:
         raise EnvelopeError(f"stdin is not the JSON of a hook: {error}") from error
     if not isinstance(found, dict):

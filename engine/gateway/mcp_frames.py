@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 
 from pydantic import JsonValue
 
+from ..unique_keys import unique
 from .mcp_results import is_object
 
 CALL: Final = "tools/call"
@@ -38,19 +39,10 @@ def read(body: bytes) -> JsonValue:
         raise RefusedError("the line holds a carriage return")
     try:
         return json.loads(
-            body.decode(), object_pairs_hook=_object, parse_constant=_no_number, parse_float=_float
+            body.decode(), object_pairs_hook=unique, parse_constant=_no_number, parse_float=_float
         )
     except (ValueError, RecursionError) as error:
         raise RefusedError(f"not JSON that can be read in one way only: {error}", code=-32700) from error
-
-
-def _object(pairs: list[tuple[str, JsonValue]]) -> Message:
-    found: Message = {}
-    for key, value in pairs:
-        if key in found:
-            raise ValueError(f"the key {json.dumps(key[:100])} stands twice in one object")
-        found[key] = value
-    return found
 
 
 def _float(text: str) -> float:

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictInt, StrictS
 from pydantic_core import from_json
 
 from ..history.quick import made
+from ..unique_keys import RepeatedKeyError, check_unique
 
 LONGEST_ID = 128
 """Characters of a message's id."""
@@ -142,6 +143,11 @@ def read_request(frame: str | bytes) -> Request:
         raise WireError(Code.PARSE, f"the frame has more than {DEEPEST} levels", request_id=given)
     if _PERHAPS_INFINITE.search(frame) and _has_infinite(loaded):
         raise WireError(Code.PARSE, "the frame has a number that is too large", request_id=given)
+    try:
+        check_unique(frame, loaded)
+    except RepeatedKeyError as error:
+        said = f"the frame can be read in two ways: {error}"
+        raise WireError(Code.PARSE, said, request_id=given) from error
     if (quickly := _quickly(loaded)) is not None:
         return quickly
     try:

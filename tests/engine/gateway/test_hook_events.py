@@ -108,6 +108,21 @@ class TestLaws:
             assert event.tool
             assert isinstance(event.input, dict)
 
+    @pytest.mark.parametrize("key", ["tool_name", "command"])
+    def test_a_key_that_stands_twice(self, key: str) -> None:
+        """An agent that takes the first of two values would run another call than the one judged."""
+        said = {
+            "hook_event_name": "PreToolUse",
+            "session_id": "s",
+            "tool_use_id": "t",
+            "tool_name": "Bash",
+            "tool_input": {"command": "ls"},
+        }
+        text = json.dumps(said)
+        assert read_event(text.encode())
+        with pytest.raises(EnvelopeError, match=f'"{key}" stands twice'):
+            read_event(text.replace(f'"{key}"', f'"{key}": "rm", "{key}"').encode())
+
     @given(st.binary(max_size=40))
     def test_noise(self, data: bytes) -> None:
         """Anything else is refused."""

@@ -104,6 +104,27 @@ class TestRequests:
         assert "levels" in str(refused(nested(DEEPEST)))
         assert read_request(frame(params={"x": "[{" * 500}))
 
+    @pytest.mark.parametrize(
+        "text",
+        [
+            frame(params={}).replace('"id": 7', '"id": 7, "id": 7'),
+            frame(params={"session": "s", "tool": "ls"}).replace('"tool"', '"tool": "rm", "tool"'),
+            frame(params={"input": {"a:b": "c:d", "tool": 1}}).replace('"tool"', r'"t\u006fol": 2, "tool"'),
+            frame(params={"input": [{"x": 1}, {"tool": 1.5}]}).replace('"tool"', '"tool": 1e3, "tool"'),
+        ],
+    )
+    def test_a_key_that_stands_twice(self, text: str) -> None:
+        """Two readers could take two inputs from it: the refusal names the key and answers the request."""
+        error = refused(text)
+        assert (error.code, error.request_id) == (Code.PARSE, 7)
+        assert '"tool"' in str(error) or '"id"' in str(error)
+        assert "stands twice" in str(error)
+
+    def test_colons_are_no_keys(self) -> None:
+        """Texts and keys with colons, and numbers of any size, are as they were sent."""
+        sent = {"url": "http://h:1/", '"a": "b"': [{"a": ":", "b": {"a": 10**4200}}], "a": {}}
+        assert read_request(frame(params=sent)).params == sent
+
     def test_no_value_is_repeated(self) -> None:
         """What does not fit is named by its field; its value, which may be secret, is not said."""
         error = refused(frame(params="ilk_agent_secret"))
