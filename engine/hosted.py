@@ -78,6 +78,7 @@ from .history.state import SessionState
 from .history.unmasked import unmasked
 from .in_step import InStep
 from .net import SkillNet, ToolCall
+from .open_requests import OpenRequests
 from .questions import ApprovalPolicy, OperatorTokens, Questions
 from .records import decision_record, json_input, net_record, result_record
 from .resuming import Standing
@@ -115,6 +116,7 @@ class HostedSession:
         redaction: Redaction,
         policy: ApprovalPolicy,
         tokens: OperatorTokens,
+        requests: OpenRequests | None = None,
         surroundings: Surroundings,
     ) -> None:
         self.id = session_id
@@ -141,7 +143,7 @@ class HostedSession:
         self.children: dict[str, HostedSession] = {}
         self._giving = HandingOver(self.id, journal, self._written)
         self.sending = Sending(self)
-        self.questions = Questions(self, policy, journal.clock, tokens)
+        self.questions = Questions(self, policy, journal.clock, tokens, requests)
         self._originals: dict[str, Mapping[str, object]] = {}
         self._settled: dict[str, str] = {}
         self._in_step = InStep(self.hand_over, self._set_back)
@@ -156,6 +158,11 @@ class HostedSession:
     def shown(self) -> SessionState:
         """The same as operators see it."""
         return self._told.shown
+
+    @property
+    def bounded_by(self) -> str | None:
+        """Nobody: an agent that runs here is one that an operator has started."""
+        return None
 
     def go_on_from(self, state: SessionState) -> None:
         """Begin where an earlier host of the session has ended."""

@@ -115,6 +115,13 @@ class Hub(Approving, Driving, Flowing, JudgedSource):
         """
         self._live.tokens.check = check
 
+    def bound_requests(self, most: int) -> None:
+        """Have at most this many requests of one opener of sessions elsewhere wait from now on.
+
+        A call that has to be asked about beyond them is blocked with that reason.
+        """
+        self._live.requests.most = most
+
     @classmethod
     def open(
         cls,

@@ -30,6 +30,7 @@ from .history.redaction import Redaction
 from .history.state import SessionState
 from .hosted import HostedSession, Publish
 from .left import Left, look
+from .open_requests import OpenRequests
 from .outside import OutsideSession
 from .questions import ApprovalPolicy, OperatorTokens
 from .refusals import DrivenElsewhereError, UnknownSessionError
@@ -85,6 +86,7 @@ class LiveSessions:
         self._redaction = redaction
         self._policy = policy
         self.tokens = OperatorTokens()
+        self.requests = OpenRequests()
         self._journal = journal
         self._publish = publish
         self._spawn = spawn
@@ -300,6 +302,7 @@ class LiveSessions:
             redaction=self._redaction,
             policy=self._policy,
             tokens=self.tokens,
+            requests=self.requests,
             surroundings=around,
         )
         if fit is not None:

@@ -138,6 +138,11 @@ class OutsideSession(HostedSession):
         return OutsideCalls(self)
 
     @property
+    def bounded_by(self) -> str | None:
+        """Whoever opened it, at a server by the token."""
+        return self.state.opened_by
+
+    @property
     def now(self) -> datetime:
         return self.journal.clock()
 

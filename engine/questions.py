@@ -39,6 +39,7 @@ from .history.events import (
 from .history.parts import ExtensionRecord
 from .history.state import ApprovalState, SessionState
 from .lasting import lasting
+from .open_requests import OpenRequests
 from .people import is_among, not_another, same_person
 from .records import json_input, rule_record
 from .resuming import Deadline
@@ -124,6 +125,11 @@ class Host(Protocol):
     @property
     def shown(self) -> SessionState: ...
 
+    @property
+    def bounded_by(self) -> str | None:
+        """Whose open requests the session's are counted with."""
+        ...
+
     async def record(self, *bodies: EventBody, then: Callable[[bool], None] | None = None) -> None: ...
 
     def hand_over(self, *bodies: EventBody) -> asyncio.Future[None]: ...
@@ -172,8 +178,10 @@ class Questions:
         policy: ApprovalPolicy,
         clock: Callable[[], datetime],
         tokens: OperatorTokens | None = None,
+        requests: OpenRequests | None = None,
     ) -> None:
         self._host = host
+        self._requests = requests or OpenRequests()
         self._policy = policy
         self._tokens = tokens or OperatorTokens()
         self._clock = clock
@@ -197,12 +205,17 @@ class Questions:
 
         What is `wanted` stands in the recorded answer; the call itself is not changed by it. `stands`
         tells, when somebody approves, whether what the `preview` shows still holds; else all are asked
-        anew.
+        anew. Nobody is asked while too many requests of the same opener wait, but for what was asked
+        before.
         """
         approval_id = uuid4().hex[:12]
         call_id = request.call.tool_call_id
         digest = digest_of(self._host.id, self._host.manager, request)
-        time = self._deadlines.pop((call_id, request.net), None) or self._deadline(request)
+        kept = self._deadlines.pop((call_id, request.net), None)
+        opener = self._host.bounded_by
+        if kept is None and (refusal := self._requests.refusal(opener)) is not None:
+            return ApprovalAnswer(False, refusal, asked=False)
+        time = kept or self._deadline(request)
         commands, marked = marked_commands(request.skill_net, request.call)
         asked = ApprovalRequested(
             approval_id=approval_id,
@@ -238,9 +251,10 @@ class Questions:
         waits.since, waits.due, waits.stands = time.since, time.due, stands
         self._open[approval_id] = waits
         try:
-            await self._host.record(asked, then=waits.note)
-            self._arm(approval_id, waits)
-            return await waits.answered
+            with self._requests.counted(opener):
+                await self._host.record(asked, then=waits.note)
+                self._arm(approval_id, waits)
+                return await waits.answered
         except asyncio.CancelledError:
             # An answer that is being recorded ends the request by itself. From here on nobody can
             # answer: an answer must not follow the withdrawal.

@@ -1,4 +1,4 @@
-"""JSON whose objects name each key once: of two values for one key, one reader takes the first, one the last."""
+"""JSON whose objects name each key once: of two values for a key readers take either."""
 
 from __future__ import annotations
 

@@ -401,6 +401,8 @@ class GateManager:
                 answer = await ask(asked.confirm, asked.request)
         except Exception as problem:
             return phases.refused(asked, reasons.callback_failed(asked.member.key, "confirm", problem))
+        if not answer.asked:
+            return phases.refused(asked, reasons.unasked(asked.step.tool, answer.reason))
         asking = asked.asking
         asking.take(asked.member, asked.step, answer)
         if not answer.approved and not answer.again:

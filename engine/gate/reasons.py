@@ -97,6 +97,11 @@ def rejected(tool: str, reason: str | None) -> str:
     return f"{tool} was rejected by human review."
 
 
+def unasked(tool: str, reason: str | None) -> str:
+    """Nobody could be asked."""
+    return f"Nobody was asked about {tool}: {reason or 'that was not possible'}."
+
+
 def state_changed(tool: str) -> str:
     """The net allowed the call before a person was asked and does not any more."""
     return f"Tool '{tool}' is no longer available (state changed)."

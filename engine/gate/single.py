@@ -100,6 +100,9 @@ async def _handle(
         except Exception as problem:
             reason = reasons.callback_failed(member.key, "confirm", problem)
             return _block(case, findings, member.blocked(step.tool, reason), moment)
+        if not answer.asked:
+            reason = reasons.unasked(step.tool, answer.reason)
+            return _block(case, findings, member.blocked(step.tool, reason), moment)
         case.take(member, step, answer)
         if not answer.approved and not answer.again:
             refusal_reason = reasons.rejected(step.tool, answer.reason)

@@ -190,6 +190,7 @@ class ApprovalAnswer:
     `others` approved the very same before `by` did, where several must. `grant` lets later calls pass
     as well. With `again` what was shown is void, and the approvals with it: the call is classified from
     the start, with the `input` that `by` has chosen, else with what a person had chosen before (G-75).
+    Without `asked` it is a refusal for whose `reason` nobody was asked.
     """
 
     approved: bool
@@ -199,6 +200,7 @@ class ApprovalAnswer:
     others: tuple[str, ...] = ()
     grant: GrantTerms | None = None
     again: bool = False
+    asked: bool = True
 
 
 Confirm: TypeAlias = Callable[

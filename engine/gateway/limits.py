@@ -27,6 +27,8 @@ class Limits:
     stalled: float = 30.0
     """After how long without taking anything of what is sent to it a connection is cut."""
     sessions_per_token: int = 1024
+    requests_per_token: int = 100
+    """Requests of one token's sessions that wait for a person; a call beyond them is blocked."""
     calls_per_session: int = 256
     """Calls of one session that wait for an answer."""
     waiting_bytes: int = 64 << 20

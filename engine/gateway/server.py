@@ -95,6 +95,7 @@ class Gateway:
         self._frames = Frames()
         self._in_force = InForce(tokens)
         hub.know_tokens(self._in_force.counts)
+        hub.bound_requests(self.limits.requests_per_token)
         self._socket_file: tuple[Path, int] | None = None
         self._left = 0.0
         self.address: Address | None = None

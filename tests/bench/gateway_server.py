@@ -91,7 +91,10 @@ async def _main(writer: str, directory: Path) -> None:
     hub = Hub(journal_of(directory / "bench.db", WRITERS[writer]))
     rules = RuleSets.of(compile_rules(RULES).registry)
     # All clients share one token here, which has a limit of its own.
-    limits = Limits(rate=1e9, sessions_per_token=1 << 20, connections_per_token=1 << 20)
+    most = 1 << 20
+    limits = Limits(
+        rate=1e9, sessions_per_token=most, connections_per_token=most, requests_per_token=most
+    )
     gateway = Gateway(hub, tokens, rules=rules, limits=limits)
     try:
         address = await gateway.start(Address(port=0))

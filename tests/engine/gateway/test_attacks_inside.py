@@ -14,6 +14,7 @@ from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
 from interlock.engine.gateway import NotAdmittedError, RequestFailedError, server
+from interlock.engine.gateway.agent_client import AgentSession
 from interlock.engine.gateway.agent_methods import AGENT_METHODS
 from interlock.engine.gateway.console_methods import CONSOLE_METHODS
 from interlock.engine.gateway.limits import Limits
@@ -58,6 +59,16 @@ async def waiting(served: Served) -> tuple[str, str]:
     """The request that waits: its id, and the digest of what is shown."""
     found = (await until(served.hub.approvals))[0]
     return found.id, found.digest
+
+
+async def wait_for_a_person(served: Served, gate: AgentSession, call_id: str) -> None:
+    """Make a call of this id, until a person is asked about it."""
+    assert (await gate.call("deploy", {}, call_id=call_id, wait=0.01)).outcome == "waiting"
+
+    async def asked() -> bool:
+        return any(call_id == each.call_id for each in await served.hub.approvals())
+
+    await until(asked)
 
 
 async def no_sessions(served: Served) -> bool:
@@ -163,6 +174,52 @@ class TestFloods:
                     await gate.call("ls", {"other": True}, call_id=f"c{number}")
                 assert refused.value.code == Code.CALL_ID_USED
             assert (await gate.call("ls", {})).outcome == "allow"
+
+
+class TestAFullQueue:
+    async def test_a_token_has_so_many_requests(self, tmp_path: Path) -> None:
+        """What is beyond them is blocked and recorded; other tokens are asked about."""
+        async with (
+            served(tmp_path, rules=ASKS, limits=Limits(requests_per_token=3)) as server,
+            server.agent_client() as client,
+            client.session("one") as one,
+            client.session("two") as two,
+            server.agent_client(server.other) as stranger,
+            stranger.session("other") as other,
+            server.console() as console,
+        ):
+            for number in range(3):
+                await wait_for_a_person(server, one, f"c{number}")
+            for gate in (one, two):
+                blocked = await gate.call("deploy", {}, call_id="more")
+                assert blocked.outcome == "block"
+                assert "3 requests of 'bot' wait for a person already" in (blocked.reason or "")
+                recorded = (await server.hub.session(gate.id)).calls["more"]
+                assert (recorded.status, recorded.reason) == ("blocked", blocked.reason)
+            assert (await two.call("ls", {})).outcome == "allow"
+            await wait_for_a_person(server, other, "other")
+            first = (await server.hub.approvals())[0]
+            assert (await console.decide(first.id, approved=False, digest=first.digest)).ok
+            await wait_for_a_person(server, two, "again")
+
+    async def test_what_was_asked_is_asked_anew(self, tmp_path: Path) -> None:
+        """What is void because something changed is asked anew, however few may wait by then."""
+        async with (
+            served(tmp_path, rules=ASKS, limits=Limits(requests_per_token=2)) as server,
+            server.agent_client() as client,
+            client.session("one") as one,
+        ):
+            for number in range(2):
+                await wait_for_a_person(server, one, f"c{number}")
+            before = {each.id for each in await server.hub.approvals()}
+            server.hub.bound_requests(1)
+            await server.hub.set_mode(one.id, "shadow", by="ada", reason="a trial")
+
+            async def anew() -> bool:
+                now = {each.id for each in await server.hub.approvals()}
+                return len(now) == 2 and not now & before
+
+            await until(anew)
 
 
 class TestSlowReaders:

@@ -109,12 +109,14 @@ class TestRequests:
         [
             frame(params={}).replace('"id": 7', '"id": 7, "id": 7'),
             frame(params={"session": "s", "tool": "ls"}).replace('"tool"', '"tool": "rm", "tool"'),
-            frame(params={"input": {"a:b": "c:d", "tool": 1}}).replace('"tool"', r'"t\u006fol": 2, "tool"'),
+            frame(params={"input": {"a:b": "c:d", "tool": 1}}).replace(
+                '"tool"', r'"t\u006fol": 2, "tool"'
+            ),
             frame(params={"input": [{"x": 1}, {"tool": 1.5}]}).replace('"tool"', '"tool": 1e3, "tool"'),
         ],
     )
     def test_a_key_that_stands_twice(self, text: str) -> None:
-        """Two readers could take two inputs from it: the refusal names the key and answers the request."""
+        """Two readers could take two inputs from it: the refusal names the key."""
         error = refused(text)
         assert (error.code, error.request_id) == (Code.PARSE, 7)
         assert '"tool"' in str(error) or '"id"' in str(error)
