@@ -23,7 +23,8 @@ class LocalRuntime:
 
     stdout and stderr are each kept up to `output_limit` bytes and the rest is read and dropped; a command
     that fills both, or writes more than `flood_limit`, is killed (A-102). A background process may write
-    for a second after the shell ended, then it is killed.
+    for a second after the shell ended, then it is killed, and so is what left the shell's session; the
+    latter on Linux only (`supervisor`).
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class LocalRuntime:
         directory = self._cwd if cwd is None else self._cwd / cwd
         if not directory.is_dir():
             raise AgentRuntimeError(f"Working directory does not exist: {directory}")
-        launch = Launch([self._shell, "-c", command], directory)
+        launch = Launch([self._shell, "-c", command], directory, has_supervisor=True)
         return await run(launch, self._limits, timeout=timeout, abort=abort, on_data=on_data)
 
     async def read_file(self, path: str) -> str:

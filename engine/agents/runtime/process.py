@@ -1,7 +1,7 @@
 """A process of this machine, run to its end.
 
-Each has a process group of its own. When it ends, for whatever reason, the group is killed: nothing
-outlives the call that was approved, except what moved itself to another session (A-104).
+When it ends, for whatever reason, everything it has started is killed: nothing outlives the call that was
+approved (A-104). `supervisor` says how, and what holds where.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from ..errors import AgentRuntimeError, RuntimeAbortError
 from .base import ExecResult
 from .ending import timing_out
 from .output import Limits, Output
+from .supervisor import END_SECONDS, end_all, end_grace, supervise
 
 _SHELLS = ("/bin/bash", "/usr/bin/bash")
 
@@ -38,13 +39,15 @@ LAST_WORDS_SECONDS = 1.0
 @dataclass(frozen=True, slots=True)
 class Launch:
     """What to start and where. `env` of `None` is this process's own; `stdin` is a file descriptor, and
-    empty when there is none (A-109); `pass_fds` are kept open."""
+    empty when there is none (A-109); `pass_fds` are kept open. Without `has_supervisor` only the process
+    group is killed at the end."""
 
     argv: Sequence[str]
     directory: Path
     env: Mapping[str, str] | None = None
     stdin: int = subprocess.DEVNULL
     pass_fds: tuple[int, ...] = ()
+    has_supervisor: bool = False
 
 
 async def run(
@@ -59,14 +62,14 @@ async def run(
 
     A background process may write for a second after the first one ended, then it is killed.
     """
-    running = _Process(limits, on_data)
+    running = _Process(launch, limits, on_data)
     watch = abort or AbortSignal()
     forget = watch.on_abort(running.stop)
     timer = asyncio.timeout(timeout or None)
     try:
         with timing_out(timer, timeout):
             async with timer:
-                await running.start(launch)
+                await running.start()
                 if watch.aborted:
                     running.stop()
                 code = await running.ended()
@@ -104,7 +107,8 @@ class _Process:
     it is reaped; until then its process group cannot be somebody else's.
     """
 
-    def __init__(self, limits: Limits, on_data: Callable[[bytes], None] | None) -> None:
+    def __init__(self, launch: Launch, limits: Limits, on_data: Callable[[bytes], None] | None) -> None:
+        self._launch = launch
         self.output = Output(limits, on_data, self.stop)
         self._out = _Pipe("stdout", self.output)
         self._err = _Pipe("stderr", self.output)
@@ -113,14 +117,16 @@ class _Process:
         self._may_reap = threading.Event()
         self._pipes: list[asyncio.ReadTransport] = []
 
-    async def start(self, launch: Launch) -> None:
+    async def start(self) -> None:
         """Start the process. Raises `AgentRuntimeError` when that is impossible."""
+        launch = self._launch
+        argv = supervise(launch.argv, LAST_WORDS_SECONDS) if launch.has_supervisor else launch.argv
         with contextlib.ExitStack() as ours:
             out = await self._pipe(self._out, ours)
             err = await self._pipe(self._err, ours)
             try:
                 self._process = subprocess.Popen(  # noqa: ASYNC220 - see the class; asyncio's own blocks too
-                    launch.argv,
+                    argv,
                     cwd=launch.directory,
                     env=launch.env,
                     stdin=launch.stdin,
@@ -132,6 +138,8 @@ class _Process:
             except OSError as error:
                 problem = f"Cannot start {launch.argv[0]} in {launch.directory}: {error}"
                 raise AgentRuntimeError(problem) from error
+        for pipe in (self._out, self._err):
+            pipe.closed.add_done_callback(self._on_silence)
         waiter = functools.partial(self._watch, asyncio.get_running_loop(), self._process)
         threading.Thread(target=waiter, name=f"pid {self._process.pid}", daemon=True).start()
 
@@ -162,6 +170,17 @@ class _Process:
         if not self._exited.done():
             self._exited.set_result(code)
 
+    def _on_silence(self, _: asyncio.Future[None]) -> None:
+        """When both streams have ended, what is left behind has no last words to be waited for."""
+        is_silent = self._out.closed.done() and self._err.closed.done()
+        if is_silent and self._pid is not None and self._launch.has_supervisor:
+            end_grace(self._pid)
+
+    @property
+    def _pid(self) -> int | None:
+        """The process's number while it cannot be another's."""
+        return None if self._process is None or self._may_reap.is_set() else self._process.pid
+
     async def ended(self) -> int:
         """Wait for the process and its last words; its return code, negative for a signal."""
         code = await asyncio.shield(self._exited)
@@ -169,16 +188,29 @@ class _Process:
         return code
 
     def stop(self) -> None:
-        """Kill the whole process group."""
-        if self._process is not None and not self._may_reap.is_set():
+        """Kill the process and everything it has started."""
+        if self._pid is None:
+            return
+        if self._launch.has_supervisor:
+            end_all(self._pid)
+        else:
+            self._kill_group()
+
+    def _kill_group(self) -> None:
+        if self._pid is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+                os.killpg(self._pid, signal.SIGKILL)
 
     async def clean_up(self) -> None:
         """Kill what is left, close the pipes and wait for the end."""
         self.stop()
-        self._may_reap.set()
         for pipe in self._pipes:
             pipe.close()
+        try:
+            if self._process is not None:
+                await asyncio.wait({self._exited}, timeout=2 * END_SECONDS)
+                self._kill_group()
+        finally:
+            self._may_reap.set()
         if self._process is not None:
             await asyncio.shield(self._exited)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from interlock.engine.agents import LocalRuntime
+from interlock.engine.agents import AbortSignal, LocalRuntime, RuntimeAbortError, RuntimeTimeoutError
 
 from ..script import until
 from ..test_abort import alive, pid_in
@@ -59,6 +61,112 @@ class TestBackground:
         """What a background process says right after the shell ended is heard."""
         result = await here.exec("(sleep 0.1; echo late) &")
         assert result.stdout == "late\n"
+
+
+DAEMON = """
+import os, time
+read, write = os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        with open("pid", "w") as file:
+            file.write(f"{os.getpid()}\\n")
+        os.close(write)
+        HOLD
+        time.sleep(1000)
+    os._exit(0)
+os.close(write)
+os.read(read, 1)
+"""
+HOLDS = {
+    "keeps the pipes": "",
+    "lets go of the pipes": "os.closerange(0, 3)",
+    "has no environment": "os.execve('/bin/sleep', ['sleep', '1000'], {})",
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux gives orphans to a subreaper")
+class TestDaemon:
+    """What leaves the command's session, by two forks, is gone with the command."""
+
+    @pytest.fixture(params=HOLDS)
+    def daemon(self, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+        """A command that starts one, and writes its number into `pid`."""
+        (tmp_path / "daemon.py").write_text(DAEMON.replace("HOLD", HOLDS[request.param]))
+        return f"{sys.executable} -I -S daemon.py"
+
+    async def test_after_the_command(self, here: LocalRuntime, tmp_path: Path, daemon: str) -> None:
+        """A-104: the call returns, with what the command itself came to, when the daemon has ended."""
+        result = await here.exec(f"{daemon}; echo done; exit 3")
+        assert (result.stdout, result.exit_code) == ("done\n", 3)
+        assert not alive(await pid_in(tmp_path / "pid"))
+
+    async def test_abort(self, here: LocalRuntime, tmp_path: Path, daemon: str) -> None:
+        """A-105: an abort ends the daemon, too."""
+        signal = AbortSignal()
+        running = asyncio.create_task(here.exec(f"{daemon}; sleep 1000", abort=signal))
+        pid = await pid_in(tmp_path / "pid")
+        signal.abort()
+        with pytest.raises(RuntimeAbortError):
+            await running
+        assert not alive(pid)
+
+    async def test_after_its_time(self, here: LocalRuntime, tmp_path: Path) -> None:
+        """A-104: so does a timeout."""
+        with pytest.raises(RuntimeTimeoutError):
+            await here.exec("setsid sh -c 'echo $$ > pid; exec sleep 1000' & sleep 1000", timeout=1)
+        assert not alive(await pid_in(tmp_path / "pid"))
+
+    async def test_several_commands(self, here: LocalRuntime, tmp_path: Path) -> None:
+        """One command's end ends nothing of another's."""
+        other = asyncio.create_task(
+            here.exec("setsid -w sh -c 'echo $$ > pid; until [ -e go ]; do sleep 0.01; done'")
+        )
+        pid = await pid_in(tmp_path / "pid")
+        await here.exec("setsid sleep 1000 &")
+        assert alive(pid)
+        await here.exec("touch go")
+        assert (await other).exit_code == 0
+
+
+class TestSupervisor:
+    async def test_environment(self, here: LocalRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The process above a command adds nothing to its environment."""
+        for name in [*os.environ]:
+            if name.startswith(("LC_", "LANG")):
+                monkeypatch.delenv(name)
+        result = await here.exec("env")
+        assert {line.split("=")[0] for line in result.stdout.splitlines()} - set(os.environ) <= {
+            "PWD",
+            "OLDPWD",
+            "SHLVL",
+            "_",
+        }
+
+    async def test_own_directory(self, here: LocalRuntime, tmp_path: Path) -> None:
+        """No module of the command's directory is a part of it."""
+        for name in ("signal", "ctypes", "sitecustomize"):
+            (tmp_path / f"{name}.py").write_text("open('planted', 'w')")
+        assert (await here.exec("true")).exit_code == 0
+        assert not (tmp_path / "planted").exists()
+
+    @pytest.mark.parametrize("signal", ["TERM", "INT", "HUP", "USR1"])
+    async def test_signalled(self, here: LocalRuntime, signal: str) -> None:
+        """A command that signals its parent, or its own group, does not end what is above it."""
+        result = await here.exec(f"trap : {signal}; kill -{signal} $PPID; kill -{signal} 0; echo on")
+        assert (result.stdout, result.exit_code) == ("on\n", 0)
+
+    async def test_stopped(self, here: LocalRuntime, tmp_path: Path) -> None:
+        """A command that stops its parent is ended all the same."""
+        with pytest.raises(RuntimeTimeoutError):
+            await here.exec(
+                "setsid sleep 1000 & echo $! > pid; kill -STOP $PPID; sleep 1000", timeout=0.5
+            )
+        assert not alive(await pid_in(tmp_path / "pid"))
+
+    async def test_pipe(self, here: LocalRuntime) -> None:
+        """A command that writes where nobody reads is killed by SIGPIPE, as everywhere."""
+        assert (await here.exec("yes | true; echo ${PIPESTATUS[0]}")).stdout == "141\n"
 
 
 class TestLightness:
