@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 
 from pydantic import BaseModel, JsonValue
 
 from ..engine.flows import ClientFactory
 from ..engine.gate.types import Mode
 from ..engine.hub import Hub, Nets
-from .flow_build import PreparedFlow, prepare_flow
+from .flow_build import PreparedFlow
 from .flow_spec import recorded_flow
+from .server_rules import ServerRules
 
 
 async def start_flow(
@@ -44,6 +46,7 @@ async def resume_flow(
     nets: Nets = "recorded",
     mode: Mode | None = None,
     reason: str | None = None,
+    required: Collection[str] = (),
 ) -> str:
     """Go on with a recorded run; its id. Raises as `Hub.resume_flow`."""
     return await hub.resume_flow(
@@ -57,6 +60,7 @@ async def resume_flow(
         source=prepared.spec.model_dump(mode="json"),
         context=prepared.context,
         limits=prepared.limits,
+        required=required,
     )
 
 
@@ -67,10 +71,15 @@ async def go_on_with_flow(
     operator: str,
     nets: Nets = "recorded",
     reason: str | None = None,
+    *,
+    server: ServerRules,
 ) -> str:
     """As `resume_flow`, with all that the record says of how the run was started.
 
-    Raises `FlowSpecError` too.
+    The rules of the `server` hold, too. Raises `FlowSpecError` as well.
     """
-    prepared = await asyncio.to_thread(lambda: prepare_flow(recorded_flow(session_id, source)))
-    return await resume_flow(hub, session_id, prepared, operator, nets=nets, reason=reason)
+    prepared = await asyncio.to_thread(lambda: server.flow(recorded_flow(session_id, source)))
+    required = await asyncio.to_thread(server.required)
+    return await resume_flow(
+        hub, session_id, prepared, operator, nets=nets, reason=reason, required=required
+    )

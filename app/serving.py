@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import resource
 import signal
 import ssl
@@ -15,7 +14,6 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from ..engine.gate.name_changes import takes_from
 from ..engine.gate.types import Mode
 from ..engine.gateway.address import Address
 from ..engine.gateway.places import agent_token_file, operator_token_file
@@ -26,16 +24,16 @@ from ..engine.history.redaction import Redaction
 from ..engine.hub import Hub, Nets
 from ..engine.net import SkillNet
 from ..engine.questions import ApprovalPolicy
-from ..engine.rule import ApprovalRule, asks_less, people_to_loosen
 from ..engine.text import visible
 from ..rules import load_rules
-from .agent_build import Prepared, prepare, shown_path
-from .agent_spec import AgentSpec, AgentSpecError
+from .agent_build import Prepared
+from .agent_spec import AgentSpec
 from .collector import settle_collector
 from .gateway_settings import GatewaySettings
 from .idling import until_unused
 from .language import LANGUAGE
 from .notify import notify_settings, notifying
+from .server_rules import ServerRules
 from .starting import asked_for, go_on, start
 
 FILES = 512
@@ -211,8 +209,7 @@ class HubStarter:
 
     def __init__(self, hub: Hub, rules: Sequence[str] = (), mode: Mode = "enforce") -> None:
         self._hub = hub
-        self._rules = tuple(Path(os.path.abspath(name)) for name in rules)
-        self._mode: Mode = mode
+        self._rules = ServerRules(rules, mode)
 
     async def start(self, spec: dict[str, JsonValue], *, by: str) -> str:
         """Open a session and set its agent to work; its id. Raises `AgentSpecError`."""
@@ -221,52 +218,8 @@ class HubStarter:
 
     def _prepared(self, spec: AgentSpec) -> Prepared:
         """An agent under the server's rules. Raises `AgentSpecError` for one that would have less."""
-        own, ruled = self._own(), self._ruled(spec)
-        guarded = [key for key, net in own.items() if people_to_loosen(net.rule)]
-        if ruled.mode == "shadow" and self._mode == "enforce" and guarded:
-            raise AgentSpecError(
-                [
-                    f"mode: nothing is blocked in shadow mode, and {', '.join(guarded)} of this server "
-                    "takes several people. Start in enforce mode; others can confirm shadow mode there"
-                ]
-            )
-        return self._checked(ruled)
-
-    def _checked(self, ruled: AgentSpec) -> Prepared:
-        """An agent whose rules leave the server's what they are. Raises `AgentSpecError`."""
-        own, prepared = self._own(), prepare(ruled)
-        every = prepared.rules.registry
-        lost = [key for key, net in own.items() if key not in every or _asks_less(every[key], net)]
-        guarded = {key: net for key, net in own.items() if people_to_loosen(net.rule)}
-        taken = [
-            f"{key} (from {of})"
-            for key, net in every.items()
-            if key not in own
-            for of, default in guarded.items()
-            if takes_from(net, default, own.values())
-        ]
-        problems: list[str] = []
-        if lost:
-            problems.append(
-                f"rules: with these the server's own {', '.join(lost)} would be gone or ask less; "
-                "leave them out"
-            )
-        if taken:
-            problems.append(f"rules: these take calls from the server's own: {', '.join(taken)}")
-        if problems:
-            raise AgentSpecError(problems)
-        return prepared
-
-    def _ruled(self, spec: AgentSpec) -> AgentSpec:
-        """The agent that is asked for, with the server's rules first, and active."""
-        if not self._rules:
-            return spec
-        rules = tuple(dict.fromkeys((*self._rules, *spec.rules)))
-        active = spec.active and tuple(dict.fromkeys((*spec.active, *self._own())))
-        return spec.model_copy(update={"rules": rules, "active": active})
-
-    def _own(self) -> Mapping[str, SkillNet]:
-        return load_rules(*map(shown_path, self._rules)).registry if self._rules else {}
+        self._rules.check_mode(spec.mode)
+        return self._rules.agent(spec)
 
     async def go_on(
         self,
@@ -289,12 +242,5 @@ class HubStarter:
             task=task,
             max_cost=max_cost,
             reason=reason,
-            prepared_by=lambda spec: self._checked(self._ruled(spec)),
+            server=self._rules,
         )
-
-
-def _asks_less(given: SkillNet, own: SkillNet) -> bool:
-    """Tell whether the net that rules make of a server's own rule asks for less than that."""
-    if not isinstance(own.rule, ApprovalRule):
-        return False
-    return not isinstance(given.rule, ApprovalRule) or asks_less(given.rule, own.rule)

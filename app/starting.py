@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from .agent_options import from_command_line
 from .agent_spec import AgentSpec, AgentSpecError
 from .flow_spec import FlowSpecError, is_flow
 from .run_words import is_target
+from .server_rules import ServerRules
 
 NO_TASK = "Task: what is the agent to do? An agent file may have a task of its own"
 
@@ -125,18 +126,19 @@ async def go_on(
     max_cost: float | None = None,
     must_go_on: bool = False,
     reason: str | None = None,
-    prepared_by: Callable[[AgentSpec], Prepared] = prepare,
+    server: ServerRules | None = None,
 ) -> str:
     """Go on with a recorded session, or from its event number `at` in a new one; the session's id.
 
     The agent is made again from what the record says it was started from, but for `max_cost`, which is
     then its limit; one that an operator has raised since stays raised. With a `task` it sets to work at
     once, after what was open when its host died; with `must_go_on` a session with nothing open is
-    refused. `reason` is why it may go on under less than before (G-67). `prepared_by` makes the agent
-    where more rules apply than its own. A run of a flow goes on after its last step; nobody can tell it
-    anything, and it has no other moments to begin from. Raises `AgentSpecError`, `SessionNotFound`,
+    refused. `reason` is why it may go on under less than before (G-67). A `server`'s rules hold as well.
+    A run of a flow goes on after its last step; nobody can tell it anything, and it has no other moments
+    to begin from. Raises `AgentSpecError`, `SessionNotFound`,
     `ResumeError` and `JournalError`.
     """
+    server = server or ServerRules()
     found, started_from = await hub.started_from(session_id)
     if is_flow(started_from):
         if at is not None or task is not None:
@@ -147,7 +149,7 @@ async def go_on(
         from .flow_starting import go_on_with_flow
 
         try:
-            return await go_on_with_flow(hub, found, started_from, operator, nets, reason)
+            return await go_on_with_flow(hub, found, started_from, operator, nets, reason, server=server)
         except (FlowSpecError, FlowError) as error:
             raise AgentSpecError(str(error).splitlines()) from error
     if is_acp(started_from):
@@ -160,7 +162,7 @@ async def go_on(
         max_cost = await asyncio.to_thread(_raised, await hub.recorded(found), at)
     if max_cost is not None:
         spec = spec.model_copy(update={"limits": spec.limits.model_copy(update={"max_cost": max_cost})})
-    prepared = await asyncio.to_thread(prepared_by, spec)
+    prepared = await asyncio.to_thread(server.agent, spec)
     agent, registry = await prepared.agent(), prepared.rules.registry
     source = prepared.spec.model_dump(mode="json")
     terms = {
@@ -170,6 +172,7 @@ async def go_on(
         "nets": nets,
         "reason": reason,
         "source": source,
+        "required": await asyncio.to_thread(server.required),
     }
     if at is None:
         live = await hub.resume_session(found, agent, **terms, must_go_on=must_go_on)

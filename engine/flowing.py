@@ -5,7 +5,7 @@ Every host imports this, and most run no flow: what runs one is imported when th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, JsonValue
@@ -84,11 +84,13 @@ class Flowing:
         limits: RunLimits | None = None,
         trace: Trace | None = None,
         reason: str | None = None,
+        required: Collection[str] = (),
     ) -> str:
         """Go on with a run after its last recorded step, under its own id, which is returned.
 
         What was asked is asked again; an answer that the record has counts. A call that had been approved
-        is never run a second time. `reason` is as for `resume_session`, and so is what raises, besides
+        is never run a second time. `reason` and `required` are as for `resume_session`, and so is what
+        raises, besides
         `SnapLoadError` where `flow` is not what the run was begun with.
         """
         from .flow_record import RunRecord
@@ -98,7 +100,9 @@ class Flowing:
         hosting = _hosting(flow, registry, context, factory, limits, trace)
         wishes = hosting.wishes
         chosen = wishes.active(active)
-        terms = Terms(wishes.nets, chosen, mode, by, source=source, nets=nets, reason=reason)
+        terms = Terms(
+            wishes.nets, chosen, mode, by, source=source, nets=nets, reason=reason, required=required
+        )
         around = _around(hosting.ctx)
         async with self._live.reviving(session_id, terms, around, FlowSession) as back:
             hosted, mode = back.hosted, terms.mode or back.state.mode

@@ -7,7 +7,7 @@ models, so that the same calls can come over a wire. It runs in one asyncio loop
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -201,6 +201,7 @@ class Hub(Approving, Driving, Flowing, JudgedSource):
         source: dict[str, JsonValue] | None = None,
         must_go_on: bool = False,
         reason: str | None = None,
+        required: Collection[str] = (),
     ) -> str:
         """Go on with a recorded session under its own id, which is returned; its beginning is enough.
 
@@ -211,13 +212,14 @@ class Hub(Approving, Driving, Flowing, JudgedSource):
         messages that waited are taken up; subagents at work go on, and end the calls that started them.
         See `standing` for which nets fit. A `reason`, which is recorded, is needed to go on under less
         than the record says: without one of its active nets or with another, in shadow mode instead of
-        enforce mode, or with a higher `max_cost` (G-67).
+        enforce mode, or with a higher `max_cost` (G-67). The nets `required` are active unless the record
+        says that people switched them off.
 
         Raises `SessionNotFound` for an unknown id, `ResumeError` for a session that is live here, for
         nets that do not fit and, with `must_go_on`, for a session that would only wait for a message;
         `NetError` and `JournalError` as `open_session`.
         """
-        terms = _terms(agent, registry, active, mode, by, explain_blocks, source, nets, reason)
+        terms = _terms(agent, registry, active, mode, by, explain_blocks, source, nets, reason, required)
         return await self._live.resume(session_id, agent, terms, must_go_on=must_go_on)
 
     async def branch_session(
@@ -235,6 +237,7 @@ class Hub(Approving, Driving, Flowing, JudgedSource):
         source: dict[str, JsonValue] | None = None,
         branch_id: str | None = None,
         reason: str | None = None,
+        required: Collection[str] = (),
     ) -> str:
         """A new session that begins where another, live or not, was after its event number `at`. Its id.
 
@@ -244,7 +247,7 @@ class Hub(Approving, Driving, Flowing, JudgedSource):
 
         Raises `BranchError` where a call has no result yet, else as `resume_session`.
         """
-        terms = _terms(agent, registry, active, mode, by, explain_blocks, source, nets, reason)
+        terms = _terms(agent, registry, active, mode, by, explain_blocks, source, nets, reason, required)
         return await self._live.branch(session_id, at, agent, terms, branch_id)
 
     async def close_session(self, session_id: str, by: str) -> None:
@@ -416,8 +419,9 @@ def _terms(
     source: dict[str, JsonValue] | None,
     nets: Nets = "recorded",
     reason: str | None = None,
+    required: Collection[str] = (),
 ) -> Terms:
     """What a session runs under, the wishes of its agent's tools included."""
     every = with_hints(registry, agent)
     chosen = None if active is None else (*active, *hinted(registry, every))
-    return Terms(every, chosen, mode, by, explain_blocks, source, nets, reason)
+    return Terms(every, chosen, mode, by, explain_blocks, source, nets, reason, required)

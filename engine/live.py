@@ -39,6 +39,7 @@ from .resuming import (
     Standing,
     check_no_looser,
     check_reason,
+    check_required,
     chosen_edits,
     deadlines,
     folded,
@@ -159,7 +160,9 @@ class LiveSessions:
             state = await asyncio.to_thread(folded, events)
             check_loop(state, kind.loop)
             fit = terms.fit(state)
-            check_no_looser(state, fit, terms.registry, terms.mode or state.mode)
+            mode = terms.mode or state.mode
+            check_no_looser(state, fit, terms.registry, mode)
+            check_required(state, terms.registry, mode, terms.required)
             hosted = self._prepare(session_id, terms, around, kind, fit, recorded=state)
             same = same_rules(state, terms.registry, fit.markings)
             grants = Grants.of(state.grants, same, hosted.maps)
@@ -195,10 +198,12 @@ class LiveSessions:
         state = await asyncio.to_thread(folded, events)
         fit, mode = switched_on(terms.fit(state), terms.registry, state, now)
         fit = fit if terms.active is None else terms.fit(state)
-        terms = replace(terms, mode=terms.mode or mode)
+        mode = terms.mode or mode
+        terms = replace(terms, mode=mode)
         for record in (state, now):
-            check_no_looser(record, fit, terms.registry, terms.mode or state.mode)
-        check_reason(state, fit, terms.mode or state.mode, agent.max_cost, terms.reason)
+            check_no_looser(record, fit, terms.registry, mode)
+        check_required(state, terms.registry, mode, terms.required)
+        check_reason(state, fit, mode, agent.max_cost, terms.reason)
         branch_id = branch_id or new_id(agent.name)
         with self._change(branch_id, _taken(branch_id)):
             around = surroundings_of(agent.runtime)

@@ -42,7 +42,7 @@ from .history.state import CallState, SessionState
 from .history.stopped import DIED
 from .net import KnowsMaps, SkillNet, ToolCall, Transition, define_skill_net
 from .records import net_record
-from .rule import ApprovalRule, RuleSource, restricted
+from .rule import ApprovalRule, RuleSource, people_to_loosen, restricted
 from .text import visible
 
 NOT_DECIDED = "Tool call not executed: the session was interrupted before it was decided"
@@ -209,6 +209,45 @@ def check_no_looser(
         f"{others} confirmed it, each in a console under their own name "
         "(`interlock token new NAME`). Afterwards it can go on so. A new session can have other rules."
     )
+
+
+def with_required(
+    fit: Standing, state: SessionState, registry: Mapping[str, SkillNet], required: Collection[str]
+) -> Standing:
+    """Where the nets stand with those active that the host requires, but for what people switched off.
+
+    Nobody had switched off a net that was never active, nor one that is another or takes more people now.
+    """
+    off = {key for key in state.off if key in fit.markings and _agreed(key, state, registry)}
+    added = (key for key in required if key not in off and key not in fit.active)
+    return replace(fit, active=(*fit.active, *added))
+
+
+def _agreed(key: str, state: SessionState, registry: Mapping[str, SkillNet]) -> bool:
+    """Tell whether a record has a net that took as many people to loosen as the one of a host's."""
+    was = state.nets.get(key)
+    return was is not None and guarded(was.net) >= people_to_loosen(registry[key].rule)
+
+
+def check_required(
+    state: SessionState, registry: Mapping[str, SkillNet], mode: Mode, required: Collection[str]
+) -> None:
+    """Raise `ResumeError` where nobody agreed that nets of the host's own block nothing (G-67).
+
+    Where people switched the session to shadow mode they did so for the nets that it had.
+    """
+    new = [
+        key
+        for key in required
+        if people_to_loosen(registry[key].rule)
+        and (state.shadowed is None or not _agreed(key, state, registry))
+    ]
+    if mode == "shadow" and new:
+        raise ResumeError(
+            f"Session '{visible(state.id)}' cannot go on here: it is in shadow mode, in which nothing is "
+            f"blocked, and {visible(', '.join(new))} of this host takes several people. Start a new "
+            "session; others can confirm shadow mode there."
+        )
 
 
 def check_reason(

@@ -1,0 +1,166 @@
+"""G-67: what goes on at a server does so under the server's rules, whatever its record says."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from interlock.app.flow_build import prepare_flow
+from interlock.app.flow_spec import FlowSpec
+from interlock.app.flow_starting import start_flow
+from interlock.engine.gateway.console_client import ConsoleClient
+from interlock.engine.gateway.link import GatewayError
+from interlock.engine.history.events import ApprovalRequested
+from interlock.engine.hub import Hub
+from tests.app.connect.seats import served
+from tests.app.flows.shipping import MODULE
+from tests.engine.shop import until
+
+GUARDED = "require 2 human-approvals before deploy risk high no grants\nblock rm\n"
+TALKER = """
+from interlock.engine.agents import Agent, ScriptedModel, T
+
+def make():
+    return Agent(ScriptedModel([T("One.")], name="m"), name="talker")
+"""
+NETS = {"approve-before-deploy", "block-rm"}
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "talker.py").write_text(TALKER)
+    (tmp_path / "server.rules").write_text(GUARDED)
+    (tmp_path / "plain.rules").write_text("block mkfs\n")
+    return tmp_path
+
+
+@asynccontextmanager
+async def ruled(here: Path) -> AsyncGenerator[tuple[Hub, ConsoleClient]]:
+    """A server that has rules, and the console of `ada`."""
+    async with served(here, server_rules=["server.rules"]) as server:
+        console = server.console()
+        await console.open()
+        try:
+            yield server.hub, console
+        finally:
+            await console.close()
+
+
+def agent(here: Path) -> dict[str, JsonValue]:
+    """An agent that says one thing."""
+    return {"agent": "talker:make", "import_from": [str(here)], "task": "x"}
+
+
+async def ended(here: Path, **spec: JsonValue) -> str:
+    """A session of a server that had no rules, started by `ada` from `spec`, and over."""
+    async with served(here) as server:
+        console = server.console()
+        await console.open()
+        plain: list[JsonValue] = [str(here / "plain.rules")]
+        session = await console.start({**agent(here), "rules": plain, **spec})
+        await server.hub.wait(session)
+        await console.close()
+    return session
+
+
+class TestShadowMode:
+    """A session that began in shadow mode, which its own rules let it."""
+
+    @pytest.mark.parametrize("at", [None, 1])
+    async def test_refused(self, here: Path, at: int | None) -> None:
+        """Nobody agreed that the server's rules block nothing: neither it nor a branch goes on there."""
+        session = await ended(here, mode="shadow")
+        async with ruled(here) as (hub, console):
+            with pytest.raises(GatewayError, match="approve-before-deploy of this host"):
+                await console.go_on(session, at=at)
+            assert await hub.sessions() == []
+
+    async def test_of_the_same_rules(self, here: Path) -> None:
+        """That it was recorded under the very rules, elsewhere and by one person, makes it no better."""
+        session = await ended(here, mode="shadow", rules=[str(here / "server.rules")])
+        async with ruled(here) as (hub, console):
+            with pytest.raises(GatewayError, match="shadow mode"):
+                await console.go_on(session)
+            assert await hub.sessions() == []
+
+
+class TestSwitchedOff:
+    async def test_from_the_start(self, here: Path) -> None:
+        """Rules of the server that a record has, but never active, are active."""
+        rules: list[JsonValue] = [str(here / name) for name in ("server.rules", "plain.rules")]
+        session = await ended(here, rules=rules, active=["block-mkfs"])
+        async with ruled(here) as (hub, console):
+            await console.go_on(session)
+            assert set((await hub.session(session)).active) == {*NETS, "block-mkfs"}
+            branch = await console.go_on(session, at=1)
+            assert set((await hub.session(branch)).active) == {*NETS, "block-mkfs"}
+
+    async def test_before_it_took_several_people(self, here: Path) -> None:
+        """What one person could switch off is on where the server's rule takes several by now."""
+        (here / "server.rules").write_text("require human-approval before deploy\n")
+        session = await self.without(here, "approve-before-deploy")
+        (here / "server.rules").write_text("require human-approval before deploy no grants\n")
+        async with ruled(here) as (hub, console):
+            await console.go_on(session)
+            assert (await hub.session(session)).active == ["approve-before-deploy"]
+
+    async def test_by_an_operator(self, here: Path) -> None:
+        """What somebody switched off for a reason stays off: the server lets them do that, too."""
+        session = await self.without(here, "block-rm")
+        async with ruled(here) as (hub, console):
+            await console.go_on(session)
+            assert (await hub.session(session)).active == ["approve-before-deploy"]
+
+    async def without(self, here: Path, net: str) -> str:
+        """A session that has ended, in which `ada` had switched a net off; its id."""
+        async with ruled(here) as (hub, console):
+            session = await console.start(agent(here))
+            await hub.wait(session)
+            done = await console.toggle_net(session, net, active=False, reason="a clean-up")
+            assert done.ok, done.message
+        return session
+
+
+class TestFlow:
+    """A run that was begun in the same journal without the server's rules."""
+
+    async def left(self, here: Path, rules: str) -> str:
+        """A run that waits for an approval of its `deploy`; its id."""
+        (here / "ship.py").write_text(MODULE)
+        (here / "flow.rules").write_text(rules)
+        spec = FlowSpec(flow="ship:Ship", rules=(here / "flow.rules",), workdir=here, import_from=(here,))
+        hub = Hub.open(here / "interlock.db")
+        events = hub.subscribe()
+        prepared = prepare_flow(spec)
+        value = prepared.graph.takes.type.model_validate({"sha": "abc"})
+        session = await start_flow(hub, prepared, value, "ada")
+        await until(events, ApprovalRequested)
+        await hub.close()
+        return session
+
+    async def test_under_the_servers_rules(self, here: Path) -> None:
+        """Its calls pass the server's nets as well as its own."""
+        session = await self.left(here, "require human-approval before deploy\n")
+        async with ruled(here) as (hub, console):
+            with pytest.raises(GatewayError, match="do not fit"):
+                await console.go_on(session)
+            await console.go_on(session, nets="changed", reason="the server's rules")
+            state = await hub.session(session)
+            assert set(state.active) == {*NETS, "approve-before-deploy#2"}
+            assert state.nets["approve-before-deploy"].net.people == 2
+
+    async def test_rules_that_would_weaken_them(self, here: Path) -> None:
+        """A run whose own rules take calls from one of the server's is refused."""
+        session = await self.left(here, "require human-approval before deploy\n")
+        (here / "server.rules").write_text("require 2 human-approvals before anything-else\n")
+        async with ruled(here) as (hub, console):
+            with pytest.raises(
+                GatewayError, match="take calls from the server's own: approve-before-dep"
+            ):
+                await console.go_on(session)
+            assert await hub.sessions() == []
