@@ -6,16 +6,15 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
+from .shared_options import EPILOG
+
 Options = Callable[[argparse.ArgumentParser], None]
 
 
 def add_acp(commands: object, command: Callable[..., argparse.ArgumentParser], hosting: Options) -> None:
     """`acp`, which hosts an agent that speaks the Agent Client Protocol."""
     acp = command(commands, "acp", "host an agent that speaks the Agent Client Protocol, under rules")
-    acp.epilog = (
-        "Every option but --log and --unasked can also be set as INTERLOCK_<OPTION> in the environment, "
-        "in interlock.toml here, or in the user's config directory."
-    )
+    acp.epilog = EPILOG.replace("Every option", "Every option but --log and --unasked")
     acp.add_argument("agent", metavar="COMMAND", nargs="*", help="the agent's command, after --")
     acp.add_argument(
         "--rules", metavar="FILE", nargs="+", action="extend", help="rules files; all of them apply"

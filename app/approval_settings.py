@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
 from ..engine.questions import ApprovalPolicy
 from .ages import age
-from .settings import SettingsError, table_setting
+from .settings import CONFIG, SettingsError, table_setting, users_table
 
 KNOWN = ("deny_reasons", "expire", "own_approvals")
 NEVER = "never"
@@ -28,9 +29,22 @@ class ApprovalSettings:
 def approval_settings(
     *, environ: Mapping[str, str] | None = None, directory: Path | None = None
 ) -> ApprovalSettings:
-    """Those of the nearest file that has any. Raises `SettingsError`."""
-    users_own = ("own_approvals",)
-    found = table_setting("approvals", environ=environ, directory=directory, users_own=users_own)
+    """Those of the nearest file that has any. Raises `SettingsError`.
+
+    A working directory's reasons stand in place of the user's; of two times the shorter one counts.
+    """
+    environ = os.environ if environ is None else environ
+    near = table_setting("approvals", environ=environ, directory=directory)
+    own = users_table("approvals", environ)
+    if near == own or environ.get(CONFIG):
+        return _read(near)
+    here, user = _read(near), _read(own)
+    times = [each for each in (here.policy.expire, user.policy.expire) if each is not None]
+    policy = replace(user.policy, expire=min(times, default=None))
+    return ApprovalSettings(here.deny_reasons or user.deny_reasons, policy)
+
+
+def _read(found: tuple[Mapping[str, object], str] | None) -> ApprovalSettings:
     if found is None:
         return ApprovalSettings()
     table, where = found

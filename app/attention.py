@@ -33,6 +33,7 @@ from .text import clip
 
 Kind: TypeAlias = Literal["osc9", "osc99", "osc777", "notify-send"]
 
+KNOWN = ("bell", "every", "notify")
 EVERY = timedelta(seconds=30)
 NAME = 40
 """Cells that a name takes at most."""
@@ -55,15 +56,14 @@ class AttentionSettings:
 def attention_settings(
     *, environ: Mapping[str, str] | None = None, directory: Path | None = None
 ) -> AttentionSettings:
-    """The `[attention]` of the nearest file that has one. Raises `SettingsError`."""
+    """The user's `[attention]`, or that of a file that is named. Raises `SettingsError`."""
     found = table_setting("attention", environ=environ, directory=directory)
     if found is None:
         return AttentionSettings()
     table, where = found
-    known = {"bell", "notify", "every"}
     for key in table:
-        if key not in known:
-            raise SettingsError(f"{where}: unknown setting '{key}'; known: {', '.join(sorted(known))}")
+        if key not in KNOWN:
+            raise SettingsError(f"{where}: unknown setting '{key}'; known: {', '.join(KNOWN)}")
     for key in ("bell", "notify"):
         if not isinstance(table.get(key, True), bool):
             raise SettingsError(f"{where}: {key}: expected true or false, found {table[key]!r}")

@@ -10,11 +10,9 @@ from typing import cast
 
 from ..engine.gateway.limits import Limits
 from .setting_paths import beside
-from .settings import CONFIG, FILE_NAME, SettingsError, table_setting, users_file
+from .settings import CONFIG, FILE_NAME, SettingsError, table_setting, users_file, users_table
 
-USERS_OWN = ("agents_may_shadow", "hosts", "limits", "origins")
-"""What would loosen a server; an agent may write in the working directory."""
-KNOWN = (*USERS_OWN, "rules")
+KNOWN = ("agents_may_shadow", "hosts", "limits", "origins", "rules")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +37,9 @@ def gateway_settings(
     A set of both has the rules of both: nothing is taken out of the user's.
     """
     environ = os.environ if environ is None else environ
-    near = table_setting("gateway", environ=environ, directory=directory, users_own=USERS_OWN)
-    config, unnamed = users_file(environ).parent, {**environ, CONFIG: ""}
-    own = table_setting("gateway", environ=unnamed, directory=config)
-    user = _beside(config, _read(own))
+    near = table_setting("gateway", environ=environ, directory=directory)
+    own = users_table("gateway", environ)
+    user = _beside(users_file(environ).parent, _read(own))
     if near == own:
         return user
     if environ.get(CONFIG):

@@ -15,9 +15,7 @@ from .settings import SettingsError, table_setting
 OnAllow = Literal["approved", "allow", "defer"]
 OnWait = Literal["deny", "ask"]
 OnEdit = Literal["pass", "deny"]
-USERS_OWN = ("on_allow", "on_wait", "on_edit")
-"""What could loosen; an agent may write in its project."""
-KNOWN = (*USERS_OWN, "wait", "rules", "idle_exit")
+KNOWN = ("on_allow", "on_wait", "on_edit", "wait", "rules", "idle_exit")
 WAIT = 50.0
 IDLE_EXIT = "30m"
 LONGEST_WAIT = 3600.0
@@ -55,7 +53,7 @@ def hook_settings(
     user = HookSettings() if own is None else _read(*own)
     if project is None:
         return user
-    found = table_setting("hook", environ=environ, directory=project, users_own=USERS_OWN)
+    found = table_setting("hook", environ=environ, directory=project)
     if found is None or found == own:
         return user
     there = _read(*found)

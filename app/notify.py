@@ -85,8 +85,8 @@ class NotifySettings(BaseModel):
 def notify_settings(
     *, environ: Mapping[str, str] | None = None, directory: Path | None = None
 ) -> NotifySettings | None:
-    """The `[notify]` of the nearest file that has one. Raises `SettingsError`."""
-    found = table_setting("notify", environ=environ, directory=directory, users_own=("command",))
+    """The user's `[notify]`, or that of a file that is named. Raises `SettingsError`."""
+    found = table_setting("notify", environ=environ, directory=directory)
     if found is None:
         return None
     table, where = found

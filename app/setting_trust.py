@@ -1,7 +1,8 @@
 """What a working directory's settings may say: an agent may write there, and sets the next start with it.
 
-So what stands there loosens nothing. Its rules come on top of the user's own; what would hold an agent
-less, show what is private or run code is taken from the line, the environment or the user's own file.
+That is a list, and what is not on it may not be said there. Its rules and masked fields come on top of
+the user's own, of limits the lower one counts, and a choice is the stricter one. All else, such as files,
+addresses, names and code, is taken from the line, the environment or the user's own file.
 """
 
 from __future__ import annotations
@@ -12,42 +13,96 @@ from pathlib import Path
 
 from ..engine.text import visible
 
-_HOSTING = frozenset({"acp", "demo", "flow", "resume", "run"})
-_SERVING = frozenset({"serve", "web"})
-_JUDGING = _HOSTING | _SERVING
+_ANYTHING = frozenset(
+    {
+        "ascii",
+        "explain_blocks",
+        "flow",
+        "input",
+        "json",
+        "limit",
+        "net",
+        "plain",
+        "system_prompt",
+        "task",
+        "theme",
+    }
+)
+_STRICTER = {
+    "answer": "deny",
+    "mode": "enforce",
+    "network": False,
+    "read_only": True,
+    "strict": True,
+}
+_LIMITS = frozenset({"max_cost", "max_steps", "max_time", "max_turns"})
+
+TABLES: Mapping[str, frozenset[str]] = {
+    "approvals": frozenset({"deny_reasons", "expire"}),
+    "gateway": frozenset({"rules"}),
+    "hook": frozenset({"rules", "wait"}),
+}
+"""The keys of tables that hold no options. Of `keys` it is what decides nothing: see `keymap_check`."""
 
 
-def loosens(command: str, option: str, value: object, directory: Path, users: object = None) -> bool:
-    """Whether `option` may not be set so in `directory`, where the user's own file says `users`."""
+def counted(command: str, option: str, value: object, users: object, directory: Path) -> object | None:
+    """What counts where `directory` says `value` of an option; `users` is what the user's own file says.
+
+    `None` is nothing: a working directory may not say that.
+    """
+    match option, value:
+        case "rules", list():
+            return _joined(value, users)
+        case "redact", str():
+            return ",".join(_joined(value.split(","), str(users or "").split(",")))
+        case _ if option in _LIMITS:
+            limit = _usual_limit(command, option) if users is None else users
+            return value if limit is None else min(_number(value), _number(limit))
+        case _:
+            return value if _may_say(command, option, value, users, directory) else None
+
+
+def _may_say(command: str, option: str, value: object, users: object, directory: Path) -> bool:
     match option:
-        case "connect" | "token_file" | "fill" | "allow_command":
+        case _ if option in _ANYTHING:
             return True
-        case "certificate" | "key" if command in _SERVING:
-            return True
-        case "listen" | "agents" if command in _SERVING:
-            return not _is_local(str(value))
-        case "mode" if command in _JUDGING:
-            return value == "shadow"
-        case "answer":
-            return value == "approve"
-        case "api_base" if command == "run":
-            # The provider's key goes there.
-            return True
-        case "active" if command == "run":
-            # It would leave out nets of rules that were named elsewhere.
-            return True
-        case "runtime" if command == "run":
-            return users not in (None, "local", value)
-        case "network" if command == "run":
-            return value is True
-        case "workdir" if command in _HOSTING:
+        case _ if option in _STRICTER:
+            return value == _STRICTER[option]
+        case "model":
+            # A URL says where the provider's key goes.
+            return "://" not in str(value)
+        case "tools":
+            # The names that rules are checked against; those of an agent are what it can do.
+            return command == "check"
+        case "runtime":
+            # A remote one is paid for.
+            return value == users or (users in (None, "local") and value != "vercel")
+        case "workdir" | "cwd":
             # Tools in the sandbox may write there.
-            return not (directory / str(value)).resolve().is_relative_to(directory.resolve())
-        case "tools" if command == "run":
-            # A tool of a module is code that runs outside the gate.
-            return ":" in str(value)
+            below = (directory / str(value)).resolve().is_relative_to(directory.resolve())
+            return below and users is None
+        case "listen" | "agents":
+            return _is_local(str(value))
         case _:
             return False
+
+
+def _joined(first: Iterable[str], second: object) -> list[str]:
+    """Each once, those of `first` first; what is empty is none."""
+    others = second if isinstance(second, list) else []
+    return list(dict.fromkeys(text for each in (*first, *others) if (text := str(each).strip())))
+
+
+def _usual_limit(command: str, option: str) -> int | None:
+    """The limit that holds where nobody says one."""
+    from ..engine.agents.session_config import MAX_STEPS
+
+    return MAX_STEPS if (command, option) == ("run", "max_steps") else None
+
+
+def _number(value: object) -> float:
+    assert isinstance(value, int | float)
+    return value
 
 
 def added(args: argparse.Namespace, rules: Iterable[object] | None = None) -> str | None:

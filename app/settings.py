@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -117,22 +117,21 @@ class _Sources:
     def trusted(self, action: argparse.Action, found: _Found, value: object) -> object:
         """What counts where the working directory says `value`: no less than what the user says.
 
-        Raises `SettingsError`.
+        Raises `SettingsError` for what may not be said there.
         """
-        from .setting_trust import loosens
+        from .setting_trust import counted
 
         users_files = [each for each in self.files if each[0] == self.own]
         usual = replace(self, environ={}, files=users_files).find(action)
         users = None if usual is None else self.value(action, usual)
-        if loosens(self.command, action.dest, value, self.directory, users):
+        counts = counted(self.command, action.dest, value, users, self.directory)
+        if counts is None:
             option = next(each for each in action.option_strings if each.startswith("--"))
             raise SettingsError(
                 f"{found.where}: may stand in {self.own} only, since agents may write in the working "
                 f"directory; move it there, or say it on the line: {option}"
             )
-        if action.dest != "rules":
-            return value
-        return list(dict.fromkeys([*_texts(value), *_texts(users)]))
+        return counts
 
 
 def named_file(args: argparse.Namespace, environ: Mapping[str, str]) -> Mapping[str, str]:
@@ -149,13 +148,11 @@ def table_setting(
     *,
     environ: Mapping[str, str] | None = None,
     directory: Path | None = None,
-    users_own: Iterable[str] = (),
 ) -> tuple[Mapping[str, object], str] | None:
     """One of `TABLES` as the nearest file has it, and where that is; `None` where no file has it.
 
-    It counts as a whole: a project's table and the user's are not mixed. Raises `SettingsError` for what
-    is no table, and for a key of `users_own` in the working directory: an agent may write there, and
-    would loosen with it what holds it.
+    It counts as a whole: whoever reads a table of the working directory mixes it with the user's. Raises
+    `SettingsError` for what is no table, and for what a working directory may not say of it.
     """
     environ = os.environ if environ is None else environ
     directory = directory or Path.cwd()
@@ -164,14 +161,33 @@ def table_setting(
             table, where = found[name], f"{path}: [{name}]"
             if not isinstance(table, dict):
                 raise SettingsError(f"{where}: expected a table of settings, found {table!r}")
-            for key in users_own if agents_write(path, directory, environ) else ():
-                if key in table:
-                    raise SettingsError(
-                        f"{where}: {key}: may stand in {users_file(environ)} only, since agents may "
-                        f"write in the working directory; move [{name}] there"
-                    )
+            if agents_write(path, directory, environ):
+                _check_directory(name, table, where, environ)
             return table, where
     return None
+
+
+def users_table(name: str, environ: Mapping[str, str]) -> tuple[Mapping[str, object], str] | None:
+    """One of `TABLES` as the user's own file has it, and where that is. Raises as `table_setting`."""
+    config = users_file(environ).parent
+    return table_setting(name, environ={**environ, CONFIG: ""}, directory=config)
+
+
+def _check_directory(
+    name: str, table: Mapping[str, object], where: str, environ: Mapping[str, str]
+) -> None:
+    """Raise `SettingsError` for what a working directory may not say in one of `TABLES`."""
+    from .setting_trust import TABLES as MAY
+
+    may = MAY.get(name, frozenset())
+    refused = [f"{where}: {key}" for key in table if key not in may]
+    if not may:
+        refused.append(where)
+    for place in refused:
+        raise SettingsError(
+            f"{place}: may stand in {users_file(environ)} only, since agents may write in the working "
+            f"directory; move [{name}] there"
+        )
 
 
 def agents_write(path: Path, directory: Path, environ: Mapping[str, str]) -> bool:

@@ -9,8 +9,8 @@ from .amounts import parse_dollars
 from .identity import operator_name
 
 EPILOG = (
-    "Every option can also be set as INTERLOCK_<OPTION> in the environment, in interlock.toml here, "
-    "or in the user's config directory."
+    "Every option can also be set as INTERLOCK_<OPTION> in the environment, in interlock.toml in the "
+    "user's config directory or, where that loosens nothing, in interlock.toml here."
 )
 
 

@@ -14,7 +14,7 @@ from . import BAD_INPUT
 
 FAILED = 1
 NONE = (
-    f"interlock notify: nothing is set up. Put a table [notify] into {FILE_NAME} here or in the user's "
+    f"interlock notify: nothing is set up. Put a table [notify] into {FILE_NAME} in the user's "
     'config directory, with after = "2m" and command = ["…"] or url = "https://…".'
 )
 

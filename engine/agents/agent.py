@@ -17,7 +17,7 @@ from .model import Model
 from .runtime.base import Runtime
 from .runtime.local import LocalRuntime
 from .session import Session
-from .session_config import SessionConfig, Spawn
+from .session_config import MAX_STEPS, SessionConfig, Spawn
 from .spending import Spending, check_limit
 from .store import BranchingStore, InMemorySessionStore, SessionStore
 from .subagents import Children, OwnChildren
@@ -67,7 +67,7 @@ class Agent:
         tools: Sequence[Tool] = (),
         runtime: Runtime | None = None,
         store: SessionStore | None = None,
-        max_steps: int = 100,
+        max_steps: int = MAX_STEPS,
         max_cost: float | None = None,
         compact_at: int | None = None,
         send_mode: SendMode = "steer",

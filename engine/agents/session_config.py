@@ -18,6 +18,9 @@ from .tool import Tool
 if TYPE_CHECKING:
     from .subagents import Children
 
+MAX_STEPS = 100
+"""A run's model calls at most, where nobody says otherwise."""
+
 Spawn: TypeAlias = Callable[[Coroutine[None, None, None]], object]
 
 
@@ -36,7 +39,7 @@ class SessionConfig:
     gate: CallGate | None = None
     hooks: HookChain = field(default_factory=HookChain)
     system_prompt: str | None = None
-    max_steps: int = 100
+    max_steps: int = MAX_STEPS
     compact_at: int | None = None
     send_mode: SendMode = "steer"
     follow_up: FollowUp = "one"

@@ -104,10 +104,9 @@ class TestHeadless:
     def test_a_file_of_the_directory_says_neither_log_nor_leniency(self, here: Path) -> None:
         """What may have come with the directory has no file written, and lets nothing pass unasked."""
         (here / "interlock.toml").write_text('[acp]\nlog = "stolen"\nunasked = "note"\n')
-        call = {"toolCallId": "c1", "kind": "delete", "title": "rm", "status": "in_progress"}
-        ran = headless(here, ["update", {"sessionUpdate": "tool_call", **call}], ["until_cancelled"])
-        assert ran.returncode == 0, ran.stderr
-        assert done(here, "cancelled") == [True]
+        ran = headless(here)
+        assert ran.returncode == 2
+        assert "interlock.toml: unasked: may stand in" in ran.stderr
         assert not (here / "stolen").exists()
 
 

@@ -300,8 +300,11 @@ class TestCommandLine:
         assert main(["backtest", "new.rules", "--messages", "a.json", "b.json", "--json"]) == 2
         assert "a.json: cannot be read" in capsys.readouterr().err
 
-    def test_from_a_file(self, database: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """Options may stand in interlock.toml, as all others."""
+    def test_from_a_file(
+        self, database: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Options may stand in the user's interlock.toml, as all others."""
+        monkeypatch.setenv("INTERLOCK_CONFIG_DIR", ".")
         Path("interlock.toml").write_text(f'db = "{database}"\n[backtest]\nsession = ["bot-2"]\n')
         assert main(["backtest", "new.rules"]) == 0
         assert "\n1 call in 1 session\n" in capsys.readouterr().out

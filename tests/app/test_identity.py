@@ -61,7 +61,8 @@ class TestWhere:
 
     def test_order(self, tmp_path: Path) -> None:
         """`--as` beats `INTERLOCK_AS`, which beats `as` in a file."""
-        (tmp_path / "interlock.toml").write_text('as = "jo"')
+        (tmp_path / "none").mkdir()
+        (tmp_path / "none/interlock.toml").write_text('as = "jo"')
         assert self.settle(tmp_path) == "jo"
         assert self.settle(tmp_path, environ={"INTERLOCK_AS": "ann"}) == "ann"
         assert self.settle(tmp_path, "--as", "maria", environ={"INTERLOCK_AS": "ann"}) == "maria"

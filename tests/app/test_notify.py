@@ -489,7 +489,8 @@ class TestCommandLine:
 
     def test_only_shows(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """Without `--test` nothing is run; of an address only the host is shown."""
-        (tmp_path / "interlock.toml").write_text('[notify]\nurl = "https://chat.example/s3cr3t"')
+        (tmp_path / "config").mkdir()
+        (tmp_path / "config/interlock.toml").write_text('[notify]\nurl = "https://chat.example/s3cr3t"')
         assert main(["notify"]) == 0
         out = capsys.readouterr().out
         assert "POST to https://chat.example\n" in out

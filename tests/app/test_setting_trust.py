@@ -2,55 +2,208 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 from argparse import Namespace
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
+from interlock.app.approval_settings import KNOWN as APPROVALS
+from interlock.app.approval_settings import approval_settings
+from interlock.app.attention import KNOWN as ATTENTION
+from interlock.app.attention import attention_settings
+from interlock.app.cli import parser
+from interlock.app.gateway_settings import KNOWN as GATEWAY
 from interlock.app.gateway_settings import gateway_settings
+from interlock.app.hook_settings import KNOWN as HOOK
+from interlock.app.hook_settings import hook_settings
+from interlock.app.notify import NotifySettings, notify_settings
 from interlock.app.setting_trust import added
-from interlock.app.settings import SettingsError
+from interlock.app.settings import TABLES, SettingsError, apply_settings
+from interlock.engine.questions import ApprovalPolicy
 from tests.app.test_settings import settled
 
 RUN = ["run", "--model", "openai/x", "go"]
 ACP = ["acp", "--", "agent"]
 FLOW = ["flow", "run", "m:F"]
-LOOSER = [
-    (RUN, "mode", "shadow"),
-    (ACP, "mode", "shadow"),
-    (FLOW, "mode", "shadow"),
-    (RUN, "answer", "approve"),
-    (ACP, "answer", "approve"),
-    (FLOW, "answer", "approve"),
-    (["resume", "s"], "answer", "approve"),
-    (RUN, "active", "block-rm"),
-    (RUN, "api_base", "http://192.0.2.7/v1"),
-    (RUN, "network", "true"),
-    (RUN, "workdir", ".."),
-    (RUN, "tools", "bash,mine:tool"),
-    (FLOW, "workdir", "sub/../.."),
-    (FLOW, "allow_command", "rm"),
-    (["serve"], "listen", "0.0.0.0:8737"),
-    (["serve"], "certificate", "cert.pem"),
-    (["web"], "listen", "192.0.2.7:8738"),
-    (["web"], "agents", "192.0.2.7:8737"),
-    (["web"], "key", "key.pem"),
-]
 SAID = r"interlock\.toml: {}: may stand in .*config/interlock.toml only, since agents may write in the "
+
+HOSTS = ("demo", "run", "resume", "acp", "flow run", "flow resume")
+SHOWS = (*HOSTS, "console", "web", "replay")
+JUDGES = ("run", "serve", "web", "acp", "flow run", "flow resume")
+PARTS = ("verify", "export", "import", "prune", "approvals", "rebuild")
+HISTORY = ("history", *(f"history {part}" for part in PARTS))
+CHOICES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
+    # By an option's name: the commands that take it from a directory, values they take and do not take.
+    "answer": (HOSTS, ("deny",), ("approve",)),
+    "agents": (("web",), ("127.0.0.1:9000",), ("192.0.2.7:8737",)),
+    "ascii": (SHOWS, ("true", "false"), ()),
+    "cwd": (("acp",), (".", "sub"), ("..", "/tmp")),
+    "explain_blocks": (("run",), ("true", "false"), ()),
+    "flow": (("demo",), ("true", "false"), ()),
+    "input": (("flow run",), ("{}",), ()),
+    "json": (
+        ("check", "explain", "history verify", "history approvals", "backtest", "token"),
+        ("true", "false"),
+        (),
+    ),
+    "limit": (("history", "flow list"), ("9",), ()),
+    "listen": (("serve", "web"), ("unix:gate.sock", "127.0.0.1:9000"), ("0.0.0.0:8737",)),
+    "max_cost": (("run", "resume"), ("9",), ()),
+    "max_steps": (("run", "flow run", "flow resume"), ("9",), ()),
+    "max_time": (("flow run", "flow resume"), ("9s",), ()),
+    "max_turns": (("flow run", "flow resume"), ("9",), ()),
+    "mode": (JUDGES, ("enforce",), ("shadow",)),
+    "model": (("run",), ("openai/gpt-4o",), ("openai://m?base_url=http://192.0.2.7/v1",)),
+    "net": (("draw",), ("block-rm",), ()),
+    "network": (("run",), ("false",), ("true",)),
+    "plain": (("replay",), ("true", "false"), ()),
+    "read_only": ((*HOSTS, "console"), ("true",), ("false",)),
+    "redact": ((*SHOWS, *HISTORY, "serve", "backtest", "flow list", "flow draw"), ("salary",), ()),
+    "rules": (JUDGES, ("a.rules",), ()),
+    "runtime": (("run",), ("local", "sandbox", "just-bash"), ("vercel",)),
+    "strict": (("check",), ("true",), ("false",)),
+    "system_prompt": (("run",), ("Be brief.",), ()),
+    "task": (("acp",), ("Go on",), ()),
+    "theme": (SHOWS, ("nord",), ()),
+    "tools": (("check",), ("bash,read",), ()),
+    "workdir": (("run", "flow run"), (".", "sub"), ("..", "sub/../..", "/tmp")),
+}
+# Files, addresses, names, code, choices of who starts it: the line's, or the user's own file's.
+_NEVER = """
+    active after against allow_command api_base approval as at certificate changed_nets config connect db
+    dry_run fill format header headless idle_exit input_file key live log messages name older_than open
+    out overlap owner prefix project reason resume schema session since test timeout token_file tools
+    trust unasked unmasked url wait
+"""
+NEVER = _NEVER.split()
+
+
+PARSER = parser()
+
+
+def every_option(
+    command: argparse.ArgumentParser = PARSER, words: str = ""
+) -> Iterator[tuple[str, argparse.Action]]:
+    """Each option of each command, by the words that call it."""
+    for action in command._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, part in action.choices.items():
+                yield from every_option(part, f"{words} {name}".strip())
+        elif action.option_strings and action.dest not in ("help", "version"):
+            yield words, action
+
+
+def name_of(action: argparse.Action) -> str:
+    """What an option is called in a file."""
+    on_line = next(each for each in action.option_strings if each.startswith("--"))
+    return on_line.removeprefix("--").replace("-", "_")
+
+
+def fitting(action: argparse.Action) -> list[str]:
+    """Values that an option would take from the line."""
+    if action.nargs == 0:
+        return ["true", "false"]
+    if action.choices is not None:
+        return [str(each) for each in action.choices]
+    return ["1h" if action.dest == "max_time" else "1"]
+
+
+OPTIONS = {(words, name_of(action)): action for words, action in every_option()}
+
+
+def said(tmp_path: Path, words: str, table: str, name: str, value: str) -> object:
+    """What a command's option is where its working directory says `value`."""
+    text = value if value in ("true", "false") else json.dumps(value)
+    (tmp_path / "interlock.toml").write_text(f"{table}{name} = {text}")
+    command, _, part = words.partition(" ")
+    args = Namespace(command=command, part=part or None, typed=frozenset())
+    environ = {"INTERLOCK_CONFIG_DIR": str(tmp_path / "config")}
+    apply_settings(PARSER, args, environ=environ, directory=tmp_path)
+    return getattr(args, OPTIONS[words, name].dest)
+
+
+class TestWalk:
+    """Every setting there is, and whether a working directory may say it."""
+
+    def test_every_option_has_an_answer(self) -> None:
+        """An option that is new is decided about here before anybody can set it in a directory."""
+        unanswered = [
+            f"{words} --{name}"
+            for words, name in OPTIONS
+            if words not in CHOICES.get(name, ((), (), ()))[0] and name not in NEVER
+        ]
+        assert unanswered == [], "may a working directory say it? Add it to CHOICES or to NEVER"
+        gone = {*CHOICES, *NEVER} - {name for _, name in OPTIONS}
+        assert gone == set()
+
+    @pytest.mark.parametrize(("words", "name"), sorted(OPTIONS))
+    def test_option(self, tmp_path: Path, words: str, name: str) -> None:
+        """What may be said counts; all else is refused with its place, at the top and in the table."""
+        action = OPTIONS[words, name]
+        commands, may, may_not = CHOICES.get(name, ((), (), ()))
+        if words not in commands:
+            may, may_not = (), tuple(fitting(action))
+        for table in ("", f"[{words.partition(' ')[0]}]\n"):
+            for value in may:
+                assert said(tmp_path, words, table, name, value) is not None
+            for value in may_not:
+                with pytest.raises(SettingsError, match=SAID.format(name)) as caught:
+                    said(tmp_path, words, table, name, value)
+                assert f"say it on the line: --{name.replace('_', '-')}" in str(caught.value)
+
+    @pytest.mark.parametrize(
+        ("table", "read", "keys", "may"),
+        [
+            ("approvals", approval_settings, APPROVALS, {"deny_reasons", "expire"}),
+            ("attention", attention_settings, ATTENTION, set()),
+            ("gateway", gateway_settings, GATEWAY, {"rules"}),
+            ("hook", hook_settings, HOOK, {"rules", "wait"}),
+            ("notify", notify_settings, NotifySettings.model_fields, set()),
+        ],
+    )
+    def test_table(
+        self, tmp_path: Path, table: str, read: Callable[..., object], keys: Iterable[str], may: set[str]
+    ) -> None:
+        """Of a table a directory may say these keys; any other is refused by its name."""
+        fits = {"deny_reasons": "['no']", "expire": "'5m'", "rules": "{}", "wait": "'5s'"}
+        fits |= {"rules": "['deploy']"} if table == "hook" else {}
+        environ = {"INTERLOCK_CONFIG_DIR": str(tmp_path / "config")}
+        where = {"project" if table == "hook" else "directory": tmp_path}
+        assert may <= set(keys)
+        for key in keys:
+            (tmp_path / "interlock.toml").write_text(f"[{table}]\n{key} = {fits.get(key, 1)}\n")
+            if key in may:
+                read(**where, environ=environ)
+                continue
+            with pytest.raises(SettingsError, match=rf"\[{table}\]: {key}: may stand in .*config"):
+                read(**where, environ=environ)
+
+    def test_every_table_has_an_answer(self) -> None:
+        """A table that is new is decided about; `keys` has a check of its own."""
+        assert set(TABLES) == {"approvals", "attention", "gateway", "hook", "keys", "notify"}
+
+    def test_an_empty_table_hides_none_of_the_users(self, tmp_path: Path) -> None:
+        """Where a directory may say nothing it may not say that nobody is told either."""
+        (tmp_path / "interlock.toml").write_text("[notify]\n")
+        with pytest.raises(SettingsError, match=r"\[notify\]: may stand in"):
+            notify_settings(environ={"INTERLOCK_CONFIG_DIR": str(tmp_path / "c")}, directory=tmp_path)
 
 
 class TestLooser:
-    @pytest.mark.parametrize(("line", "name", "value"), LOOSER)
-    def test_not_from_the_working_directory(
-        self, tmp_path: Path, line: list[str], name: str, value: str
-    ) -> None:
-        """An agent does not choose how the next start holds it, at the top or in the command's table."""
-        for here in (f"{name} = '{value}'", f"[{line[0]}]\n{name} = '{value}'"):
-            with pytest.raises(SettingsError, match=SAID.format(name)) as caught:
-                settled(tmp_path, line, here=here)
-            assert f"say it on the line: --{name.replace('_', '-')}" in str(caught.value)
-
-    @pytest.mark.parametrize(("line", "name", "value"), LOOSER)
+    @pytest.mark.parametrize(
+        ("line", "name", "value"),
+        [
+            (RUN, "mode", "shadow"),
+            (ACP, "answer", "approve"),
+            (FLOW, "workdir", "sub/../.."),
+            (["serve"], "listen", "0.0.0.0:8737"),
+            (["history", "export", "s"], "out", "/home/me/.bashrc"),
+            (["draw", "a.rules"], "out", "/home/me/.bashrc"),
+        ],
+    )
     def test_by_whoever_answers_for_it(
         self, tmp_path: Path, line: list[str], name: str, value: str
     ) -> None:
@@ -70,29 +223,55 @@ class TestLooser:
         """Tools run where the user has them run; who chose nothing may be given a sandbox."""
         with pytest.raises(SettingsError, match="runtime: may stand in"):
             settled(tmp_path, RUN, here="runtime = 'local'", user="runtime = 'sandbox'")
+        with pytest.raises(SettingsError, match="workdir: may stand in"):
+            settled(tmp_path, RUN, here="workdir = '.'", user="workdir = '/srv/agent'")
         assert settled(tmp_path, RUN, here="runtime = 'sandbox'", user="").runtime == "sandbox"
-
-    @pytest.mark.parametrize(
-        ("line", "name", "value"),
-        [
-            (RUN, "answer", "deny"),
-            (RUN, "network", "false"),
-            (RUN, "workdir", "sub"),
-            (RUN, "tools", "bash,read"),
-            (["serve"], "listen", "unix:gate.sock"),
-            (["web"], "agents", "127.0.0.1:9000"),
-            (["backtest", "a.rules"], "active", "block-rm"),
-        ],
-    )
-    def test_what_loosens_nothing(self, tmp_path: Path, line: list[str], name: str, value: str) -> None:
-        """A working directory has its own settings where nobody is held less by them."""
-        assert getattr(settled(tmp_path, line, here=f"{name} = '{value}'"), name) is not None
 
     def test_stricter_than_the_user(self, tmp_path: Path) -> None:
         """It may ask for more than the user does, and that is told."""
         args = settled(tmp_path, RUN, here="mode = 'enforce'", user="mode = 'shadow'")
         assert args.mode == "enforce"
         assert (added(args) or "").startswith(f"mode enforce from {tmp_path}/project/interlock.toml: ")
+
+
+class TestLimits:
+    @pytest.mark.parametrize(
+        ("line", "option", "here", "user", "counts"),
+        [
+            (RUN, "max_cost", "5", "2", 2),
+            (RUN, "max_cost", "1.5", "2", 1.5),
+            (RUN, "max_cost", "1.5", None, 1.5),
+            (RUN, "max_steps", "5", "50", 5),
+            (RUN, "max_steps", "500", "50", 50),
+            (RUN, "max_steps", "500", "400", 400),
+            (RUN, "max_steps", "500", None, 100),
+            (FLOW, "max_steps", "500", None, 500),
+            (FLOW, "max_time", "'2h'", "'90s'", 90),
+            (FLOW, "max_turns", "3", "9", 3),
+        ],
+    )
+    def test_the_lower_one_counts(
+        self, tmp_path: Path, line: list[str], option: str, here: str, user: str | None, counts: float
+    ) -> None:
+        """Of the directory's, the user's and the usual one."""
+        own = "" if user is None else f"{option} = {user}"
+        assert getattr(settled(tmp_path, line, here=f"{option} = {here}", user=own), option) == counts
+
+    def test_masked_fields_are_added(self, tmp_path: Path) -> None:
+        """What the user has masked stays masked."""
+        args = settled(tmp_path, RUN, here="redact = 'salary, iban'", user="redact = ['iban', 'ssn']")
+        assert args.redact == "salary,iban,ssn"
+
+    def test_requests_expire_when_the_first_says_so(self, tmp_path: Path) -> None:
+        """A directory lengthens no waiting time, and gives nobody a say in what they started."""
+        for folder, text in (("project", "deny_reasons = ['here']\nexpire = '2h'"), ("config", "%s")):
+            (tmp_path / folder).mkdir()
+            own = "expire = '5m'\nown_approvals = true\ndeny_reasons = ['mine']"
+            (tmp_path / folder / "interlock.toml").write_text(f"[approvals]\n{text.replace('%s', own)}")
+        environ = {"INTERLOCK_CONFIG_DIR": str(tmp_path / "config")}
+        found = approval_settings(environ=environ, directory=tmp_path / "project")
+        assert found.policy == ApprovalPolicy(expire=300, own_approvals=True)
+        assert found.deny_reasons == ("here",)
 
 
 class TestRules:

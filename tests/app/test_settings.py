@@ -114,9 +114,9 @@ class TestEveryOption:
     def test_lists_and_flags_in_a_file(self, tmp_path: Path) -> None:
         """A file may use TOML's own lists and booleans."""
         args = settled(
-            tmp_path, ["run", "x"], here='rules = ["a", "b"]\nheadless = true\ntools = ["bash"]'
+            tmp_path, ["run", "x"], user='rules = ["/a", "/b"]\nheadless = true\ntools = ["bash"]'
         )
-        assert (args.rules, args.headless, args.tools) == (["a", "b"], True, "bash")
+        assert (args.rules, args.headless, args.tools) == (["/a", "/b"], True, "bash")
 
 
 class TestBadSettings:

@@ -16,7 +16,8 @@ from tests.engine.history.keeping import BODIES
 class TestSettings:
     def settled(self, line: list[str], here: str = "", **environ: str) -> dict[str, object]:
         if here:
-            Path("interlock.toml").write_text(here)
+            Path("none").mkdir(exist_ok=True)
+            Path("none/interlock.toml").write_text(here)
         top = parser()
         args = top.parse_args(["history", *line])
         given = {"INTERLOCK_CONFIG_DIR": "none", **{f"INTERLOCK_{k}": v for k, v in environ.items()}}
@@ -105,7 +106,8 @@ class TestSettings:
 
     def test_by_the_command(self, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
         """The command itself follows them."""
-        Path("interlock.toml").write_text('[history]\nolder_than = "90d"\ndry_run = true\n')
+        Path("config").mkdir(exist_ok=True)
+        Path("config/interlock.toml").write_text('[history]\nolder_than = "90d"\ndry_run = true\n')
         assert "Would prune 1 session" in shell.run("prune")
         monkeypatch.setenv("INTERLOCK_DRY_RUN", "no")
         assert "Pruned 1 session" in shell.run("prune")

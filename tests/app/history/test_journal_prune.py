@@ -76,7 +76,8 @@ class TestPrune:
         Signer.open(Path("third.pem"))
         assert "does not know" in shell.run("verify", "--trust", "third.pem", code=1)
         shell.run("verify", "--trust", "third.pem", "--trust", "other.pub")
-        Path("interlock.toml").write_text('[history]\ntrust = ["third.pem", "other.pub"]\n')
+        Path("config").mkdir(exist_ok=True)
+        Path("config/interlock.toml").write_text('[history]\ntrust = ["third.pem", "other.pub"]\n')
         shell.run("verify")
 
     def test_a_trusted_key_repairs_nothing(self, shell: Shell) -> None:

@@ -182,12 +182,16 @@ class TestStartedByHooks:
 
 class TestSettings:
     def test_of_the_user(self, tmp_path: Path) -> None:
-        """How long it goes on is the user's to say; a project's file changes nothing."""
+        """How long it goes on is the user's to say; a project's file may not."""
         environ = {"INTERLOCK_CONFIG_DIR": str(tmp_path / "config")}
         for folder, time in (("config", "2h"), ("work", "1s")):
             (tmp_path / folder).mkdir()
             (tmp_path / folder / "interlock.toml").write_text(f'[hook]\nidle_exit = "{time}"\n')
-        assert hook_settings(tmp_path / "work", environ=environ).idle_exit == "2h"
+        assert hook_settings(environ=environ).idle_exit == "2h"
+        with pytest.raises(
+            SettingsError, match=r"work/interlock.toml: \[hook\]: idle_exit: may stand in"
+        ):
+            hook_settings(tmp_path / "work", environ=environ)
         (tmp_path / "config" / "interlock.toml").write_text('[hook]\nidle_exit = "never"\n')
         assert hook_settings(environ=environ).idle_exit == "never"
 
