@@ -8,7 +8,6 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from ..engine.gateway.hook_client import (
     GRACE,
@@ -31,6 +30,7 @@ from ..engine.gateway.hook_events import (
 )
 from ..engine.gateway.hook_socket import HookError, NoServerError
 from ..engine.gateway.hook_transcript import exit_code
+from .hook_line import HookLine
 from .hook_server import connect
 from .hook_settings import MARGIN, HookSettings, OnEdit, hook_settings
 
@@ -39,6 +39,10 @@ NOT_JUDGED = (
     'interlock.toml in your config directory ([serve], rules = ["FILE"]) and start the server again.'
 )
 
+OLDER = (
+    "These hooks are of an older Interlock: what a project sets in an agent's environment can switch "
+    "them off. Install them again: interlock hook install {agent}"
+)
 NO_EXIT_CODE = "({agent} did not say how this command ended, so it does not count as a success.)"
 
 
@@ -86,25 +90,24 @@ class _Hook:
 
     agent: HookAgent
     settings: HookSettings
-    project: Path | None
+    line: HookLine
     began: float
-    timeout: float
     interlock: tuple[str, ...]
     environ: Mapping[str, str]
 
     @property
     def margin(self) -> float:
-        return min(MARGIN, self.timeout / 2)
+        return min(MARGIN, self.line.timeout / 2)
 
     @property
     def until(self) -> float:
         """When an operator's time is over."""
-        return self.began + min(self.settings.wait, self.timeout - self.margin)
+        return self.began + min(self.settings.wait, self.line.timeout - self.margin)
 
     @property
     def end(self) -> float:
         """When there has to be an answer."""
-        return self.began + self.timeout - self.margin / 2
+        return self.began + self.line.timeout - self.margin / 2
 
     def opening(self, event: HookEvent) -> Opening:
         return Opening(
@@ -121,9 +124,8 @@ def answer(
     agent: str,
     data: bytes,
     *,
-    project: Path | None,
+    line: HookLine,
     began: float,
-    timeout: float,
     interlock: tuple[str, ...],
     environ: Mapping[str, str],
 ) -> Answered:
@@ -133,10 +135,9 @@ def answer(
     """
     hook = _Hook(
         agent=AGENTS[agent],
-        settings=hook_settings(project, environ=environ),
-        project=project,
+        settings=hook_settings(line.project, environ=environ),
+        line=line,
         began=began,
-        timeout=timeout,
         interlock=interlock,
         environ=environ,
     )
@@ -168,7 +169,7 @@ def _goes_on(event: HookEvent) -> bool:
 def _connected(hook: _Hook, event: HookEvent) -> Answered:
     try:
         connected = connect(
-            hook.project,
+            hook.line,
             hook.end,
             interlock=hook.interlock,
             may_start=not isinstance(event, Stop | SessionEnd),
@@ -204,6 +205,8 @@ def _answer(hook: _Hook, event: HookEvent, client: HookClient, console: str | No
 def _begin(hook: _Hook, event: SessionStart, client: HookClient, console: str | None) -> Answered:
     opened = client.open(hook.opening(event), hook.end)
     said = [] if opened.judged else [NOT_JUDGED]
+    if hook.line.config is None:
+        said.append(OLDER.format(agent=hook.agent.name))
     if console is not None:
         said.append(f"Interlock asks about calls in: interlock console --connect {console}")
     return Answered(json.dumps({"systemMessage": "\n".join(said)}) if said else "")

@@ -6,12 +6,15 @@ import json
 import os
 import re
 import shlex
+import subprocess
 import tempfile
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
+from .hook_line import HookLine
 from .hook_settings import MARGIN
 
 JsonObject = dict[str, object]
@@ -69,16 +72,12 @@ def settings_path(agent: str, project: Path | None) -> Path:
     return (Path(home) if home else Path.home() / place.folder) / place.file
 
 
-def hook_command(
-    agent: str, interlock: tuple[str, ...], timeout: int, project: Path | None, event: str = ""
-) -> str:
+def hook_command(agent: str, interlock: tuple[str, ...], line: HookLine, event: str = "") -> str:
     """The shell's line: whatever becomes of ours, even when it is gone, the code is 0 or 2.
 
     It is 0 or 1 for an event at which 2 would keep the agent from resting.
     """
-    words = [*interlock, "hook", agent, "--timeout", str(timeout)]
-    if project is not None:
-        words += ["--project", str(project)]
+    words = [*interlock, "hook", agent, *line.words]
     if event in _NEVER_HELD:
         return f"{shlex.join(words)} || exit 1"
     remedy = shlex.quote(
@@ -88,12 +87,10 @@ def hook_command(
     return f"{shlex.join(words)} || {{ [ $? -eq 2 ] || echo {remedy} >&2; exit 2; }}"
 
 
-def install(
-    agent: str, path: Path, interlock: tuple[str, ...], wait: float, project: Path | None
-) -> bool:
-    """Put the hooks in, in the place of older ones of ours. Whether that changed anything.
+def install(agent: str, path: Path, interlock: tuple[str, ...], wait: float, line: HookLine) -> bool:
+    """Put the hooks in, in the place of older ones of ours; `line` is theirs, but for its timeout.
 
-    Raises `HookInstallError`.
+    Whether that changed anything. Raises `HookInstallError`.
     """
     text, settings = _read(path)
     if settings.get("disableAllHooks") is True:
@@ -104,7 +101,7 @@ def install(
         timeout = min(longest, place.ending) if event == "SessionEnd" else longest
         hook: JsonObject = {
             "type": "command",
-            "command": hook_command(agent, interlock, timeout, project, event),
+            "command": hook_command(agent, interlock, replace(line, timeout=timeout), event),
             "timeout": timeout,
         }
         group: JsonObject = {"hooks": [hook]}
@@ -128,12 +125,37 @@ def uninstall(agent: str, path: Path) -> bool:
     return _write(path, text, settings | {"hooks": hooks} if hooks else rest)
 
 
-def installed(agent: str, path: Path) -> bool:
-    """Whether hooks of ours are in a file, as far as it can be read."""
+def check_isolated(interlock: tuple[str, ...]) -> None:
+    """Whether this Interlock is found where the environment has no say. Raises `HookInstallError`."""
+    ran = subprocess.run(
+        [*interlock, "hook", "--help"], stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    if ran.returncode:
+        raise HookInstallError(
+            f"{interlock[0]} does not find Interlock without PYTHONPATH and your own site-packages, "
+            "which hooks do not use; install it in an environment of its own, as pipx and uv tool do"
+        )
+
+
+def installed(agent: str, path: Path) -> list[str]:
+    """The commands of our hooks in a file, as far as it can be read."""
     with suppress(HookInstallError):
         _, settings = _read(path)
-        return _without(agent, path, settings) != settings.get("hooks", {})
-    return False
+        hooks = settings.get("hooks")
+        return [
+            hook["command"]
+            for groups in (hooks.values() if isinstance(hooks, dict) else ())
+            for group in (groups if isinstance(groups, list) else ())
+            if isinstance(group, dict) and isinstance(group.get("hooks"), list)
+            for hook in group["hooks"]
+            if _is_ours(agent, hook)
+        ]
+    return []
+
+
+def older(commands: Iterable[str]) -> bool:
+    """Whether some of these commands take what decides from the environment, as they did at first."""
+    return any("--config-dir " not in command for command in commands)
 
 
 def _read(path: Path) -> tuple[str | None, JsonObject]:

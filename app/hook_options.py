@@ -37,6 +37,15 @@ def add_hook(commands: object, command: Add) -> None:
             "--timeout", metavar="SECONDS", help="when the agent ends the command (default: 60)"
         )
         answer.add_argument("--project", metavar="DIR", type=Path, help="the project it is for")
+        answer.add_argument(
+            "--config-dir", metavar="DIR", type=Path, help="where the user's settings and tokens are"
+        )
+        answer.add_argument(
+            "--rules",
+            metavar="FILE",
+            action="append",
+            help="rules that the user's settings have to name still; may be repeated",
+        )
 
 
 def answers(line: list[str]) -> bool:

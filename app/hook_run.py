@@ -11,17 +11,16 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from .hook_line import HookLine
 
 if TYPE_CHECKING:
     from .hook_answers import Answered
 
 FAILED = 2
-TIMEOUT = 60.0
-"""Seconds after which the agent ends the command; `hook install` writes the same into its settings."""
 LATE = "Interlock could not answer in time, so this is blocked."
 RESUME = (
     "No tool runs until this is mended. Start a server with `interlock serve`, or take the hook out with "
@@ -45,18 +44,17 @@ def main(agent: str, line: Sequence[str]) -> int:
 
 def _main(agent: str, line: Sequence[str]) -> int:
     began = time.monotonic()
-    timeout, project = _options(line)
-    _guard(agent, timeout)
+    read = HookLine.read(line)
+    _guard(agent, read.timeout)
     from .hook_answers import answer
 
     answered = answer(
         agent,
         sys.stdin.buffer.read(),
-        project=project,
+        line=read,
         began=began,
-        timeout=timeout,
         interlock=own_command(),
-        environ=os.environ,
+        environ=read.environment(os.environ),
     )
     return _say(answered)
 
@@ -69,24 +67,6 @@ def _say(answered: Answered) -> int:
     if answered.note:
         _tell(answered.note)
     return 0
-
-
-def _options(line: Sequence[str]) -> tuple[float, Path | None]:
-    """`--timeout SECONDS` and `--project DIR`. Raises `ValueError`."""
-    timeout, project = TIMEOUT, None
-    words = iter(line)
-    for word in words:
-        name, equals, value = word.partition("=")
-        value = value if equals else next(words, "")
-        if name == "--timeout" and value.isascii() and value.isdecimal() and 1 <= int(value) <= 86400:
-            timeout = float(value)
-        elif name == "--project" and Path(value).is_absolute():
-            project = Path(value)
-        else:
-            raise ValueError(
-                f"expected --timeout SECONDS or --project DIR (absolute), found '{word} {value}'"
-            )
-    return timeout, project
 
 
 def _guard(agent: str, timeout: float) -> None:
@@ -135,10 +115,6 @@ def _tell(text: str) -> None:
         os.write(2, f"{text}\n".encode("utf-8", "replace"))
 
 
-def own_command(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
-    """How this Interlock is started again, from anywhere."""
-    beside = Path(sys.executable).with_name("interlock")
-    called = Path(sys.argv[0])
-    if called.name == "interlock" and called.is_file():
-        return (os.path.abspath(called),)
-    return (str(beside),) if beside.is_file() else (sys.executable, "-m", "interlock.app.cli")
+def own_command() -> tuple[str, ...]:
+    """How this Interlock is started again, from anywhere, whatever PYTHONPATH and the like say."""
+    return (sys.executable, "-I", "-m", "interlock.app.cli")

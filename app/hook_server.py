@@ -26,7 +26,9 @@ from ..engine.gateway.hook_socket import (
     prove,
 )
 from ..engine.gateway.places import agent_token_file, config_directory
-from .settings import FILE_NAME, SettingsError, settings_files
+from .hook_line import HookLine
+from .hook_rules import projects_rules, rules_to_start
+from .settings import SettingsError
 
 STARTING = 20.0
 """Seconds that a server may take to begin."""
@@ -46,7 +48,7 @@ class Connected:
 
 
 def connect(
-    project: Path | None,
+    line: HookLine,
     until: float,
     *,
     interlock: tuple[str, ...],
@@ -67,8 +69,8 @@ def connect(
     except (NoServerError, NoTokenError):
         if environ.get(URL):
             raise
-    rules = _rules(project, environ)
-    place = directory(environ) / (_key(project) if project is not None and rules else "user")
+    key = _key(line.project, environ)
+    place = directory(environ) / (key or "user")
     socket = Path(f"{place}.sock")
     url = f"unix:{socket}"
     try:
@@ -81,8 +83,13 @@ def connect(
         try:
             return Connected(_client(url, until, environ), url)
         except (NoServerError, NoTokenError):
-            line = (*interlock, "serve", "--listen", url, "--idle-exit", idle_exit)
-            return Connected(_start(place, url, rules, until, line, environ), url)
+            command = [*interlock, "serve", "--listen", url, "--idle-exit", idle_exit]
+            if rules := _rules(line, environ):
+                command += ["--rules", *rules]
+            if key is not None:
+                # A journal has one writer, and the user's own server has the user's.
+                command += ["--db", f"{place}.db"]
+            return Connected(_start(place, url, command, until, environ), url)
 
 
 def _client(url: str, until: float, environ: Mapping[str, str]) -> HookClient:
@@ -129,30 +136,20 @@ def directory(environ: Mapping[str, str]) -> Path:
     return directory
 
 
-def _key(project: Path) -> str:
-    return sha256(os.fsencode(project)).hexdigest()[:12]
-
-
-def _rules(project: Path | None, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The user's rules and a project's own, or none where a project adds none to the user's."""
-    if project is None:
-        return ()
-    found: dict[Path, list[str]] = {}
+def _key(project: Path | None, environ: Mapping[str, str]) -> str | None:
+    """What a project's own server is called; `None` where it adds no rules to the user's."""
     try:
-        for path, table in settings_files(project, environ):
-            serve = table.get("serve")
-            own = serve.get("rules") if isinstance(serve, dict) else None
-            rules = table.get("rules", ()) if own is None else own
-            names = [rules] if isinstance(rules, str) else rules
-            if not isinstance(names, list | tuple) or not all(isinstance(each, str) for each in names):
-                raise SettingsError(f"{path}: rules: expected a list of files, found {rules!r}")
-            found[path] = [str(path.parent / Path(each).expanduser()) for each in names]
+        own = projects_rules(project, environ)
     except SettingsError as error:
         raise HookError(str(error)) from error
-    if not found.get(project / FILE_NAME):
-        return ()
-    set_here = [each.strip() for each in environ.get("INTERLOCK_RULES", "").split(",") if each.strip()]
-    return tuple(dict.fromkeys([each for rules in found.values() for each in rules] + set_here))
+    return sha256(os.fsencode(project)).hexdigest()[:12] if project is not None and own else None
+
+
+def _rules(line: HookLine, environ: Mapping[str, str]) -> tuple[str, ...]:
+    try:
+        return rules_to_start(line.rules, line.project, environ)
+    except SettingsError as error:
+        raise HookError(f"no server runs, and none was started: {error}") from error
 
 
 @contextmanager
@@ -176,9 +173,8 @@ def _lock(path: Path, until: float):
 def _start(
     place: Path,
     url: str,
-    rules: tuple[str, ...],
+    command: list[str],
     until: float,
-    command: tuple[str, ...],
     environ: Mapping[str, str],
 ) -> HookClient:
     """Start a server that goes on without us, and wait until it answers."""
@@ -190,15 +186,11 @@ def _start(
     except OSError as error:
         raise HookError(f"{config}: cannot be made: {error.strerror}") from error
     log = Path(f"{place}.log")
-    line = [*command]
-    if rules:
-        # A journal has one writer, and the user's own server has the user's.
-        line += ["--rules", *rules, "--db", f"{place}.db"]
     with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
         try:
             # Where it starts its paths begin: beside the user's settings, not in what an agent writes.
             server = subprocess.Popen(
-                line,
+                command,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,

@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from ...engine.gateway.hook_socket import HookError
+from ...engine.gateway.places import config_directory
 from ...engine.text import visible
-from ..hook_install import HookInstallError, install, installed, settings_path, uninstall
+from ..hook_install import (
+    HookInstallError,
+    check_isolated,
+    install,
+    installed,
+    older,
+    settings_path,
+    uninstall,
+)
+from ..hook_line import HookLine
+from ..hook_rules import users_rules
 from ..hook_run import main, own_command
 from ..hook_settings import hook_settings, waiting_time
 from ..hook_stop import stop
-from ..settings import SettingsError
+from ..settings import SettingsError, users_file
 from . import BAD_INPUT
 
 TRUST = (
     "Codex passes over hooks without a word until you have trusted them: open /hooks in it now, and\n"
     "again after every change of them."
+)
+NO_RULES = (
+    "{} names no rules, so hooks start no server, and every call is blocked where none runs. Name some, "
+    'as in [serve] rules = ["FILE"], and install the hooks again.'
 )
 TRUST_PROJECT = "It reads those of a project only where it trusts the project."
 
@@ -27,8 +44,7 @@ def hook(args: argparse.Namespace) -> int:
     if args.part == "stop":
         return _stop()
     if args.part not in ("install", "uninstall"):
-        line = ["--timeout", args.timeout] if args.timeout else []
-        return main(args.part, [*line, *(["--project", str(args.project)] if args.project else [])])
+        return main(args.part, _words(args))
     try:
         project = None if args.project is None else args.project.expanduser().resolve()
         if project is not None and not project.is_dir():
@@ -47,6 +63,12 @@ def hook(args: argparse.Namespace) -> int:
     return 0
 
 
+def _words(args: argparse.Namespace) -> list[str]:
+    given = [("--timeout", args.timeout), ("--project", args.project), ("--config-dir", args.config_dir)]
+    given += [("--rules", each) for each in args.rules or ()]
+    return [word for option, value in given if value is not None for word in (option, str(value))]
+
+
 def _stop() -> int:
     try:
         ended = stop()
@@ -61,17 +83,38 @@ def _stop() -> int:
 
 
 def _install(args: argparse.Namespace, path: Path, project: Path | None) -> None:
-    wait = waiting_time(args.wait) if args.wait else hook_settings(project).wait
-    changed = install(args.agent, path, own_command(), wait, project)
+    line = _line(project)
+    environ = line.environment(os.environ)
+    wait = waiting_time(args.wait) if args.wait else hook_settings(project, environ=environ).wait
+    check_isolated(own_command())
+    before = installed(args.agent, path)
+    changed = install(args.agent, path, own_command(), wait, line)
     print(f"{'Wrote the hooks into' if changed else 'The hooks are in'} {path}")
+    if older(before):
+        print("Those that stood there could be switched off by a project's environment.")
     print(f"A call waits for an operator for {wait:.0f} s; then it is denied.")
     if args.agent == "codex":
         print(TRUST)
         if project is not None:
             print(TRUST_PROJECT)
+    if users_rules(environ) is None:
+        print(NO_RULES.format(users_file(environ)), file=sys.stderr)
     elsewhere = settings_path(args.agent, None)
-    if project is not None and installed(args.agent, elsewhere):
+    doubled = installed(args.agent, elsewhere) if project is not None else []
+    if doubled:
         print(
             f"Interlock's hooks are in {elsewhere} too, so each call is asked about twice; take one out.",
             file=sys.stderr,
         )
+    if older(doubled):
+        print(
+            f"Those in {elsewhere} can be switched off by a project's environment; install them again: "
+            f"interlock hook install {args.agent}",
+            file=sys.stderr,
+        )
+
+
+def _line(project: Path | None) -> HookLine:
+    """What the hooks go by from now on, wherever an agent runs them. Raises `SettingsError`."""
+    line = HookLine(project=project, config=config_directory().absolute())
+    return replace(line, rules=users_rules(line.environment(os.environ)) or ())

@@ -6,12 +6,14 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+CONFIG_DIRECTORY = "INTERLOCK_CONFIG_DIR"
+
 
 def config_directory(environ: Mapping[str, str] = os.environ) -> Path:
     """The user's own directory of settings; an agent's working directory holds nothing of this."""
     from platformdirs import user_config_path
 
-    given = environ.get("INTERLOCK_CONFIG_DIR")
+    given = environ.get(CONFIG_DIRECTORY)
     return Path(given) if given else user_config_path("interlock")
 
 

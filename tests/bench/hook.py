@@ -12,6 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
+from interlock.app.hook_line import HookLine
+from interlock.app.hook_run import own_command
+
 REPEATS = 31
 INTERLOCK = str(Path(sys.executable).with_name("interlock"))
 RULES = "block deploy\nlimit push to 100 per session\nrequire test before release\n"
@@ -38,7 +41,8 @@ def measure() -> Iterator[tuple[str, float, str]]:
 
 
 def _times(environ: dict[str, str]) -> Iterator[tuple[str, float, str]]:
-    hook = [INTERLOCK, "hook", "claude-code"]
+    line = HookLine(config=Path(environ["INTERLOCK_CONFIG_DIR"]))
+    hook = [*own_command(), "hook", "claude-code", *line.words]
     bare, free, denied, result = [], [], [], []
     for number in range(REPEATS):
         bare.append(_seconds([sys.executable, "-c", "pass"], b"", environ))

@@ -78,7 +78,7 @@ class Hook:
         own = {
             "HOME": str(self.home),
             "INTERLOCK_CONFIG_DIR": str(self.home / "config"),
-            "INTERLOCK_DB": str(self.home / "interlock.db"),
+            "XDG_DATA_HOME": str(self.home / "data"),
             "XDG_STATE_HOME": str(self.home / "s"),
         }
         return clean | own | self.environ
@@ -91,6 +91,7 @@ class Hook:
             *python_with(*ANSWERING),
             *("-m", "interlock.app.cli", "hook"),
             agent,
+            *("--config-dir", str(self.config)),
             *line,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,

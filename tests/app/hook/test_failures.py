@@ -19,6 +19,7 @@ from websockets.http11 import Request, Response
 from websockets.typing import Subprotocol
 
 from interlock.app.hook_install import hook_command
+from interlock.app.hook_line import HookLine
 from interlock.engine.gateway import proof
 from interlock.engine.gateway.limits import Limits
 from tests.app.hook.running import INTERLOCK, Hook, Ran, ended, recorded
@@ -322,7 +323,7 @@ class TestShell:
     """The line that stands in the agent's settings."""
 
     async def start(self, hook: Hook, *interlock: str) -> asyncio.subprocess.Process:
-        line = hook_command("claude-code", interlock, 60, None)
+        line = hook_command("claude-code", interlock, HookLine(config=hook.config))
         process = await asyncio.create_subprocess_exec(
             "/bin/sh",
             "-c",

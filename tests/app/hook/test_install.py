@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import cast
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from interlock.app.commands.hook import hook
 from interlock.app.hook_install import HookInstallError, install, settings_path, uninstall
+from interlock.app.hook_line import HookLine
 from tests.app.hook.running import INTERLOCK, Hook
 
 COMMAND = ("/opt/my tools/interlock",)
@@ -45,7 +47,7 @@ class TestInstall:
     def test_new_file(self, tmp_path: Path) -> None:
         """Where there are no settings they are made, with every event."""
         path = tmp_path / "a" / ".claude" / "settings.json"
-        assert install("claude-code", path, COMMAND, 50.0, None)
+        assert install("claude-code", path, COMMAND, 50.0, HookLine())
         found = written(path)
         assert list(cast("dict[str, object]", found["hooks"])) == EVENTS
         for event in EVENTS:
@@ -59,7 +61,7 @@ class TestInstall:
     def test_timeout_lies_above_the_wait(self, tmp_path: Path) -> None:
         """The agent waits longer than Interlock does, and the command knows for how long."""
         path = tmp_path / "settings.json"
-        install("claude-code", path, COMMAND, 540.0, None)
+        install("claude-code", path, COMMAND, 540.0, HookLine())
         (hook,) = commands(written(path), "PreToolUse")
         assert hook["timeout"] == 550
         assert "--timeout 550" in str(hook["command"])
@@ -70,7 +72,7 @@ class TestInstall:
         before = json.dumps(OTHERS)
         path.write_text(before, encoding="utf-8")
         path.chmod(0o640)
-        install("claude-code", path, COMMAND, 50.0, None)
+        install("claude-code", path, COMMAND, 50.0, HookLine())
         found = written(path)
         assert list(found) == list(OTHERS)
         theirs, ours = (str(hook["command"]) for hook in commands(found, "Stop"))
@@ -86,9 +88,9 @@ class TestInstall:
         """Installing again changes nothing; with other options it replaces the hooks."""
         path = tmp_path / "settings.json"
         path.write_text(json.dumps(OTHERS), encoding="utf-8")
-        assert install("claude-code", path, COMMAND, 50.0, None)
-        assert not install("claude-code", path, COMMAND, 50.0, None)
-        assert install("claude-code", path, ("/new/interlock",), 50.0, tmp_path)
+        assert install("claude-code", path, COMMAND, 50.0, HookLine())
+        assert not install("claude-code", path, COMMAND, 50.0, HookLine())
+        assert install("claude-code", path, ("/new/interlock",), 50.0, HookLine(project=tmp_path))
         ours = [hook for hook in commands(written(path), "PreToolUse") if "mine.sh" not in str(hook)]
         assert len(ours) == 1
         assert str(ours[0]["command"]).startswith(
@@ -99,7 +101,7 @@ class TestInstall:
         """Taking the hooks out leaves what was there before."""
         path = tmp_path / "settings.json"
         path.write_text(json.dumps(OTHERS), encoding="utf-8")
-        install("claude-code", path, COMMAND, 50.0, None)
+        install("claude-code", path, COMMAND, 50.0, HookLine())
         assert uninstall("claude-code", path)
         assert json.dumps(written(path)) == json.dumps(OTHERS)
         assert not uninstall("claude-code", path)
@@ -122,7 +124,7 @@ class TestInstall:
         path = tmp_path_factory.mktemp("law") / "settings.json"
         path.write_text(json.dumps(others), encoding="utf-8")
         try:
-            install("claude-code", path, COMMAND, 50.0, None)
+            install("claude-code", path, COMMAND, 50.0, HookLine())
         except HookInstallError:
             assert others.get("disableAllHooks") is True
             return
@@ -146,7 +148,7 @@ class TestInstall:
         path = tmp_path / "settings.json"
         path.write_text(text)
         with pytest.raises(HookInstallError, match=r"settings\.json"):
-            install("claude-code", path, COMMAND, 50.0, None)
+            install("claude-code", path, COMMAND, 50.0, HookLine())
         assert path.read_text() == text
         assert list(tmp_path.iterdir()) == [path]
 
@@ -155,14 +157,14 @@ class TestInstall:
         real, path = tmp_path / "dotfiles.json", tmp_path / "settings.json"
         real.write_text("{}")
         path.symlink_to(real)
-        install("claude-code", path, COMMAND, 50.0, None)
+        install("claude-code", path, COMMAND, 50.0, HookLine())
         assert path.is_symlink()
         assert "hooks" in written(real)
 
     def test_codex(self, tmp_path: Path) -> None:
         """Codex's file has its events only, and no key that Codex refuses."""
         path = tmp_path / "hooks.json"
-        install("codex", path, COMMAND, 50.0, None)
+        install("codex", path, COMMAND, 50.0, HookLine())
         found = written(path)
         assert list(found) == ["hooks"]
         assert list(cast("dict[str, object]", found["hooks"])) == [
@@ -196,7 +198,10 @@ class TestCommand:
         assert ran.returncode == 0, ran.stderr
         assert f"Wrote the hooks into {path}" in ran.stdout
         (found,) = commands(written(path), "PreToolUse")
-        assert str(found["command"]).startswith(f"{INTERLOCK} hook claude-code --timeout 60 ||")
+        assert str(found["command"]).startswith(
+            f"{sys.executable} -I -m interlock.app.cli hook claude-code --timeout 60 "
+            f"--config-dir {hook.config} ||"
+        )
 
     def test_project(self, tmp_path: Path) -> None:
         """With one they are in the project's, and doubled hooks are told."""

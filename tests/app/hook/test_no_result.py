@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from interlock.app.hook_install import hook_command
+from interlock.app.hook_line import HookLine
 from interlock.engine.history.events import CallResult
 from tests.app.hook.running import Hook, Ran, recorded
 from tests.app.hook.test_starting import servers, started
@@ -67,7 +68,7 @@ class TestStop:
 
     async def test_never_keeps_the_agent_working(self, tmp_path: Path) -> None:
         """Its line ends with 1 where the command fails: 2 would have Claude Code go on for ever."""
-        line = hook_command("claude-code", (str(tmp_path / "none"),), 60, None, "Stop")
+        line = hook_command("claude-code", (str(tmp_path / "none"),), HookLine(), "Stop")
         process = await asyncio.create_subprocess_shell(
             line, stdin=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
         )
