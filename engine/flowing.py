@@ -106,7 +106,7 @@ class Flowing:
         around = _around(hosting.ctx)
         async with self._live.reviving(session_id, terms, around, FlowSession) as back:
             hosted, mode = back.hosted, terms.mode or back.state.mode
-            check_reason(back.state, back.fit, mode, back.state.max_cost, reason)
+            check_reason(back.state, back.fit, wishes.nets, mode, back.state.max_cost, reason)
             was = RunRecord.of(back.events)
             if was is None:
                 raise ResumeError(f"Session '{hosted.id}' has no step of a flow in its record.")

@@ -135,7 +135,7 @@ class LiveSessions:
         async with self.reviving(session_id, terms, around, HostedSession) as back:
             hosted, fit, reader = back.hosted, back.fit, self._journal.reader()
             mode = terms.mode or back.state.mode
-            check_reason(back.state, fit, mode, agent.max_cost, terms.reason)
+            check_reason(back.state, fit, terms.registry, mode, agent.max_cost, terms.reason)
             left = await asyncio.to_thread(look, reader, back.events, back.state, agent, fit.markings)
             if must_go_on and not left.works:
                 raise ResumeError(
@@ -203,7 +203,7 @@ class LiveSessions:
         for record in (state, now):
             check_no_looser(record, fit, terms.registry, mode)
         check_required(state, terms.registry, mode, terms.required)
-        check_reason(state, fit, mode, agent.max_cost, terms.reason)
+        check_reason(state, fit, terms.registry, mode, agent.max_cost, terms.reason)
         branch_id = branch_id or new_id(agent.name)
         with self._change(branch_id, _taken(branch_id)):
             around = surroundings_of(agent.runtime)

@@ -78,7 +78,7 @@ def _net_record(key: str, net: SkillNet) -> NetRecord:
         governs=net.governs,
         people=people,
         maps=maps_digest((net,)) if people else None,
-        name_maps=_name_maps(net) if people else None,
+        name_maps=_name_maps(net) if people or net.call_names is not None else None,
     )
 
 

@@ -177,7 +177,7 @@ def in_force(state: SessionState) -> dict[str, int]:
 
     Those that are off for a time are among them: they come back.
     """
-    timed = {key for key, off in state.off.items() if off.until is not None}
+    timed = _timed(state)
     nets = {key: net.net for key, net in state.nets.items() if net.active or key in timed}
     return {key: people for key, record in nets.items() if (people := guarded(record))}
 
@@ -192,11 +192,8 @@ def check_no_looser(
     """
     held = in_force(state)
     found = [text for key in held if (text := _loosened(key, state, fit, registry)) is not None]
-    enforced = state.mode == "enforce" or (
-        state.shadowed is not None and state.shadowed.until is not None
-    )
     found += _taken(state, fit, registry, held)
-    if mode == "shadow" and enforced and held:
+    if mode == "shadow" and _enforced(state) and held:
         found.append("shadow mode instead of enforce mode")
     if not found:
         return
@@ -251,17 +248,28 @@ def check_required(
 
 
 def check_reason(
-    state: SessionState, fit: Standing, mode: Mode, max_cost: float | None, reason: str | None
+    state: SessionState,
+    fit: Standing,
+    registry: Mapping[str, SkillNet],
+    mode: Mode,
+    max_cost: float | None,
+    reason: str | None,
 ) -> None:
     """Raise `ResumeError` where a session would go on under less than its record says, without a reason.
 
-    Less is an active net that is missing, differs or is off, shadow mode, and a higher limit of cost, or
-    none. The message names the calls that wait for people (G-67).
+    Less is an active net that is missing, differs, is off or counts calls by other maps, another that
+    takes calls from one (G-66), shadow mode, and a higher limit of cost, or none. What is off for a time
+    counts as active. The message names the calls that wait for people (G-67).
     """
     if reason is not None and reason.strip():
         return
-    found = [f"'{visible(key)}' {less}" for key in state.active if (less := _less(key, fit))]
-    if mode == "shadow" and state.mode == "enforce":
+    timed = _timed(state)
+    held = [*state.active, *timed]
+    found = [
+        f"'{visible(key)}' {less}" for key in held if (less := _less(key, state, fit, registry, timed))
+    ]
+    found += _taken(state, fit, registry, held)
+    if mode == "shadow" and _enforced(state):
         found.append("shadow mode instead of enforce mode")
     if state.max_cost is not None and (max_cost is None or max_cost > state.max_cost):
         found.append(f"a cost limit of {'none' if max_cost is None else dollars(max_cost)}")
@@ -276,13 +284,32 @@ def check_reason(
     )
 
 
-def _less(key: str, fit: Standing) -> str | None:
-    """Say how an active net of a record would not go on; `None` where it does."""
+def _less(
+    key: str,
+    state: SessionState,
+    fit: Standing,
+    registry: Mapping[str, SkillNet],
+    timed: Container[str],
+) -> str | None:
+    """Say how a net of a record would not go on; `None` where it does."""
+    was = state.nets[key].net
     if key in fit.dropped:
         return "is missing"
     if key not in fit.markings:
         return "differs"
-    return None if key in fit.active else "is off"
+    if was.name_maps is not None and _counts_less(was, registry[key]):
+        return "counts calls by other maps"
+    return None if key in fit.active or key in timed else "is off"
+
+
+def _timed(state: SessionState) -> tuple[str, ...]:
+    """The nets that are off for a time: they come back."""
+    return tuple(key for key, off in state.off.items() if off.until is not None)
+
+
+def _enforced(state: SessionState) -> bool:
+    """Tell whether a record is in enforce mode, or will be after a time."""
+    return state.mode == "enforce" or (state.shadowed is not None and state.shadowed.until is not None)
 
 
 def switched_on(
@@ -296,8 +323,7 @@ def switched_on(
     begins = states[0]
     held = {key for state in states for key in in_force(state)}
     for state in states:
-        timed = (key for key, off in state.off.items() if off.until is not None)
-        held |= {*(key for key in state.off if guarded(state.nets[key].net)), *timed}
+        held |= {*(key for key in state.off if guarded(state.nets[key].net)), *_timed(state)}
     added = (key for key in registry if key in held and key not in fit.active)
     shadowed = [state.shadowed for state in states if state.shadowed is not None]
     timed = any(switch.until is not None for switch in shadowed)
@@ -329,8 +355,7 @@ def _taken(
     state: SessionState, fit: Standing, registry: Mapping[str, SkillNet], held: Iterable[str]
 ) -> Iterator[str]:
     """The nets that would be on as well and take calls from guarded ones (G-66)."""
-    timed = (key for key, off in state.off.items() if off.until is not None)
-    kept = {key for key in (*state.active, *timed) if key in fit.markings and key in registry}
+    kept = {key for key in (*state.active, *_timed(state)) if key in fit.markings and key in registry}
     gone = [skill_net(state.nets[key].net) for key in state.active if key not in kept]
     nets = [*(registry[key] for key in kept), *gone]
     for key in fit.active:

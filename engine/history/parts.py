@@ -64,7 +64,7 @@ class NetRecord(Record):
 
     `when` is the condition under which it has a say in calls by the names in `governs`, as it is written.
     `people` is how many others it takes to turn it off (G-67); where it takes some, `maps` is the digest
-    of all maps, and `name_maps` has those by which calls come by the name that its rule restricts. Older
+    of all maps. `name_maps` has those by which calls come by the name that its rule restricts. Older
     records have none of these.
     """
 

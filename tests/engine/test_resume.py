@@ -263,10 +263,11 @@ class TestNets:
         await until(events, ApprovalRequested)
         state = await hub.session(session)
         [asked] = state.approvals.values()
+        fit = standing(state, {}, active=None, nets="changed")
         with pytest.raises(
             ResumeError, match=rf"For an answer wait: deploy \({asked.call_id}\)\. Say why"
         ):
-            check_reason(state, standing(state, {}, active=None, nets="changed"), "enforce", None, None)
+            check_reason(state, fit, {}, "enforce", None, None)
 
     async def test_others_are_refused(self, hub: Hub, shop: Shop) -> None:
         """Nets that are missing or differ are named, and nothing is recorded."""

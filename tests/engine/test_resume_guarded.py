@@ -198,15 +198,58 @@ class TestDefaults:
         assert (await hub.session(session)).active == [default, block]
 
     async def test_of_one_person_are_his(self, hub: Hub, shop: Shop) -> None:
-        """A default that no several people stand behind is as free as any plain rule."""
+        """A default that no several people stand behind takes a reason, as any plain rule."""
         every = rules(f"block anything-else\n{self.LIMIT}")
         default, limit = every
         session = await hub.open_session(
             bot(shop, T("ok")), registry=every, active=[default], by="carl", session_id="s1"
         )
         await hub.close_session(session, by="carl")
-        await hub.resume_session(session, bot(shop), registry=every, active=[default, limit], by="ada")
+        on = {"registry": every, "active": [default, limit], "by": "ada"}
+        with pytest.raises(ResumeError, match=f"'{limit}' takes calls from '{default}'") as refused:
+            await hub.resume_session(session, bot(shop), **on)
+        assert refused.value.unexplained
+        await hub.resume_session(session, bot(shop), **on, reason="a new tool")
         assert (await hub.session(session)).active == [default, limit]
+
+
+class TestReason:
+    """What one person may do alone takes a reason, which the record has."""
+
+    PLAIN = "map bash.command rm as delete\nrequire human-approval before delete\nblock mkfs\n"
+
+    @pytest.mark.parametrize(
+        ("less", "said"),
+        [
+            (PLAIN.replace("map bash.command rm as delete\n", ""), "counts calls by other maps"),
+            (PLAIN.replace("rm as", "rmdir as"), "counts calls by other maps"),
+        ],
+    )
+    async def test_other_maps(self, hub: Hub, shop: Shop, less: str, said: str) -> None:
+        """Rules that read the same, under maps by which they meet fewer calls, are less."""
+        session = await hub.open_session(bot(shop), registry=rules(self.PLAIN), session_id="s1")
+        await hub.close_session(session, by="carl")
+        terms = {"registry": rules(less), "nets": "changed", "by": "carl"}
+        with pytest.raises(ResumeError, match=f"'approve-before-delete' {said}") as refused:
+            await hub.resume_session(session, bot(shop), **terms)
+        assert refused.value.unexplained
+        more = rules(f"{self.PLAIN}map bash.command shred as delete\n")
+        await hub.resume_session(session, bot(shop), registry=more, by="carl")
+        await hub.close_session(session, by="carl")
+        await hub.resume_session(session, bot(shop), **terms, reason="a new mover")
+
+    async def test_what_is_off_for_a_time(self, hub: Hub, shop: Shop) -> None:
+        """A net that will be on again, and enforce mode that will, are part of what a record says."""
+        every = rules(self.PLAIN)
+        session = await hub.open_session(bot(shop), registry=every, by="carl", session_id="s1")
+        await hub.toggle_net(session, "block-mkfs", False, by="carl", reason="x", seconds=600)
+        await hub.set_mode(session, "shadow", by="carl", reason="x", seconds=600)
+        await hub.close_session(session, by="carl")
+        fewer = {key: net for key, net in every.items() if key != "block-mkfs"}
+        with pytest.raises(ResumeError, match="'block-mkfs' is missing; shadow mode instead"):
+            await hub.resume_session(
+                session, bot(shop), registry=fewer, nets="changed", mode="shadow", by="carl"
+            )
 
 
 class TestForATime:
