@@ -225,7 +225,7 @@ def _tools(spec: AgentSpec) -> tuple[Tool, ...] | None:
     tools: tuple[Tool, ...] = ()
     try:
         others = [name for name in wanted if not clashes(spec, [name])]
-        tools = named_tools(others, spec.import_from)
+        tools = named_tools(others, spec.import_from, private=spec.web_fetch.private)
     except AgentSpecError as error:
         problems.extend(error.problems)
     problems.extend(clashes(spec, (tool.name for tool in tools)))

@@ -11,7 +11,7 @@ from typing import TypeAlias, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from .agent_spec import KINDS, Limits, SessionLimits
+from .agent_spec import KINDS, Limits, SessionLimits, WebFetchOptions
 
 Keys: TypeAlias = tuple[str | int, ...]
 _EXPECTED = {
@@ -35,6 +35,7 @@ _SHARED = "it works in the agent's runtime, under the session's rules and in its
 _NO_SUBAGENTS_KEYS = {
     **dict.fromkeys(("runtime", *(key for kind in KINDS.values() for key in kind.model_fields)), _SHARED),
     **dict.fromkeys(("rules", "active", "gate", "mode", "explain_blocks"), _SHARED),
+    "web_fetch": "the agent's counts for its subagents, too; leave this out",
     "subagents": "give the agent all of them, or put a tool made with task_tool into this one's tools",
     "name": "it has the name of its table, [subagents.NAME]",
     "agent": "an Agent of a module does tasks as a tool made with task_tool, among the agent's tools",
@@ -132,6 +133,8 @@ def _unknown(keys: Keys, model: type[BaseModel], loc: Sequence[str | int]) -> tu
             table = SessionLimits
         case ("subagents", _, "limits", _):
             table = Limits
+        case ("web_fetch", _):
+            table = WebFetchOptions
         case ("runtime", kind, _):
             table = KINDS[str(kind)]
         case ("subagents", _, _):
@@ -148,6 +151,8 @@ def _unknown(keys: Keys, model: type[BaseModel], loc: Sequence[str | int]) -> tu
     for kind, options in KINDS.items():
         if key in options.model_fields and key != "kind":
             return message, f"it belongs in the table [runtime] with kind = '{kind}'"
+    if key in WebFetchOptions.model_fields:
+        return message, "it belongs in the table [web_fetch]"
     if _SECRET.search(key):
         return message, "a secret does not belong in an agent file; put it into the environment"
     if close := get_close_matches(key, known, n=2, cutoff=0.7):

@@ -162,6 +162,12 @@ HERE = frozenset({"local", "sandbox"})
 """The runtimes whose working directory is one of this machine."""
 
 
+class WebFetchOptions(_Frozen):
+    """With `private` the ready-made `web_fetch` reaches this machine and its network, too (A-127)."""
+
+    private: StrictBool = False
+
+
 class Limits(_Frozen):
     """`max_steps` counts a run's model calls; without it the agent's own limit applies.
 
@@ -212,8 +218,9 @@ class AgentSpec(_Frozen):
 
     `agent` names an `Agent` of a Python module (`package.module:name`) that the rest then changes;
     without it there must be a `model`. `tools` are names of ready-made ones or `package.module:name`,
-    imported with the directories of `import_from` first on the path. Relative paths start at the
-    directory that the validation's context has under `BASE`, or at the working directory.
+    imported with the directories of `import_from` first on the path. `web_fetch` counts for subagents,
+    too. Relative paths start at the directory that the validation's context has under `BASE`, or at the
+    working directory.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")] | None = None
@@ -222,6 +229,7 @@ class AgentSpec(_Frozen):
     api_base: Annotated[str, AfterValidator(_plain_url)] | None = None
     system_prompt: str | None = None
     tools: Names | None = None
+    web_fetch: WebFetchOptions = WebFetchOptions()
     subagents: Mapping[SubagentName, SubagentSpec] = {}
     runtime: Annotated[RuntimeOptions, BeforeValidator(_as_table)] | None = None
     rules: tuple[AbsolutePath, ...] = ()

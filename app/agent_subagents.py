@@ -49,7 +49,9 @@ def prepare_subagents(spec: AgentSpec) -> tuple[Subagent, ...]:
         except AgentError as error:
             problems.append(f"{where}.model: {error}")
         try:
-            tools = named_tools(each.tools, spec.import_from, where=f"{where}.tools")
+            tools = named_tools(
+                each.tools, spec.import_from, where=f"{where}.tools", private=spec.web_fetch.private
+            )
         except AgentSpecError as error:
             problems.extend(error.problems)
         made.append(Subagent(name, each, model, tools))

@@ -14,24 +14,26 @@ from .agent_spec import AgentSpecError
 from .imported import ImportedError, imported
 
 
-def ready_made_tools() -> dict[str, Tool]:
+def ready_made_tools(*, private: bool = False) -> dict[str, Tool]:
     """The tools that come with Interlock, by the name an agent knows them by.
 
-    Under a gate `web_fetch` follows no redirect by itself: where it leads is another call (A-127).
+    With `private`, `web_fetch` reaches this machine and its network, too (A-127).
     """
     exported = (getattr(ready_made, name) for name in ready_made.__all__)
     table = tool_table([each for each in exported if hasattr(each, "execute")])
-    return {**table, "web_fetch": ready_made.create_web_fetch_tool(follow_redirects=False)}
+    return {**table, "web_fetch": ready_made.create_web_fetch_tool(private=private)}
 
 
 def named_tools(
-    names: Sequence[str], import_from: Sequence[Path], *, where: str = "tools"
+    names: Sequence[str], import_from: Sequence[Path], *, where: str = "tools", private: bool = False
 ) -> tuple[Tool, ...]:
     """The tools that `names` mean, modules imported with `import_from` first on the path.
 
+    `private` is for `ready_made_tools`.
+
     Raises `AgentSpecError` with every problem, each beginning with `where` the names are written.
     """
-    known = ready_made_tools()
+    known = ready_made_tools(private=private)
     problems: list[str] = []
     found: list[Tool] = []
     unknown = [name for name in names if ":" not in name and name not in known]

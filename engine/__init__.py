@@ -42,7 +42,6 @@ if TYPE_CHECKING:
         create_web_fetch_tool,
         define_tool,
         preview_of,
-        private_addresses_refused,
         task_tool,
         tool,
     )
@@ -191,7 +190,6 @@ __all__ = [
     "handle_tool_result",
     "is_enabled",
     "preview_of",
-    "private_addresses_refused",
     "replay_entries",
     "resolve_tool",
     "task_tool",

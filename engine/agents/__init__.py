@@ -107,7 +107,6 @@ from .tools import (
     create_bash_tool,
     create_web_fetch_tool,
     preview_of,
-    private_addresses_refused,
 )
 
 __all__ = [
@@ -225,7 +224,6 @@ __all__ = [
     "define_tool",
     "loop",
     "preview_of",
-    "private_addresses_refused",
     "prompt_of",
     "task_tool",
     "tool",

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from interlock.app.agent_build import prepare
+from interlock.app.agent_file import load_agent_file
 from interlock.app.agent_spec import AgentSpec, AgentSpecError
+from interlock.app.agent_subagents import prepare_subagents
 from interlock.app.agent_tools import ready_made_tools
 from interlock.engine.agents import (
     JustBashRuntime,
     LocalRuntime,
     SandboxRuntime,
+    ToolError,
     VercelSandboxRuntime,
 )
+from tests.engine.agents.test_web_fetch import Site, fetch
 
 
 @pytest.fixture(autouse=True)
@@ -25,6 +30,14 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("sys.path", [*sys.path])
     monkeypatch.setenv("OPENAI_API_KEY", "test")
     return tmp_path
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    site = Site()
+    yield site
+    site.server.shutdown()
+    site.server.server_close()
 
 
 class TestPrepared:
@@ -57,6 +70,25 @@ class TestPrepared:
         table = ready_made_tools()
         assert {"bash", "web_fetch"} <= table.keys()
         assert all(name == tool.name for name, tool in table.items())
+
+    @pytest.mark.parametrize("web_fetch", ["", "web_fetch = { private = true }\n"])
+    async def test_private_addresses(self, here: Path, site: Site, web_fetch: str) -> None:
+        """A-127: an agent and its subagents fetch from this machine if their file says so."""
+        (here / "a.rules").write_text("block rm")
+        (here / "a.toml").write_text(
+            f"model = 'openai/m'\nrules = ['a.rules']\ntools = ['web_fetch']\n{web_fetch}"
+            "[subagents.reader]\ndescription = 'Reads.'\ntools = ['web_fetch']\n"
+        )
+        spec = load_agent_file(here / "a.toml")
+        [subagent] = prepare_subagents(spec)
+        agent = await prepare(spec).agent()
+        url = site.page("/", b"here")
+        for tool in (agent.tools[0], subagent.tools[0]):
+            if web_fetch:
+                assert (await fetch(url, tool)).endswith("\n\nhere")
+            else:
+                with pytest.raises(ToolError, match="not on the public internet"):
+                    await fetch(url, tool)
 
     def test_all_problems_at_once(self, here: Path) -> None:
         """Rules, nets, tools, key and directory are reported together."""

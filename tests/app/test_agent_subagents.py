@@ -109,6 +109,7 @@ class TestTables:
             ),
             ("workdir = '.'", "r.workdir: a subagent has no 'workdir'|works in the agent's runtime"),
             ("rules = ['a']", "r.rules: a subagent has no 'rules'|under the session's rules"),
+            ("web_fetch = {}", "r.web_fetch: a subagent has no 'web_fetch'|the agent's counts"),
             ("mode = 'shadow'", "r.mode: a subagent has no 'mode'|in its mode"),
             ("gate = 'x'", "r.gate: a subagent has no 'gate'|under the session's rules"),
             ("task = 'x'", "r.task: a subagent has no 'task'|it gets its tasks from the agent"),

@@ -1,6 +1,5 @@
 """Ready-made tools."""
 
-from .addresses import private_addresses_refused
 from .bash import BashTool, create_bash_tool
 from .edit import EditTool
 from .glob import GlobTool
@@ -22,5 +21,4 @@ __all__ = [
     "create_bash_tool",
     "create_web_fetch_tool",
     "preview_of",
-    "private_addresses_refused",
 ]

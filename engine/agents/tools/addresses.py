@@ -1,4 +1,4 @@
-"""Keeping `web_fetch` away from this machine, its network and the cloud's metadata service."""
+"""Addresses of the public internet, as against this machine, its network and a cloud's own services."""
 
 from __future__ import annotations
 
@@ -14,36 +14,28 @@ Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 # A cloud's own services at an address that counts as public.
 _METADATA = frozenset({ipaddress.ip_address("168.63.129.16")})
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")
 
 
-async def private_addresses_refused(url: str) -> None:
-    """A `check_url` for `create_web_fetch_tool`.
+async def public_addresses(host: str, port: int) -> list[Address]:
+    """The addresses of `host`, in the order in which to try them.
 
-    Raises `ToolError` when the URL's host is, or has among its addresses, one that is not on the public
-    internet: loopback, private, link-local (where clouds keep their metadata service), shared, multicast
-    or reserved, also when it is wrapped in an IPv6 address. A name is resolved here and once more for the
-    request: a server of names that answers differently the second time is a matter for a firewall.
+    Raises `ToolError` when there is none, and when one of them is not on the public internet: loopback,
+    private, link-local (where clouds keep their metadata service), shared, multicast or reserved, also
+    when it is wrapped in an IPv6 address.
     """
-    import httpx
-
     try:
-        parsed = httpx.URL(url)
-    except httpx.InvalidURL as error:
-        raise ToolError(f"Invalid URL {url!r}: {error}") from error
-    host = parsed.host
-    try:
-        answers = await asyncio.get_running_loop().getaddrinfo(
-            host, parsed.port or 80, type=socket.SOCK_STREAM
-        )
+        answers = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise ToolError(f"Cannot resolve the host '{host}': {error}") from error
-    for answer in answers:
-        address = ipaddress.ip_address(str(answer[4][0]).partition("%")[0])
+    found = [ipaddress.ip_address(str(answer[4][0]).partition("%")[0]) for answer in answers]
+    for address in found:
         if not is_public(address):
             raise ToolError(
-                f"'{host}' is {address}, which is not on the public internet; "
-                "only public addresses may be fetched"
+                f"'{host}' is {address}, which is not on the public internet; only public addresses may "
+                "be fetched, unless the agent file says web_fetch = { private = true }"
             )
+    return list(dict.fromkeys(found))
 
 
 def is_public(address: Address) -> bool:
@@ -56,4 +48,6 @@ def is_public(address: Address) -> bool:
         inner = [each for each in wrapped if each is not None]
         if inner:
             return all(is_public(each) for each in inner)
+        if address not in _GLOBAL_UNICAST:
+            return False
     return address.is_global and not address.is_multicast and address not in _METADATA

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -12,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ..errors import ToolError, describe
 from ..tool import ModelTool, ToolContext, ToolOutput, define_tool
 from .cutting import kilobytes, whole_characters
+from .response_body import body_start
 
 if TYPE_CHECKING:
     import httpx
@@ -20,6 +22,7 @@ TIMEOUT_SECONDS = 15.0
 MAX_BYTES = 51_200
 MAX_REDIRECTS = 20
 CREDENTIALS = frozenset({"authorization", "proxy-authorization", "cookie"})
+UNENCODED = {"accept-encoding": "identity"}
 BODY_HEADERS = frozenset({"content-type", "content-length", "content-encoding", "content-language"})
 
 CheckUrl: TypeAlias = Callable[[str], "Awaitable[None] | None"]
@@ -41,43 +44,60 @@ def create_web_fetch_tool(
     check_url: CheckUrl | None = None,
     timeout: float = TIMEOUT_SECONDS,
     max_bytes: int = MAX_BYTES,
-    follow_redirects: bool = True,
+    follow_redirects: bool = False,
+    private: bool = False,
 ) -> ModelTool:
     """The tool with limits of its own.
 
     `check_url` sees every URL before it is requested, redirects included, and refuses one by raising.
     `timeout` is in seconds for everything together. Without `follow_redirects` the model is told where a
-    redirect leads and has to call again, so that a gate sees every URL that is requested (A-127).
+    redirect leads and has to call again, so that a gate sees every URL that is requested. With `private`
+    requests may go to this machine and its network, too, not only to the public internet (A-127).
     """
+
+    terms = _Terms(check_url, max_bytes, MAX_REDIRECTS if follow_redirects else 0, private)
 
     async def fetch(given: WebFetchInput, ctx: ToolContext) -> ToolOutput:
         try:
             async with asyncio.timeout(timeout):
-                return await _fetch(given, check_url, max_bytes, MAX_REDIRECTS if follow_redirects else 0)
+                return await _fetch(given, terms)
         except TimeoutError as error:
             raise ToolError(f"Request timed out after {timeout:g}s: {given.url}") from error
 
     return define_tool("web_fetch", "Fetch a URL and return the response.", WebFetchInput, fetch)
 
 
-async def _fetch(
-    given: WebFetchInput, check_url: CheckUrl | None, max_bytes: int, redirects: int
-) -> ToolOutput:
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """What a tool may do."""
+
+    check_url: CheckUrl | None
+    max_bytes: int
+    redirects: int
+    private: bool
+
+
+async def _fetch(given: WebFetchInput, terms: _Terms) -> ToolOutput:
     import httpx
 
+    from .public_transport import PublicTransport
+
+    transport = None if terms.private else PublicTransport()
     try:
-        async with httpx.AsyncClient(follow_redirects=False, timeout=None) as client:
+        async with httpx.AsyncClient(
+            transport=transport, headers=UNENCODED, follow_redirects=False, timeout=None
+        ) as client:
             request = client.build_request(
                 given.method.upper(), given.url, headers=given.headers, content=given.body
             )
-            for _ in range(redirects + 1):
-                await _check(request.url, check_url)
+            for _ in range(terms.redirects + 1):
+                await _check(request.url, terms.check_url)
                 response = await client.send(request, stream=True)
                 try:
                     location = response.headers.get("location")
                     if not response.has_redirect_location or location is None:
-                        return await _output(response, max_bytes)
-                    if not redirects:
+                        return await _output(response, terms.max_bytes)
+                    if not terms.redirects:
                         return _elsewhere(response, location)
                     request = _redirected(client, request, response.status_code, location)
                 finally:
@@ -88,7 +108,7 @@ async def _fetch(
         raise ToolError(f"Request failed: {describe(error)}") from error
     except UnicodeError as error:
         raise ToolError(f"The request holds a character that HTTP cannot send: {error}") from error
-    raise ToolError(f"More than {MAX_REDIRECTS} redirects: {given.url}")
+    raise ToolError(f"More than {terms.redirects} redirects: {given.url}")
 
 
 async def _check(url: httpx.URL, check_url: CheckUrl | None) -> None:
@@ -137,12 +157,8 @@ def _status(response: httpx.Response) -> str:
 
 
 async def _output(response: httpx.Response, max_bytes: int) -> ToolOutput:
-    body = bytearray()
-    async for chunk in response.aiter_bytes():
-        body += chunk
-        if len(body) > max_bytes:
-            break
-    text = bytes(body[:max_bytes])
+    body = await body_start(response, max_bytes + 1)
+    text = body[:max_bytes]
     if len(body) > max_bytes:
         shown = whole_characters(text).decode(errors="replace")
         shown += f"\n\n[Output truncated at {kilobytes(max_bytes)}.]"

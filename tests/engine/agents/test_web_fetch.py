@@ -11,20 +11,23 @@ import pytest
 from interlock.engine.agents import (
     AbortSignal,
     LocalRuntime,
-    ModelTool,
+    Tool,
     ToolContext,
     ToolError,
     WebFetchTool,
     create_web_fetch_tool,
 )
 
+# The servers of these tests are on this machine.
+HERE = create_web_fetch_tool(private=True, follow_redirects=True)
 NOTICE = "\n\n[Output truncated at 50.0KB.]"
 
 
 class Site:
     """A server whose pages are functions of the request; remembers the requests."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        self.host = host
         self.pages: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {}
         self.requests: list[tuple[str, str, dict[str, str], bytes]] = []
         site = self
@@ -41,12 +44,12 @@ class Site:
 
         for method in ("GET", "POST", "PUT"):
             setattr(Handler, f"do_{method}", Handler.handle_any)
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server = ThreadingHTTPServer((host, 0), Handler)
         self.server.daemon_threads = True
         threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
 
-    def url(self, path: str, host: str = "127.0.0.1") -> str:
-        return f"http://{host}:{self.server.server_port}{path}"
+    def url(self, path: str, host: str | None = None) -> str:
+        return f"http://{host or self.host}:{self.server.server_port}{path}"
 
     def page(
         self, path: str, body: bytes = b"", status: int = 200, headers: dict[str, str] | None = None
@@ -72,7 +75,7 @@ def site() -> Iterator[Site]:
     site.server.server_close()
 
 
-async def fetch(url: str, tool: ModelTool = WebFetchTool, **args: object) -> str:
+async def fetch(url: str, tool: Tool = HERE, **args: object) -> str:
     """The tool's text."""
     ctx = ToolContext(LocalRuntime(), AbortSignal())
     return (await tool.execute({"url": url, **args}, ctx)).text
@@ -135,7 +138,7 @@ class TestCutting:
 
     async def test_own_limit(self, site: Site) -> None:
         """The limit can be set."""
-        tool = create_web_fetch_tool(max_bytes=1024)
+        tool = create_web_fetch_tool(max_bytes=1024, private=True)
         text = await fetch(site.page("/kb", b"a" * 2000), tool)
         assert text.endswith("a\n\n[Output truncated at 1.0KB.]")
 
@@ -166,7 +169,7 @@ class TestRedirects:
         url = site.page("/lure", status=302, headers={"location": "/secret"})
         before = len(site.requests)
         with pytest.raises(ToolError, match="not there"):
-            await fetch(url, create_web_fetch_tool(check_url=check))
+            await fetch(url, create_web_fetch_tool(check_url=check, private=True, follow_redirects=True))
         assert seen == [url, site.url("/secret")]
         assert [r[1] for r in site.requests[before:]] == ["/lure"]
 
@@ -234,7 +237,7 @@ class TestFailure:
             release.wait(10)
 
         site.pages["/slow"] = trickle
-        tool = create_web_fetch_tool(timeout=0.2)
+        tool = create_web_fetch_tool(timeout=0.2, private=True)
         with pytest.raises(ToolError, match=r"Request timed out after 0\.2s"):
             await fetch(site.url("/slow"), tool)
         release.set()

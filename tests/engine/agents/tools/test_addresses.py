@@ -3,22 +3,41 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import socket
+import ssl
+import threading
 from collections.abc import Iterator
+from http.server import ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.engine.agents import ToolError, create_web_fetch_tool, private_addresses_refused
-from interlock.engine.agents.tools.addresses import is_public
+from interlock.app.agent_tools import ready_made_tools
+from interlock.engine.agents import (
+    AbortSignal,
+    LocalRuntime,
+    ToolContext,
+    ToolError,
+    WebFetchTool,
+    create_web_fetch_tool,
+)
+from interlock.engine.agents.tools import addresses
+from interlock.engine.agents.tools.addresses import is_public, public_addresses
+from tests.support.certificates import certified
 
 from ..test_web_fetch import Site, fetch
 
+PUBLIC = "127.0.0.2"
+"""An address of this machine that these tests take for a public one."""
 
-@pytest.fixture(scope="module", name="site")
-def served() -> Iterator[Site]:
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    """A server that no request may reach."""
     site = Site()
     yield site
     site.server.shutdown()
@@ -26,17 +45,46 @@ def served() -> Iterator[Site]:
 
 
 @pytest.fixture
-def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
-    """Names and their addresses, in place of a server of names."""
-    known: dict[str, list[str]] = {}
+def public(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    """A server at an address that counts as public."""
+    known = {ipaddress.ip_address(PUBLIC), ipaddress.ip_address("127.0.0.3")}
+    monkeypatch.setattr(addresses, "is_public", lambda address: address in known)
+    public = Site(PUBLIC)
+    yield public
+    public.server.shutdown()
+    public.server.server_close()
 
-    async def getaddrinfo(self: object, host: str, port: int, **options: object) -> list[object]:
-        if host not in known:
+
+class Names:
+    """Names and what a server of names answers, one time after the other; the last answer stays."""
+
+    def __init__(self) -> None:
+        self._answers: dict[str, list[list[str]]] = {}
+
+    def know(self, host: str, *answers: list[str]) -> None:
+        self._answers[host] = list(answers)
+
+    def addresses(self, host: str) -> list[str]:
+        """Raises `socket.gaierror` for a name that is not known and is no address."""
+        answers = self._answers.get(host)
+        if answers is None:
+            with contextlib.suppress(ValueError):
+                return [str(ipaddress.ip_address(host))]
             raise socket.gaierror(-2, "Name or service not known")
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, port)) for each in known[host]]
+        return answers.pop(0) if len(answers) > 1 else answers[0]
+
+
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> Names:
+    """In place of the system's server of names."""
+    names = Names()
+
+    async def getaddrinfo(self: object, host: str | bytes, port: int, **options: object) -> list[object]:
+        known = names.addresses(host if isinstance(host, str) else host.decode())
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, port)) for each in known]
 
     monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", getaddrinfo)
-    return known
+    return names
 
 
 class TestAddress:
@@ -47,7 +95,8 @@ class TestAddress:
             "169.254.169.254", "100.64.0.1", "100.100.100.200", "168.63.129.16", "224.0.0.1", "240.0.0.1",
             "255.255.255.255",
             "::1", "::", "fe80::1", "fc00::1", "fd00:ec2::254", "ff02::1", "::ffff:127.0.0.1",
-            "::ffff:10.0.0.1", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "2002:7f00:1::", "2002:a00:1::",
+            "::ffff:10.0.0.1", "::127.0.0.1", "::ffff:0:10.0.0.1", "fec0::1", "64:ff9b:1::a00:1",
+            "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "2002:7f00:1::", "2002:a00:1::",
         ],
     )  # fmt: skip
     def test_private(self, address: str) -> None:
@@ -71,55 +120,115 @@ class TestAddress:
                 assert not is_public(ipaddress.IPv6Address(wrapped))
 
 
-class TestUrl:
+class TestHost:
     @pytest.mark.parametrize(
         "host",
-        ["127.0.0.1", "127.1", "2130706433", "0x7f000001", "localhost", "[::1]", "0"],
+        ["127.0.0.1", "127.1", "2130706433", "0x7f000001", "localhost", "::1", "0"],
     )
     async def test_spellings(self, host: str) -> None:
         """A-127: a loopback address is one however it is written."""
         with pytest.raises(ToolError, match="is not on the public internet"):
-            await private_addresses_refused(f"http://{host}:8080/x")
+            await public_addresses(host, 80)
 
-    async def test_names(self, names: dict[str, list[str]]) -> None:
+    async def test_names(self, names: Names) -> None:
         """A-127: a name is what it resolves to; one bad address among good ones is enough."""
-        names.update({"good.example": ["1.1.1.1"], "bad.example": ["1.1.1.1", "10.0.0.1"]})
-        await private_addresses_refused("https://good.example/")
+        names.know("good.example", ["1.1.1.1", "1.0.0.1", "1.1.1.1"])
+        names.know("bad.example", ["1.1.1.1", "10.0.0.1"])
+        assert list(map(str, await public_addresses("good.example", 443))) == ["1.1.1.1", "1.0.0.1"]
         with pytest.raises(ToolError, match=r"'bad\.example' is 10\.0\.0\.1, which is not on the public"):
-            await private_addresses_refused("https://bad.example/")
+            await public_addresses("bad.example", 443)
         with pytest.raises(ToolError, match=r"Cannot resolve the host 'none\.example'"):
-            await private_addresses_refused("https://none.example/")
-
-    async def test_user_and_port(self, names: dict[str, list[str]]) -> None:
-        """A-127: the host is the one that the request goes to, not one that the URL pretends."""
-        names.update({"1.1.1.1": ["1.1.1.1"], "inner.example": ["10.0.0.1"]})
-        with pytest.raises(ToolError, match=r"'inner.example' is 10.0.0.1"):
-            await private_addresses_refused("http://1.1.1.1@inner.example:80/")
-
-    @pytest.mark.parametrize("url", ["http://[1", "http://a..b/", "http://0177.0.0.1/", "http:///x"])
-    async def test_no_host(self, url: str) -> None:
-        """A-127: what has no host that can be looked up is refused."""
-        with pytest.raises(ToolError):
-            await private_addresses_refused(url)
+            await public_addresses("none.example", 443)
 
 
 class TestTool:
+    """The tool as it is, and not one with a check that somebody has put in."""
+
     async def test_first_url(self, site: Site) -> None:
-        """A-127: with it the tool sends nothing to this machine."""
+        """A-127: nothing is sent to this machine, and the remedy is named."""
         url = site.page("/inner", b"secret")
-        with pytest.raises(ToolError, match="not on the public internet"):
-            await fetch(url, create_web_fetch_tool(check_url=private_addresses_refused))
+        for tool in (WebFetchTool, create_web_fetch_tool(), ready_made_tools()["web_fetch"]):
+            with pytest.raises(ToolError, match=r"not on the public internet.*private = true"):
+                await tool.execute({"url": url}, ToolContext(LocalRuntime(), AbortSignal()))
         assert site.requests == []
 
-    async def test_redirect(self, site: Site) -> None:
-        """A-127: nor does a redirect lead there."""
+    async def test_user_and_port(self, names: Names) -> None:
+        """A-127: the host is the one that the request goes to, not one that the URL pretends."""
+        names.know("1.1.1.1", ["1.1.1.1"])
+        names.know("inner.example", ["10.0.0.1"])
+        with pytest.raises(ToolError, match=r"'inner.example' is 10.0.0.1"):
+            await fetch("http://1.1.1.1@inner.example:80/", WebFetchTool)
+
+    @pytest.mark.parametrize(
+        "url", ["http://[1", "http://a..b/", "http://0177.0.0.1/", "http:///x", "http://[::ffff:7f00:1]/"]
+    )
+    async def test_no_host(self, url: str) -> None:
+        """A-127: what has no host that can be looked up is refused."""
+        with pytest.raises(ToolError):
+            await fetch(url, WebFetchTool)
+
+    async def test_redirect(self, public: Site, site: Site, names: Names) -> None:
+        """A-127: a redirect is not followed; where redirects are, none leads to a private address."""
+        names.know("public.example", [PUBLIC])
         inner = site.page("/inner", b"secret")
-        outer = site.page("/outer", status=302, headers={"location": inner})
-
-        async def outer_is_public(url: str) -> None:
-            if url != outer:
-                await private_addresses_refused(url)
-
+        public.page("/outer", status=302, headers={"location": inner})
+        outer = public.url("/outer", "public.example")
+        assert (await fetch(outer, WebFetchTool)).startswith(f"Status: 302 Found\nLocation: {inner}\n")
         with pytest.raises(ToolError, match="not on the public internet"):
-            await fetch(outer, create_web_fetch_tool(check_url=outer_is_public))
-        assert [request[1] for request in site.requests] == ["/outer"]
+            await fetch(outer, create_web_fetch_tool(follow_redirects=True))
+        assert site.requests == []
+
+    async def test_rebinding(self, public: Site, site: Site, names: Names) -> None:
+        """A-127: the address that is connected to is the one that was checked."""
+        port = public.server.server_port
+        inside = ThreadingHTTPServer(("127.0.0.1", port), site.server.RequestHandlerClass)
+        threading.Thread(target=inside.serve_forever, args=(0.01,), daemon=True).start()
+        site.page("/", b"secret")
+        public.page("/", b"public")
+        names.know("turncoat.example", [PUBLIC], ["127.0.0.1"])
+        try:
+            text = await fetch(f"http://turncoat.example:{port}/", WebFetchTool)
+        finally:
+            inside.shutdown()
+            inside.server_close()
+        assert text.endswith("\n\npublic")
+        assert site.requests == []
+        assert public.requests[-1][2]["host"] == f"turncoat.example:{port}"
+
+    async def test_next_address(self, public: Site, names: Names) -> None:
+        """An address that refuses connections is no reason to give up on the others."""
+        names.know("two.example", ["127.0.0.3", PUBLIC])
+        public.page("/", b"public")
+        assert (await fetch(public.url("/", "two.example"), WebFetchTool)).endswith("\n\npublic")
+
+    @pytest.mark.parametrize("name", ["named.example", "other.example"])
+    async def test_certificate(
+        self, public: Site, names: Names, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
+        """A certificate is asked for by the host's name, and must be for it."""
+        certificate, key = certified(tmp_path, "named.example")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, key)
+        monkeypatch.setattr(
+            public.server, "socket", context.wrap_socket(public.server.socket, server_side=True)
+        )
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        names.know(name, [PUBLIC])
+        public.page("/", b"public")
+        url = f"https://{name}:{public.server.server_port}/"
+        if name == "named.example":
+            assert (await fetch(url, WebFetchTool)).endswith("\n\npublic")
+        else:
+            with pytest.raises(ToolError, match="certificate verify failed"):
+                await fetch(url, WebFetchTool)
+
+    async def test_proxy(self, site: Site, names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The environment's proxy is used, for names whose addresses are public only."""
+        monkeypatch.setenv("http_proxy", site.url(""))
+        monkeypatch.delenv("no_proxy", raising=False)
+        names.know("public.example", ["1.1.1.1"])
+        names.know("inner.example", ["10.0.0.1"])
+        site.page("http://public.example/x", b"by proxy")
+        assert (await fetch("http://public.example/x", WebFetchTool)).endswith("\n\nby proxy")
+        with pytest.raises(ToolError, match="not on the public internet"):
+            await fetch("http://inner.example/x", WebFetchTool)

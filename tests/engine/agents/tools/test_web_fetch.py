@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gzip
 import threading
+import tracemalloc
+import zlib
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 
@@ -27,7 +29,7 @@ from interlock.engine.agents import (
 from interlock.engine.agents.tools import web_fetch
 
 from ..script import until, watched
-from ..test_web_fetch import NOTICE, Site, fetch
+from ..test_web_fetch import HERE, NOTICE, Site, fetch
 
 
 @pytest.fixture(scope="module", name="site")
@@ -70,7 +72,7 @@ class TestRequest:
         """A-124, A-127: every redirect is followed; the metadata has the URL where it ended."""
         end = site.page("/end", b"there")
         start = site.page(f"/start{status}", status=status, headers={"location": "/end"})
-        made = await WebFetchTool.execute({"url": start}, ToolContext(LocalRuntime(), AbortSignal()))
+        made = await HERE.execute({"url": start}, ToolContext(LocalRuntime(), AbortSignal()))
         assert made.text.endswith("\n\nthere")
         assert made.metadata == {"status": 200, "url": end}
 
@@ -78,7 +80,7 @@ class TestRequest:
     async def test_error_status(self, site: Site, status: int) -> None:
         """A-124: no status is an error result."""
         url = site.page(f"/status{status}", b"sorry", status)
-        w = await watched(C(c1=("web_fetch", {"url": url})), T("ok"), tools=[WebFetchTool])
+        w = await watched(C(c1=("web_fetch", {"url": url})), T("ok"), tools=[HERE])
         await w.say("go")
         [result] = [event for event in w.events if isinstance(event, ToolResultEvent)]
         assert not result.is_error
@@ -119,6 +121,69 @@ class TestBody:
         assert (await fetch(url)).endswith("\nContent-Type: unknown\n\n")
 
 
+def bomb(window: int) -> bytes:
+    """A few kilobytes that stand for 32 MiB."""
+    packer = zlib.compressobj(9, wbits=window)
+    return packer.compress(bytes(2**25)) + packer.flush()
+
+
+GZIP, DEFLATE, RAW = 16 + zlib.MAX_WBITS, zlib.MAX_WBITS, -zlib.MAX_WBITS
+
+
+class TestEncoding:
+    @pytest.mark.parametrize(
+        ("encoding", "window"), [("gzip", GZIP), ("x-gzip", GZIP), ("deflate", DEFLATE), ("deflate", RAW)]
+    )
+    async def test_bomb(self, site: Site, encoding: str, window: int) -> None:
+        """A-125: a small body that stands for a large one is decoded no further than it is shown."""
+        body = bomb(window)
+        assert len(body) < 35_000
+        url = site.page(f"/bomb{window}", body, headers={"content-encoding": encoding})
+        await fetch(site.page("/before", b"ok"))
+        tracemalloc.start()
+        try:
+            text = await fetch(url)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert text.endswith("\0" * 51_200 + NOTICE)
+        assert peak < 2**22
+
+    async def test_in_pieces(self, site: Site) -> None:
+        """What comes in many pieces is decoded to its end."""
+        body = gzip.compress(b"".join(b"%d " % number for number in range(9_000)))
+
+        def serve(handler: BaseHTTPRequestHandler) -> None:
+            handler.send_response(200)
+            handler.send_header("content-encoding", "gzip")
+            handler.end_headers()
+            for start in range(0, len(body), 1_000):
+                handler.wfile.write(body[start : start + 1_000])
+                handler.wfile.flush()
+
+        site.pages["/gzip-pieces"] = serve
+        assert (await fetch(site.url("/gzip-pieces"))).endswith(" 8998 8999 ")
+
+    async def test_none_is_asked_for(self, site: Site) -> None:
+        """A server is asked for bodies as they are."""
+        await fetch(site.page("/plain", b"ok"))
+        assert site.requests[-1][2]["accept-encoding"] == "identity"
+
+    @pytest.mark.parametrize("encoding", ["gzip, gzip", "br", "zstd", "nonsense"])
+    async def test_unreadable(self, site: Site, encoding: str) -> None:
+        """One in another, and what cannot be decoded in pieces, is refused by its name."""
+        url = site.page("/nested", bomb(GZIP), headers={"content-encoding": encoding})
+        with pytest.raises(ToolError, match=f"The body is encoded as '{encoding}', which cannot be read"):
+            await fetch(url)
+
+    @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+    async def test_broken(self, site: Site, encoding: str) -> None:
+        """A body that is not what its headers say is an error."""
+        url = site.page("/broken", b"no such thing", headers={"content-encoding": encoding})
+        with pytest.raises(ToolError, match="The body is not encoded as its headers say"):
+            await fetch(url)
+
+
 class TestFailure:
     async def test_fifteen_seconds(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
         """A-126: the ready-made tool gives everything together 15 seconds."""
@@ -143,7 +208,9 @@ class TestFailure:
         site.pages["/stuck"] = stuck
         url = site.page("/to-stuck", status=302, headers={"location": "/stuck"})
         w = await watched(
-            C(c1=("web_fetch", {"url": url})), T("ok"), tools=[create_web_fetch_tool(timeout=0.3)]
+            C(c1=("web_fetch", {"url": url})),
+            T("ok"),
+            tools=[create_web_fetch_tool(timeout=0.3, private=True, follow_redirects=True)],
         )
         assert f'result c1 err "Request timed out after 0.3s: {url}"' in await w.say("go")
         release.set()
@@ -157,7 +224,7 @@ class TestFailure:
             release.wait(10)
 
         site.pages["/abort"] = stuck
-        w = await watched(C(c1=("web_fetch", {"url": site.url("/abort")})), T("ok"), tools=[WebFetchTool])
+        w = await watched(C(c1=("web_fetch", {"url": site.url("/abort")})), T("ok"), tools=[HERE])
         w.session.send("go")
         await until(asked.is_set)
         w.session.abort()
@@ -169,7 +236,7 @@ class TestFailure:
     @pytest.mark.parametrize("url", ["http://[1", "nonsense", "ftp://127.0.0.1/", "http://127.0.0.1:1/"])
     async def test_is_an_error_result(self, url: str) -> None:
         """A-126, A-127: an invalid URL, another scheme and a refused connection are error results."""
-        w = await watched(C(c1=("web_fetch", {"url": url})), T("ok"), tools=[WebFetchTool])
+        w = await watched(C(c1=("web_fetch", {"url": url})), T("ok"), tools=[HERE])
         await w.say("go")
         [result] = [event for event in w.events if isinstance(event, ToolResultEvent)]
         assert result.is_error
@@ -186,7 +253,11 @@ class TestEveryHop:
         seen: list[tuple[str, int]] = []
         await fetch(
             start,
-            create_web_fetch_tool(check_url=lambda url: seen.append((url, len(site.requests) - before))),
+            create_web_fetch_tool(
+                check_url=lambda url: seen.append((url, len(site.requests) - before)),
+                private=True,
+                follow_redirects=True,
+            ),
         )
         assert seen == [(start, 0), (middle, 1), (end, 2)]
 
@@ -203,7 +274,7 @@ class TestEveryHop:
         """A-127: the console's tool tells where a redirect leads, so that the gate sees that URL too."""
         inner = site.page("/unseen", b"secret")
         outer = site.page("/outer-unseen", b"", status=302, headers={"Location": inner})
-        fetching = ready_made_tools()["web_fetch"]
+        fetching = ready_made_tools(private=True)["web_fetch"]
         said = await fetching.execute({"url": outer}, ToolContext(LocalRuntime(), AbortSignal()))
         assert isinstance(said, ToolOutput)
         assert said.text.startswith(f"Status: 302 Found\nLocation: {inner}\n\n")
