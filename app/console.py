@@ -15,6 +15,7 @@ from textual.message import Message
 from textual.screen import ModalScreen, Screen
 
 from ..engine.clock import Clock, utc_now
+from ..engine.gateway.rights import FULL
 from ..engine.history.events import ApprovalRequested, JournalEvent
 from ..engine.hub import Hub, HubEvent, Outcome, Subscription
 from .appearance import Appearance
@@ -23,6 +24,7 @@ from .collector import PaintFirst, settle_collector
 from .connection import ConnectionShown
 from .desk import Desk
 from .door import Door
+from .key_rights import Permission
 from .messages import (
     ActionDone,
     BacktestChosen,
@@ -59,7 +61,7 @@ class InterlockConsole(RecordedApp):
     """The approval console on a hub that whoever made it also closes.
 
     `start` opens the sessions; `open_session` is the one shown first, `open_at` a place
-    that somebody asked for. `terminal` stands for the one it
+    that somebody asked for. `permission` is what the operator may do. `terminal` stands for the one it
     runs in. `deny_reasons` are offered for denials. `clock` gives the times that ages are counted to,
     `monotonic` the seconds that keys sleep; see `Wakeful` for `quiet`.
     """
@@ -89,6 +91,7 @@ class InterlockConsole(RecordedApp):
         open_session: str | None = None,
         open_at: Place | None = None,
         appearance: Appearance | None = None,
+        permission: Permission | None = None,
         attention: AttentionSettings | None = None,
         terminal: Terminal | None = None,
         deny_reasons: Sequence[str] = (),
@@ -103,7 +106,7 @@ class InterlockConsole(RecordedApp):
             host=hub,
             operator=operator,
             clock=clock,
-            read_only=isinstance(hub, ReadOnlyHub),
+            permission=permission or Permission("look" if isinstance(hub, ReadOnlyHub) else FULL),
         )
         self._attention_settings = attention
         self._terminal = terminal
@@ -331,7 +334,7 @@ class InterlockConsole(RecordedApp):
         """Leave; asks first while something runs or waits."""
         if isinstance(self.screen, Confirm):
             return
-        if self.read_only or self.hub.elsewhere:
+        if self.permission.rights == "look" or self.hub.elsewhere:
             self.exit()  # Nothing ends with it.
             return
         try:

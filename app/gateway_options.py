@@ -6,6 +6,8 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
+from ..engine.gateway.rights import KINDS
+
 Add = Callable[..., argparse.ArgumentParser]
 Options = Callable[[argparse.ArgumentParser], None]
 
@@ -89,12 +91,15 @@ def add_gateway(commands: object, command: Add, journal: Options, operator: Opti
     new.add_argument("name", metavar="NAME", help="whose it is; an operator decides under this name")
     owner = "the operator whose agent it is, who is no other person where several must approve its calls"
     new.add_argument("--owner", metavar="NAME", help=f"{owner} (default: your login name)")
+    kinds = "what an operator may do: look, also decide requests, or also administer"
+    new.add_argument("--kind", dest="rights", choices=KINDS, help=f"{kinds} (default: decide)")
     rotate = command(parts, "rotate", "give a name a new token")
     rotate.add_argument("name", metavar="NAME", help="whose token")
     rotate.add_argument(
         "--overlap", metavar="TIME", help="how long the old one goes on, e.g. 15m (default: not at all)"
     )
     rotate.add_argument("--owner", metavar="NAME", help=f"{owner} (default: as before)")
+    rotate.add_argument("--kind", dest="rights", choices=KINDS, help=f"{kinds} (default: as before)")
     revoke = command(parts, "revoke", "end a token; its connections end within seconds")
     revoke.add_argument("name", metavar="NAME", help="whose token")
 

@@ -160,6 +160,7 @@ def attach(
     from .attention import attention_settings
     from .console import InterlockConsole
     from .hangup import run_until_ended
+    from .key_rights import Permission
     from .read_only import read_only as guarded
 
     attention, approvals = attention_settings(), approval_settings()
@@ -167,12 +168,14 @@ def attach(
     secret = None if token_file is None else read_secret(token_file)
 
     async def session() -> int:
-        client = ConsoleClient(url, secret)
+        client = ConsoleClient(url, secret, read_only=read_only)
         try:
             operator = await client.open()
+            looks = read_only or client.rights == "look"
             app = InterlockConsole(
-                guarded(client) if read_only else client,
+                guarded(client) if looks else client,
                 operator=operator,
+                permission=Permission("look") if read_only else Permission(client.rights, operator),
                 open_at=open_at,
                 appearance=appearance,
                 attention=attention,

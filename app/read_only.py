@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from textual.app import App
-from textual.dom import DOMNode
-
 from ..engine.hub import Spawn
 from .door import Door
-from .keymap import bindings_of, decides
+from .key_rights import READ_ONLY
 
 READING = frozenset(
     {
@@ -42,39 +39,6 @@ READING = frozenset(
 )
 """What may be asked of a hub. All others change something, or may."""
 
-CHANGING = frozenset(
-    {
-        "decisions.enforce",
-        "history.continue",
-        "live.approve",
-        "live.compact",
-        "live.deny",
-        "live.extend",
-        "live.interrupt",
-        "live.limit",
-        "live.mark",
-        "live.mode",
-        "live.nets",
-        "live.revoke",
-        "live.start",
-        "live.stop",
-        "live.together",
-        "nets.drop",
-        "proposed.drop",
-        "nets.switch",
-        "replay.continue",
-        "rules.edit",
-        "shadow.enforce",
-        "start.start",
-    }
-)
-"""The actions of the console, by their bindings' ids, that are not offered. Deciding is none either.
-
-An editor changes files, and many start a shell: whoever is given a read-only console has neither.
-"""
-
-REFUSED = "This console is read-only: it changes nothing"
-
 
 class ReadOnlyError(RuntimeError):
     """Something was to be changed through a read-only console."""
@@ -97,18 +61,10 @@ class ReadOnlyHub:
 
 
 def _refuse(*_: object, **__: object) -> NoReturn:
-    raise ReadOnlyError(f"{REFUSED}. Use the console of the process that hosts the session")
+    raise ReadOnlyError(f"{READ_ONLY}. Use the console of the process that hosts the session")
 
 
 def read_only(hub: object) -> Door:
     """A hub for a console that is to change nothing."""
     guarded: object = ReadOnlyHub(hub)
     return guarded  # type: ignore[return-value]  # it answers what a hub answers, and refuses the rest
-
-
-def changes(node: DOMNode, action: str) -> bool:
-    """Whether a key of `node` with this action would change something."""
-    if isinstance(node, App):
-        return False  # what the app does stands on a screen's keys, too
-    ids = [binding.id or "" for binding in bindings_of(type(node)) if binding.action == action]
-    return any(each in CHANGING or (decides(each) and each != "confirm.yes") for each in ids)

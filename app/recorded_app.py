@@ -11,6 +11,7 @@ from ..engine.clock import Clock, utc_now
 from .appearance import Appearance
 from .door import Door, Journal
 from .history_source import HistorySource
+from .key_rights import Permission
 from .messages import BacktestChosen, ReplayChosen
 from .terminal import TerminalApp
 from .text import shown
@@ -37,9 +38,9 @@ class RecordedApp(TerminalApp):
         operator: str = "",
         clock: Clock = utc_now,
         zone: tzinfo | None = None,
-        read_only: bool = False,
+        permission: Permission | None = None,
     ) -> None:
-        super().__init__(appearance, read_only=read_only)
+        super().__init__(appearance, permission=permission)
         self.operator = operator
         self._source = source
         self._journal = journal

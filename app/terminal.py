@@ -16,15 +16,16 @@ from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.screen import Screen
 
+from ..engine.gateway.rights import FULL
 from .appearance import Appearance
 from .ascii import AsciiFilter
 from .charset import ascii_only, unmarked, use_ascii
 from .editing import EditorError, Lending, edit, has_editor
 from .key_order import KeyOrder
+from .key_rights import Permission, needed_rights
 from .keymap import display_key, is_typed
 from .messages import EditChosen
 from .palette import binding_commands
-from .read_only import REFUSED, changes
 from .screens.help import Help, help_for
 from .screens.keys import COMMANDS_KEY, HELP_KEY, LEAVE_KEY
 from .screens.wakeful import FallsAsleep
@@ -47,9 +48,11 @@ class TerminalApp(App[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [HELP_KEY, COMMANDS_KEY, LEAVE_KEY]
 
-    def __init__(self, appearance: Appearance | None = None, *, read_only: bool = False) -> None:
+    def __init__(
+        self, appearance: Appearance | None = None, *, permission: Permission | None = None
+    ) -> None:
         appearance = appearance or Appearance()
-        self.read_only = read_only
+        self.permission = permission or Permission()
         # Before any widget makes its text.
         use_ascii(appearance.ascii_only)
         if os.environ.get("NO_COLOR") == "":
@@ -135,12 +138,18 @@ class TerminalApp(App[None]):
             self.exit(return_code=code)
 
     def _check_action_state(self, action: str, default_namespace: DOMNode) -> bool | None:
-        """Greyed where it would change something and nothing is to be changed.
+        """Greyed where the operator may not do it.
 
         Here and nowhere else: what each screen offers by itself stays as it is.
         """
         state = super()._check_action_state(action, default_namespace)
-        return None if state and self.read_only and changes(default_namespace, action) else state
+        return None if state and self._refusal(default_namespace, action) is not None else state
+
+    def _refusal(self, node: DOMNode, action: str) -> str | None:
+        """The reason why the operator may not do something; most may do everything."""
+        if self.permission.rights == FULL:
+            return None
+        return self.permission.refusal(needed_rights(node, action))
 
     async def _check_bindings(self, key: str, priority: bool = False) -> bool:
         """A key that an operator gave to what works everywhere is still typed where one types."""
@@ -156,10 +165,11 @@ class TerminalApp(App[None]):
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
         """Do it, or say why not."""
-        asked = self.read_only and isinstance(action, str) and default_namespace is not None
-        if asked and changes(default_namespace, action):
-            self.notify(REFUSED, severity="warning")
-            return True
+        if isinstance(action, str) and default_namespace is not None:
+            refused = self._refusal(default_namespace, action)
+            if refused is not None:
+                self.notify(refused, severity="warning", markup=False)
+                return True
         return await super().run_action(action, default_namespace, namespaces)
 
     def get_line_filters(self) -> Sequence[LineFilter]:

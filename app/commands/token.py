@@ -8,6 +8,7 @@ import json
 import sys
 
 from ...engine.gateway.places import token_file
+from ...engine.gateway.rights import ABOUT, Rights
 from ...engine.gateway.tokens import TokenError, TokenFile
 from ...engine.people import is_among
 from ...engine.text import visible
@@ -25,14 +26,19 @@ def token(args: argparse.Namespace) -> int:
                 owner = args.owner
                 if owner is None and args.kind == "agent":
                     owner = login_name(getpass.getuser)
-                print(tokens.issue(args.kind, args.name, owner))
+                rights: Rights | None = args.rights
+                if rights is None and args.kind == "operator":
+                    rights = "decide"
+                print(tokens.issue(args.kind, args.name, owner, rights=rights))
                 whose = "" if owner is None else f" Its owner is {visible(owner)}."
+                if rights is not None:
+                    whose += f" Of kind {rights}: {ABOUT[rights]}."
                 if owner is not None and not is_among(owner, _operators(tokens)):
                     whose += " No operator has a token under that name yet."
                 _say(f"This is shown once. Give it to the {args.kind} as INTERLOCK_TOKEN.{whose}")
             case "rotate":
                 overlap = age(args.overlap).total_seconds() if args.overlap else 0.0
-                print(tokens.rotate(args.name, overlap=overlap, owner=args.owner))
+                print(tokens.rotate(args.name, overlap=overlap, owner=args.owner, rights=args.rights))
                 _say("This is shown once." + (f" The old one ends in {args.overlap}." if overlap else ""))
             case "revoke":
                 tokens.revoke(args.name)
@@ -48,14 +54,16 @@ def token(args: argparse.Namespace) -> int:
 def _list(tokens: TokenFile, *, as_json: bool) -> None:
     found = tokens.tokens()
     if as_json:
-        print(json.dumps([each.model_dump(mode="json", exclude={"digest"}) for each in found], indent=2))
+        listed = [
+            each.model_dump(mode="json", exclude={"digest"}) | {"rights": each.may} for each in found
+        ]
+        print(json.dumps(listed, indent=2))
         return
     for each in found:
         ends = f"  until {each.ends:%Y-%m-%d %H:%M} UTC" if each.ends else ""
-        owner = "" if each.kind != "agent" else f"  owner {visible(each.owner or 'unknown')}"
-        print(
-            f"{each.kind:<8}  {visible(each.name)}  since {each.created:%Y-%m-%d %H:%M} UTC{ends}{owner}"
-        )
+        more = f"owner {visible(each.owner or 'unknown')}" if each.may is None else each.may
+        since = f"since {each.created:%Y-%m-%d %H:%M} UTC{ends}"
+        print(f"{each.kind:<8}  {visible(each.name)}  {since}  {more}")
     if not found:
         _say("There is no token yet. `interlock serve` makes one for this user's agents and consoles.")
 

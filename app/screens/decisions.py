@@ -26,6 +26,7 @@ from ..decision_notes import choose_shadow, nothing_found
 from ..decision_text import course_line, facts_within, heading, line, shadow_lines, title_line
 from ..door import Door, Journal
 from ..history_source import HistorySource
+from ..key_rights import permission_of, rights_for
 from ..keymap import key_of
 from ..messages import HubMoved, ReplayChosen
 from ..text import shown
@@ -350,7 +351,8 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
         if not self._shadow.sessions:
             self.notify("No call in view was made in shadow mode.")
             return
-        changes = self._hub is not None and not getattr(self.app, "read_only", False)
+        refused = permission_of(self.app).refusal(rights_for("shadow.enforce"))
+        changes = self._hub is not None and refused is None
         self.app.push_screen(ShadowPanel(self._shadow, switches=changes), self._shadow_chosen)
 
     def _shadow_chosen(self, chosen: ShadowChoice | None) -> None:

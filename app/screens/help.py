@@ -9,7 +9,7 @@ from textual.binding import ActiveBinding
 from textual.content import Content
 from textual.screen import ModalScreen, Screen
 
-from ..read_only import REFUSED
+from ..key_rights import READ_ONLY, permission_of, rights_for
 from ..text import pad, wrap_all
 from ..widgets.blocks import Block
 from .detail import Detail
@@ -65,10 +65,16 @@ def _rows(screen: Screen[object], found: Sequence[ActiveBinding]) -> list[_Row]:
             " ".join(dict.fromkeys(keys)),
             active.binding.description,
             active.binding.id or "",
-            active.tooltip or active.binding.tooltip if active.enabled else f"{REFUSED}.",
+            active.tooltip or active.binding.tooltip if active.enabled else _refusal(screen, active),
         )
         for keys, active in sorted(rows.values(), key=lambda row: _common(row[1]))
     ]
+
+
+def _refusal(screen: Screen[object], active: ActiveBinding) -> str:
+    """The reason why a key does nothing."""
+    refused = permission_of(screen.app).refusal(rights_for(active.binding.id or ""))
+    return f"{refused or READ_ONLY}."
 
 
 def _common(active: ActiveBinding) -> bool:

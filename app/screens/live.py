@@ -22,6 +22,7 @@ from ...engine.history.state import ApprovalState, SessionState, TranscriptEntry
 from ...engine.hub import Outcome
 from ..desk import Desk
 from ..flow import Flow, changes_queue
+from ..key_rights import permission_of, rights_for
 from ..keymap import key_of
 from ..messages import HubMoved, ReplayChosen, RequestChosen
 from ..steering import can_be_told, not_told, what_stops
@@ -155,7 +156,10 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         if state is None:
             _entitle(transcript, "Transcript")
         else:
-            offered = self.offered("raise_limit") and not getattr(self.app, "read_only", False)
+            offered = (
+                self.offered("raise_limit")
+                and permission_of(self.app).refusal(rights_for("live.limit")) is None
+            )
             key = key_of(LiveScreen, "live.limit") if offered else ""
             titles = transcript_titles(state, name, raises=key, one_line=narrow)
             transcript.border_title, transcript.border_subtitle = titles

@@ -6,7 +6,7 @@ the way to help are never what is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
@@ -19,6 +19,8 @@ from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widget import Widget
 
+from ...engine.gateway.rights import Rights
+from ..key_rights import permission_of
 from ..keymap import bindings_of, is_typed
 from ..text import shown
 
@@ -27,6 +29,8 @@ MORE = "app.command_palette"
 """What a click on the ellipsis of the keys does: every action is in the palette."""
 OFF = "$foreground 60% strike"
 """A key that does nothing here, as elsewhere it would."""
+LIMITED: Mapping[Rights, str] = {"look": "read-only", "decide": "decides only"}
+"""Rights that are not all of them, beside the operator's name."""
 SCREENS = ("live", "decisions", "history", "rules")
 
 Key: TypeAlias = tuple[str, str, str, bool]
@@ -64,8 +68,9 @@ class TitleBar(Widget):
             else Content.styled("0 waiting", MUTED)
         )
         who = Content.styled(f" · as {self._operator}" if self._operator else "", "$foreground")
-        if getattr(self.app, "read_only", False):
-            badge += Content.styled(" · read-only", "bold $text-warning")
+        limited = LIMITED.get(permission_of(self.app).rights)
+        if limited is not None:
+            badge += Content.styled(f" · {limited}", "bold $text-warning")
         where = Content.styled(f" · {self._place}" if self._place else "", MUTED)
         name = Content.styled("Interlock", "bold $text-primary")
         links = Content.styled(" · ", MUTED).join(

@@ -10,6 +10,7 @@ from ..condition import Shell, shell_named
 from ..explained import ExplanationView
 from ..rule import check_tool_name
 from .method import Method, Said
+from .rights import Rights
 from .wire import Answer, Nothing, Payload
 
 Mode = Literal["enforce", "shadow"]
@@ -19,20 +20,28 @@ _NAME = Field(min_length=1, max_length=200)
 
 
 class Hello(Payload):
-    """The first message: what the client speaks. `client` is for the server's log."""
+    """The first message: what the client speaks. `client` is for the server's log.
+
+    A console that is `read_only` is refused whatever needs more than a token of kind `look`.
+    """
 
     versions: tuple[int, ...] = Field(min_length=1, max_length=16)
     client: str = Field(default="", max_length=200)
+    read_only: bool = False
 
 
 class Welcome(Answer):
-    """What both speak, who the client is by its token, and the bytes of the largest frame taken."""
+    """What both speak, who the client is by its token, and the bytes of the largest frame taken.
+
+    `rights` are a console's on this connection: the kind of its token, `look` for one that is read-only.
+    """
 
     version: int
     server: str
     kind: Literal["agent", "operator"]
     name: str
     frame: int
+    rights: Rights | None = None
 
 
 class OpenSession(Payload):

@@ -15,6 +15,7 @@ from websockets.exceptions import ConnectionClosed
 from .limits import WEIGHT, Bucket, Limits
 from .method import Method, ParamsT, ResultT
 from .peer import Peer
+from .rights import Needs, Rights, may, read_only_refusal, refusal
 from .tokens import Identity, TokenError, TokenFile
 from .wire import (
     Code,
@@ -46,6 +47,7 @@ AtOnce: TypeAlias = Callable[[Payload, Told], bool]
 class Handler:
     """How a method is answered; one that `waits` for people takes no place from other requests."""
 
+    needs: Needs
     params: type[Payload]
     answer: Callable[[Payload], Awaitable[BaseModel]]
     waits: bool = False
@@ -82,7 +84,8 @@ def handler(
         assert at_once is not None
         return at_once(params, told)
 
-    return method.name, Handler(method.params, call, waits, None if at_once is None else call_at_once)
+    at_once_too = None if at_once is None else call_at_once
+    return method.name, Handler(method.needs, method.params, call, waits, at_once_too)
 
 
 class InForce:
@@ -131,6 +134,7 @@ class Connection:
         others: frozenset[str] = frozenset(),
     ) -> None:
         self.identity = identity
+        self.read_only = False
         self._socket = socket
         self._limits = limits
         self._tokens = tokens
@@ -198,6 +202,19 @@ class Connection:
     def in_force(self, token: str) -> bool:
         """Tell whether a token, by its id, is still good, as far as can be told."""
         return self._tokens.counts(token)
+
+    @property
+    def rights(self) -> Rights | None:
+        """What a console may do on this connection; `None` for an agent."""
+        rights = self.identity.rights
+        return "look" if rights is not None and self.read_only else rights
+
+    def check_rights(self, what: str, needed: Needs) -> None:
+        """Raises `WireError` where `what` needs another token than the one this connection came with."""
+        if may(self.rights, needed):
+            return
+        said = refusal(what, needed, self.rights, self.identity.name)
+        raise WireError(Code.NOT_ALLOWED, read_only_refusal(what) if self.read_only else said)
 
     async def tell(self, frame: bytes) -> None:
         """Say something; waits while the peer does not read. Raises `ConnectionClosed`."""
@@ -275,6 +292,10 @@ class Connection:
         found = desk.handler(request.method)
         if found is None:
             return self._no_method(request.method)
+        try:
+            self.check_rights(request.method, found.needs)
+        except WireError as error:
+            return error
         limit = self._limits.calls_per_connection
         if found.waits and len(self._waiting) + self._told_later >= limit:
             return WireError(

@@ -46,6 +46,7 @@ from .history_client import HistoryClient
 from .link import GatewayError, Link, NotAdmittedError, RequestFailedError
 from .mirror import Mirror
 from .places import operator_token_file
+from .rights import FULL, Rights
 from .tokens import read_secret
 from .wire import Code, Notice
 
@@ -69,7 +70,7 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
 
     `open` first. `connected` tells about the connection whenever that changes; `trouble` then says what
     is wrong with it. A `wss://` server's certificate is checked against `ca`, else INTERLOCK_CA, else
-    what this system trusts.
+    what this system trusts. One that is `read_only` says so, and the server lets it change nothing.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
         ca: Path | None = None,
         tls: ssl.SSLContext | None = None,
         connected: Callable[[bool], None] | None = None,
+        read_only: bool = False,
     ) -> None:
         given = token or os.environ.get(TOKEN)
         usual = partial(read_secret, operator_token_file())
@@ -95,6 +97,7 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
             came_back=self._come_back,
             lost=self._lost,
             fresh=None if given else usual,
+            read_only=read_only,
         )
         super().__init__(link)
         self._mirror = Mirror()
@@ -138,6 +141,12 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
     def place(self) -> str:
         """Where the server is, for people."""
         return self.link.url.removeprefix("ws://")
+
+    @property
+    def rights(self) -> Rights:
+        """The rights that the server gave this console."""
+        welcome = self.link.welcome
+        return FULL if welcome is None or welcome.rights is None else welcome.rights
 
     @property
     def elsewhere(self) -> str:

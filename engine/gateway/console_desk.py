@@ -234,6 +234,8 @@ class ConsoleDesk:
                 grant = GrantTerms(wanted.scope, wanted.uses, wanted.seconds, wanted.subagents)
         except ValueError as error:
             raise WireError(Code.PARAMS, f"grant: {error}") from error
+        if grant is not None:
+            self._connection.check_rights("a grant", "administer")
         return await self._hub.decide(
             asked.approval_id,
             approved=asked.approved,

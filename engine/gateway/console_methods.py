@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from pydantic import Field, JsonValue
 
@@ -74,7 +74,7 @@ class GrantAsked(Payload):
 class Decide(Payload):
     """An operator's answer to the request that was shown, which `digest` says. See `Hub.decide`.
 
-    With a `grant` it needs a `reason`.
+    With a `grant` it needs a `reason`, and a token of kind `administer`.
     """
 
     approval_id: str = _ID
@@ -268,49 +268,42 @@ class Filtered(Payload):
     wanted: DecisionFilter
 
 
-Who: TypeAlias = Literal["operator"]
-_OPERATOR: Who = "operator"
-
-LISTED = Method("hub.listed", _OPERATOR, NoParams, Listed, "The live sessions.")
-SESSION = Method("hub.session", _OPERATOR, OfSession, SessionState, "The state of a live session.")
-SUBSCRIBE = Method(
-    "hub.subscribe", _OPERATOR, Subscribe, Subscribed, "Be told of everything that happens."
-)
-DECIDE = Method("approval.decide", _OPERATOR, Decide, Outcome, "Answer a request.")
+LISTED = Method("hub.listed", "look", NoParams, Listed, "The live sessions.")
+SESSION = Method("hub.session", "look", OfSession, SessionState, "The state of a live session.")
+SUBSCRIBE = Method("hub.subscribe", "look", Subscribe, Subscribed, "Be told of everything that happens.")
+DECIDE = Method("approval.decide", "decide", Decide, Outcome, "Answer a request.")
 REVEAL = Method(
-    "approval.reveal", _OPERATOR, Reveal, Revealed, "Show what is masked and may be more than a secret."
+    "approval.reveal", "decide", Reveal, Revealed, "Show what is masked and may be more than a secret."
 )
-EXTEND = Method("approval.extend", _OPERATOR, Extend, Outcome, "Let a request wait longer.")
-REVOKE = Method("grant.revoke", _OPERATOR, Revoke, Outcome, "End a grant.")
-TOGGLE = Method("net.toggle", _OPERATOR, Toggle, Outcome, "Switch a net of a session on or off.")
-MODE = Method("session.mode", _OPERATOR, SetMode, Outcome, "Switch the mode of a session.")
+EXTEND = Method("approval.extend", "decide", Extend, Outcome, "Let a request wait longer.")
+REVOKE = Method("grant.revoke", "administer", Revoke, Outcome, "End a grant.")
+TOGGLE = Method("net.toggle", "administer", Toggle, Outcome, "Switch a net of a session on or off.")
+MODE = Method("session.mode", "administer", SetMode, Outcome, "Switch the mode of a session.")
 CONFIRM_CHANGE = Method(
-    "change.confirm", _OPERATOR, OfChange, Outcome, "Agree to a change that somebody proposed."
+    "change.confirm", "administer", OfChange, Outcome, "Agree to a change that somebody proposed."
 )
-DROP_CHANGE = Method("change.drop", _OPERATOR, OfChange, Outcome, "Take a proposed change back.")
-RAISE_LIMIT = Method("session.raise_limit", _OPERATOR, RaiseLimit, Outcome, "Let a session cost more.")
-SEND = Method("session.send", _OPERATOR, Send, Nothing, "Say something to an agent.")
-ABORT = Method("session.abort", _OPERATOR, Abort, Nothing, "Stop what an agent is doing.")
-COMPACT = Method("session.compact", _OPERATOR, Compact, Outcome, "Have a conversation summed up.")
-END = Method("session.end", _OPERATOR, OfSession, Nothing, "End a session.")
-START = Method("session.start", _OPERATOR, Start, Started, "Start a session on the server.")
-GO_ON = Method("session.go_on", _OPERATOR, GoOn, Started, "Go on with a recorded session.")
-EXPLAIN_CALL = Method(
-    "call.explain", _OPERATOR, OfCall, ExplanationView, "What the nets say of a call now."
-)
-HISTORY = Method("history.sessions", _OPERATOR, History, Sessions, "Recorded sessions, newest first.")
-EVENTS = Method("history.events", _OPERATOR, Recorded, Events, "Events of a recorded session.")
+DROP_CHANGE = Method("change.drop", "administer", OfChange, Outcome, "Take a proposed change back.")
+RAISE_LIMIT = Method("session.raise_limit", "administer", RaiseLimit, Outcome, "Let a session cost more.")
+SEND = Method("session.send", "decide", Send, Nothing, "Say something to an agent.")
+ABORT = Method("session.abort", "decide", Abort, Nothing, "Stop what an agent is doing.")
+COMPACT = Method("session.compact", "decide", Compact, Outcome, "Have a conversation summed up.")
+END = Method("session.end", "decide", OfSession, Nothing, "End a session.")
+START = Method("session.start", "administer", Start, Started, "Start a session on the server.")
+GO_ON = Method("session.go_on", "administer", GoOn, Started, "Go on with a recorded session.")
+EXPLAIN_CALL = Method("call.explain", "look", OfCall, ExplanationView, "What the nets say of a call now.")
+HISTORY = Method("history.sessions", "look", History, Sessions, "Recorded sessions, newest first.")
+EVENTS = Method("history.events", "look", Recorded, Events, "Events of a recorded session.")
 STARTED_FROM = Method(
-    "history.started_from", _OPERATOR, OfSession, StartedFrom, "What a session was started from."
+    "history.started_from", "look", OfSession, StartedFrom, "What a session was started from."
 )
-SCAN = Method("decisions.scan", _OPERATOR, ScanDecisions, Scan, "Where decisions stand.")
-READ = Method("decisions.read", _OPERATOR, ReadDecisions, Decisions, "Decisions, newest first.")
-DECISION = Method("decisions.event", _OPERATOR, OneDecision, JournalEvent, "One decision, whole.")
-COUNT = Method("decisions.count", _OPERATOR, CountDecisions, Counts, "How many decisions there are.")
+SCAN = Method("decisions.scan", "look", ScanDecisions, Scan, "Where decisions stand.")
+READ = Method("decisions.read", "look", ReadDecisions, Decisions, "Decisions, newest first.")
+DECISION = Method("decisions.event", "look", OneDecision, JournalEvent, "One decision, whole.")
+COUNT = Method("decisions.count", "look", CountDecisions, Counts, "How many decisions there are.")
 SHADOW = Method(
-    "decisions.shadow", _OPERATOR, Filtered, ShadowSummary, "What enforce mode would have stopped."
+    "decisions.shadow", "look", Filtered, ShadowSummary, "What enforce mode would have stopped."
 )
-HAPPENED = Said("hub.event", _OPERATOR, Happened, "Something happened.")
+HAPPENED = Said("hub.event", "operator", Happened, "Something happened.")
 
 CONSOLE_METHODS = (
     LISTED,

@@ -64,15 +64,15 @@ class JobPart(Answer):
 
 
 BACKTEST = Method(
-    "judging.backtest", "operator", Backtest, Begun, "Judge recorded calls again by other rules."
+    "judging.backtest", "look", Backtest, Begun, "Judge recorded calls again by other rules."
 )
 WHAT_IF = Method(
-    "judging.what_if", "operator", WhatIf, Begun, "Judge the rest of a session as if nets were others."
+    "judging.what_if", "look", WhatIf, Begun, "Judge the rest of a session as if nets were others."
 )
 APPROVALS = Method(
-    "judging.approvals", "operator", CountApprovals, Begun, "Count what approvals cost people."
+    "judging.approvals", "look", CountApprovals, Begun, "Count what approvals cost people."
 )
-NEXT = Method("judging.next", "operator", OfJob, JobPart, "Wait for the next part of what was begun.")
-STOP = Method("judging.end", "operator", OfJob, Nothing, "End what was begun, finished or not.")
+NEXT = Method("judging.next", "look", OfJob, JobPart, "Wait for the next part of what was begun.")
+STOP = Method("judging.end", "look", OfJob, Nothing, "End what was begun, finished or not.")
 
 JUDGING_METHODS = (BACKTEST, WHAT_IF, APPROVALS, NEXT, STOP)

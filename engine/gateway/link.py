@@ -87,12 +87,14 @@ class Link:
         came_back: Callable[[], Awaitable[None]] | None = None,
         lost: Callable[[], None] | None = None,
         fresh: Callable[[], str] | None = None,
+        read_only: bool = False,
     ) -> None:
         check_secret(token, "the token")
         self.url = url
         self.welcome: Welcome | None = None
         self._token = token
         self._fresh = fresh
+        self._read_only = read_only
         self._path = path
         self._name = name
         self._tls = (tls or ssl.create_default_context()) if url.startswith("wss:") else None
@@ -208,6 +210,8 @@ class Link:
         self._reading = asyncio.get_running_loop().create_task(self._read(socket, self._asked))
         try:
             hello = Hello(versions=VERSIONS, client=self._name)
+            if self._read_only:
+                hello = Hello(versions=VERSIONS, client=self._name, read_only=True)
             async with asyncio.timeout(GREETING):
                 response = await self._exchange(HELLO, hello)
             self.welcome = Welcome.model_validate(response.result)

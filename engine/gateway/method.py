@@ -1,4 +1,4 @@
-"""What a method is: its name, what it takes and gives, and what it is for."""
+"""A method: its name, what it takes and gives, what it is for, and who may ask for it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 
 from pydantic import BaseModel
 
+from .rights import Needs
 from .tokens import Kind
 from .wire import Payload
 
@@ -16,13 +17,18 @@ ResultT = TypeVar("ResultT", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class Method(Generic[ParamsT, ResultT]):
-    """A method of the protocol. `about` is its description in the document."""
+    """A method of the protocol, and the token it `needs`. `about` is its description in the document."""
 
     name: str
-    kind: Kind
+    needs: Needs
     params: type[ParamsT]
     result: type[ResultT]
     about: str
+
+    @property
+    def kind(self) -> Kind:
+        """Whose tokens it is for."""
+        return "agent" if self.needs == "agent" else "operator"
 
 
 @dataclass(frozen=True, slots=True)

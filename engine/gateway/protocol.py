@@ -12,6 +12,7 @@ from .agent_methods import AGENT_METHODS, ENDED, HELLO, Hello, Welcome
 from .console_methods import CONSOLE_METHODS, HAPPENED
 from .method import Method, Said
 from .proof import NONCE_HEADER, PATH, TOKEN_HEADER
+from .rights import ABOUT
 from .wire import DEEPEST, Code, Payload
 
 VERSION = 1
@@ -64,6 +65,16 @@ exactly, whole ones of any size; a frame has at most {DEEPEST} levels.
 """
 
 
+_CONSOLES = """\
+Who decides is whoever the token belongs to; no field says it. A token is of one of these kinds, each of
+which may do what those before it may; the server refuses whatever needs more, and changes to a console
+that said in its greeting that it is read-only.
+
+| kind | |
+| --- | --- |
+""" + "\n".join(f"| `{kind}` | {about} |" for kind, about in ABOUT.items())
+
+
 @cache
 def _sent() -> tuple[dict[tuple[type[BaseModel], str], JsonValue], dict[str, JsonValue]]:
     """References to the models of everything that is sent, and their definitions."""
@@ -90,6 +101,7 @@ def schema() -> dict[str, JsonValue]:
     for method in METHODS:
         methods[method.name] = {
             "for": method.kind,
+            "needs": method.needs,
             "about": method.about,
             "params": of(method.params, "validation"),
             "result": of(method.result, "serialization"),
@@ -122,7 +134,7 @@ def document() -> str:
         *(_described(method) for method in METHODS if method.kind == "agent"),
         *(_notice(said) for said in SAID if said.kind == "agent"),
         "## For consoles",
-        "Who decides is whoever the token belongs to; no field says it.",
+        _CONSOLES,
         *(_described(method) for method in METHODS if method.kind == "operator"),
         *(_notice(said) for said in SAID if said.kind == "operator"),
         "## Errors",
@@ -135,7 +147,8 @@ def document() -> str:
 
 
 def _described(method: Method[Payload, BaseModel]) -> str:
-    return _method(f"`{method.name}`", method.about, method.params, method.result)
+    needs = "" if method.needs == "agent" else f" Needs `{method.needs}`."
+    return _method(f"`{method.name}`", method.about + needs, method.params, method.result)
 
 
 def _method(name: str, about: str, params: type[BaseModel], result: type[BaseModel]) -> str:

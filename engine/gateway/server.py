@@ -207,7 +207,7 @@ class Gateway:
         connection = Connection(peer, identity, self.limits, self._in_force, bucket, others)
         self._connections[connection] = peer
         try:
-            if await self._greet(peer, identity):
+            if await self._greet(peer, connection):
                 await connection.serve(self._desk(connection, identity))
         except ConnectionClosed:
             pass
@@ -215,7 +215,7 @@ class Gateway:
             del self._connections[connection]
             self._left = asyncio.get_running_loop().time()
 
-    async def _greet(self, peer: ServerConnection, identity: Identity) -> bool:
+    async def _greet(self, peer: ServerConnection, connection: Connection) -> bool:
         """The first message: both say what they speak. False when they have nothing in common."""
         request_id = None
         try:
@@ -227,6 +227,8 @@ class Gateway:
             hello = Hello.model_validate(request.params)
             if VERSION not in hello.versions:
                 raise WireError(Code.VERSION, f"this server speaks version {VERSION} of the protocol")
+            if hello.read_only and connection.identity.kind == "agent":
+                raise WireError(Code.PARAMS, f"{HELLO}: read_only: only a console can be so")
         except TimeoutError:
             await peer.close(1008, "no greeting came")
             return False
@@ -237,12 +239,14 @@ class Gateway:
             await peer.send(error_frame(about, error), text=True)
             await peer.close(1002, "no common greeting")
             return False
+        connection.read_only = hello.read_only
         welcome = Welcome(
             version=VERSION,
             server=version("interlock"),
-            kind=identity.kind,
-            name=identity.name,
+            kind=connection.identity.kind,
+            name=connection.identity.name,
             frame=self.limits.frame,
+            rights=connection.rights,
         )
         await peer.send(result_frame(request_id, welcome), text=True)
         return True

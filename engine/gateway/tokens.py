@@ -1,8 +1,8 @@
 """Tokens: who may connect, and as whom. The file holds digests, so that reading it gives nobody a token.
 
-A token is of one kind. Agents are judged with theirs, operators decide with theirs; the name of an
-operator's token is the name in the record, whatever a client says. An agent's token says whose agent it
-is: its owner is no other person where several must approve (G-77).
+A token is an agent's or an operator's. Agents are judged with theirs, operators decide with theirs, as
+far as its `rights` go; the name of an operator's token is the name in the record, whatever a client says.
+An agent's token says whose agent it is: its owner is no other person where several must approve (G-77).
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 from ..clock import Clock, utc_now
 from ..people import is_among, name_shape, same_person
 from .proof import digest_of, name_of, proof_of
+from .rights import FULL, Rights
 
 Kind: TypeAlias = Literal["agent", "operator"]
 
@@ -40,7 +41,7 @@ class TokenError(ValueError):
 
 
 class Identity(BaseModel):
-    """Whose token it was; `owner` is the operator whom an agent's token names."""
+    """Whose token it was; `owner` is the operator whom an agent's token names, `rights` an operator's."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -48,10 +49,14 @@ class Identity(BaseModel):
     name: str
     token: str
     owner: str | None = None
+    rights: Rights | None = None
 
 
 class TokenEntry(BaseModel):
-    """A token, without its secret; `digest` is the SHA-256 of it, `owner` whose agent has it."""
+    """A token, without its secret; `digest` is the SHA-256 of it, `owner` whose agent has it.
+
+    An operator's without `rights` was made before there were any, and has all; an agent's has none.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -62,6 +67,12 @@ class TokenEntry(BaseModel):
     created: AwareDatetime
     ends: AwareDatetime | None = None
     owner: str | None = None
+    rights: Rights | None = None
+
+    @property
+    def may(self) -> Rights | None:
+        """The kind of an operator's token."""
+        return (self.rights or FULL) if self.kind == "operator" else None
 
 
 class _Content(BaseModel):
@@ -97,7 +108,9 @@ class TokenFile:
                 found = each
         if found is None:
             return None
-        return Identity(kind=found.kind, name=found.name, token=found.id, owner=found.owner)
+        return Identity(
+            kind=found.kind, name=found.name, token=found.id, owner=found.owner, rights=found.may
+        )
 
     def prove(self, name: str, nonce: str, host: str) -> str | None:
         """What shows a client that the token it means is known here; see `proof`."""
@@ -115,25 +128,35 @@ class TokenFile:
         """Tell whether the token of this id may be used now. Raises `TokenError` as `tokens` does."""
         return any(each.id == token for each in self.tokens())
 
-    def issue(self, kind: Kind, name: str, owner: str | None = None) -> str:
+    def issue(
+        self, kind: Kind, name: str, owner: str | None = None, *, rights: Rights | None = None
+    ) -> str:
         """A new token, which is shown this once; `owner` is the operator whose agent gets it.
 
-        Raises `TokenError` for a name that is taken, for a name or owner that is easily taken for another
-        one's, and for an owner of a token that is no agent's.
+        An operator's has all `rights` unless some are given. Raises `TokenError` for a name that is
+        taken, for a name or owner that is easily taken for another one's, for an owner of a token that is
+        no agent's, and for rights of one that is no operator's.
         """
         name = _name(name)
         with alone(self.path):
             every = self.tokens()
             owner = _owner(kind, owner, every)
             _check_distinct(kind, name, every)
-            secret, entry = self._new(kind, name, owner)
+            secret, entry = self._new(kind, name, owner, _rights(kind, rights))
             self._write((*every, entry))
         return secret
 
-    def rotate(self, name: str, *, overlap: float = 0.0, owner: str | None = None) -> str:
+    def rotate(
+        self,
+        name: str,
+        *,
+        overlap: float = 0.0,
+        owner: str | None = None,
+        rights: Rights | None = None,
+    ) -> str:
         """A new secret for a name; what was valid for it goes on for `overlap` seconds at most.
 
-        Its owner stays who it was, unless an `owner` is given.
+        Its owner and rights stay what they were, unless others are given.
         """
         with alone(self.path):
             every = self.tokens()
@@ -148,8 +171,9 @@ class TokenFile:
                 for each in every
                 if overlap > 0 or each.name != name
             ]
-            kind = old[-1].kind
-            secret, entry = self._new(kind, name, _owner(kind, owner, every) or old[-1].owner)
+            kind, last = old[-1].kind, old[-1]
+            given = _rights(kind, rights or last.may)
+            secret, entry = self._new(kind, name, _owner(kind, owner, every) or last.owner, given)
             self._write((*kept, entry))
         return secret
 
@@ -181,7 +205,9 @@ class TokenFile:
         names = ", ".join(sorted({f"'{each.name}'" for each in self.tokens()})) or "none"
         return TokenError(f"no token is named '{name}'; there are: {names}")
 
-    def _new(self, kind: Kind, name: str, owner: str | None) -> tuple[str, TokenEntry]:
+    def _new(
+        self, kind: Kind, name: str, owner: str | None, rights: Rights | None
+    ) -> tuple[str, TokenEntry]:
         secret = PREFIXES[kind] + secrets.token_urlsafe(32)
         return secret, TokenEntry(
             id=uuid4().hex[:12],
@@ -190,6 +216,7 @@ class TokenFile:
             digest=digest_of(secret),
             created=self._clock(),
             owner=owner,
+            rights=rights,
         )
 
     # The file
@@ -334,6 +361,15 @@ def _name(text: str) -> str:
     if not name or len(name) > LONGEST_NAME or not name.isprintable():
         raise TokenError(f"a token's name is one line of 1 to {LONGEST_NAME} characters, found {text!r}")
     return name
+
+
+def _rights(kind: Kind, rights: Rights | None) -> Rights | None:
+    """The rights of a new token of this kind. Raises `TokenError`."""
+    if kind == "operator":
+        return rights or FULL
+    if rights is not None:
+        raise TokenError("an agent's token is for being judged: only an operator's is of a kind")
+    return None
 
 
 def _owner(kind: Kind, owner: str | None, every: tuple[TokenEntry, ...]) -> str | None:

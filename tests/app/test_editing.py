@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from interlock.app.editing import EditorError, command, has_editor, run_in_front
-from interlock.app.read_only import CHANGING
+from interlock.app.key_rights import NEEDS
 from interlock.app.screens.rules import RulesScreen
 from interlock.app.terminal import TerminalApp
 from interlock.engine.history.events import ApprovalDecided, ApprovalRequested, EventBody
@@ -180,7 +180,7 @@ class TestOffered:
 
     def test_not_in_a_console_that_changes_nothing(self) -> None:
         """Editing: an editor changes files and starts shells, so a read-only console has none."""
-        assert "rules.edit" in CHANGING
+        assert NEEDS["rules.edit"] != "look"
 
 
 class TestInTheTerminal:

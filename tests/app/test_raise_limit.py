@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from interlock.app.console import InterlockConsole
-from interlock.app.read_only import REFUSED, read_only
+from interlock.app.key_rights import READ_ONLY
+from interlock.app.read_only import read_only
 from interlock.app.screens.live import LiveScreen
 from interlock.app.screens.raise_limit import RaiseLimit, has_limit, higher
 from interlock.engine.agents import Agent, C, ScriptedModel, T, Usage, tool
@@ -96,7 +97,7 @@ class TestOffered:
             on = Stage(app, hub, pilot)
             await on.until("$1.25 of $1.00 ·")
             await on.press("dollar_sign")
-            await on.until(REFUSED.split(":")[0])
+            await on.until(READ_ONLY.split(":")[0])
             assert isinstance(app.screen, LiveScreen)
         assert hub.asked == []
 

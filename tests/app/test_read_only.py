@@ -13,9 +13,10 @@ from textual.pilot import Pilot
 
 from interlock.app.cli import main
 from interlock.app.console import InterlockConsole
+from interlock.app.key_rights import NEEDS
 from interlock.app.keymap import bindings_of, decides
 from interlock.app.keymap_check import _classes
-from interlock.app.read_only import CHANGING, READING, ReadOnlyError, ReadOnlyHub, read_only
+from interlock.app.read_only import READING, ReadOnlyError, ReadOnlyHub, read_only
 from interlock.app.screens.approval import ApprovalScreen
 from interlock.app.screens.decisions import DecisionsScreen
 from interlock.app.screens.help import Help
@@ -115,13 +116,13 @@ class TestKeys:
     def test_exist(self) -> None:
         """The actions that are greyed are actions of the console."""
         known = {b.id for owner in _classes() for b in bindings_of(owner)}
-        assert known >= CHANGING
+        assert known >= NEEDS.keys()
 
     async def test_greyed(self) -> None:
         """On the live screen what changes something is there, and does nothing."""
         async with looking() as on:
             active = {b.binding.id: b.enabled for b in on.app.screen.active_bindings.values()}
-            changing = {name for name in active if name in CHANGING}
+            changing = {name for name in active if name in NEEDS}
             assert changing >= {"live.approve", "live.interrupt", "live.mode", "live.start", "live.stop"}
             assert not any(active[name] for name in changing)
             assert active["live.decisions"]

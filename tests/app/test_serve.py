@@ -244,6 +244,18 @@ class TestToken:
         ]
         assert ["No operator has a token under that name yet." in each for each in said] == [False, True]
 
+    def test_kinds(self, tmp_path: Path) -> None:
+        """An operator's token is for deciding unless another kind is named; the list shows it."""
+        env = surroundings(tmp_path)
+        made = command(tmp_path, "token", "new", "operator", "mia", env=env)
+        assert "Of kind decide: answers requests" in made.stderr
+        command(tmp_path, "token", "new", "operator", "ben", "--kind", "look", env=env)
+        command(tmp_path, "token", "rotate", "mia", "--kind", "administer", env=env)
+        entries = json.loads(command(tmp_path, "token", "--json", env=env).stdout)
+        assert {each["name"]: each["rights"] for each in entries} == {"mia": "administer", "ben": "look"}
+        listed = command(tmp_path, "token", env=env).stdout.splitlines()
+        assert [line.split()[-1] for line in listed] == ["look", "administer"]
+
     def test_own_tokens(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """The token of this user's agents names this user's console as its owner, also an older one."""
         monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
@@ -259,6 +271,7 @@ class TestToken:
             (("new", "agent", "bot"), "rotate it"),
             (("new", "operator", "Bot"), "easily taken for 'bot'"),
             (("new", "operator", "mia", "--owner", "ben"), "only an agent's has an owner"),
+            (("new", "agent", "bob", "--kind", "look"), "only an operator's is of a kind"),
             (("new", "agent", ""), "one line"),
             (("revoke", "nobody"), "there are: 'bot'"),
             (("rotate", "nobody"), "there are: 'bot'"),

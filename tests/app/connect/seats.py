@@ -12,6 +12,7 @@ from textual.pilot import Pilot
 
 from interlock.app.console import InterlockConsole
 from interlock.app.door import Door
+from interlock.app.key_rights import Permission
 from interlock.app.language import LANGUAGE
 from interlock.app.read_only import read_only
 from interlock.app.screens.approval import ApprovalScreen
@@ -52,11 +53,13 @@ class Later:
 class Seat:
     """An operator before a console."""
 
-    def __init__(self, hub: Door, operator: str) -> None:
+    def __init__(self, hub: Door, operator: str, permission: Permission | None = None) -> None:
         self.hub = hub
         self.operator = operator
         self.seconds = 0.0
-        self.app = InterlockConsole(hub, operator=operator, quiet=0, monotonic=lambda: self.seconds)
+        self.app = InterlockConsole(
+            hub, operator=operator, permission=permission, quiet=0, monotonic=lambda: self.seconds
+        )
         self.pilot: Pilot[None]
 
     async def until(self, holds: Callable[[], object], look: float = 0.01) -> None:
@@ -97,10 +100,10 @@ class Seat:
 
 @asynccontextmanager
 async def seated(
-    hub: Door, operator: str, size: tuple[int, int] = (120, 40)
+    hub: Door, operator: str, size: tuple[int, int] = (120, 40), permission: Permission | None = None
 ) -> AsyncGenerator[Seat, None]:
     """Somebody before a console on `hub`."""
-    seat = Seat(hub, operator)
+    seat = Seat(hub, operator, permission)
     async with seat.app.run_test(size=size, notifications=True) as pilot:
         seat.pilot = pilot
         yield seat
@@ -116,10 +119,12 @@ async def attached(
     only_reading: bool = False,
 ) -> AsyncGenerator[Seat, None]:
     """Somebody before a console that is connected, as `hosting.attach` connects it."""
-    client = ConsoleClient(url or server.url, token or server.ada)
+    client = ConsoleClient(url or server.url, token or server.ada, read_only=only_reading)
     try:
         operator = await client.open()
-        async with seated(read_only(client) if only_reading else client, operator, size) as seat:
+        hub = read_only(client) if client.rights == "look" else client
+        permission = Permission(client.rights, None if only_reading else operator)
+        async with seated(hub, operator, size, permission) as seat:
             app = seat.app
             client.connected = lambda _: app.post_message(app.ConnectionMoved(client.trouble))
             yield seat

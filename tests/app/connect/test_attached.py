@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input
 
-from interlock.app.read_only import REFUSED
+from interlock.app.key_rights import READ_ONLY
 from interlock.app.screens.confirm import Confirm
 from interlock.app.screens.live import LiveScreen
 from interlock.app.screens.switch_nets import SwitchNets
@@ -109,9 +109,40 @@ class TestReadOnly:
             await ada.dialog()
             await ada.shows("prod")
             await ada.press("a")
-            await ada.shows(REFUSED[:30])
+            await ada.shows(READ_ONLY[:30])
             assert len(await server.hub.approvals()) == 1
             deploy.cancel()
+
+
+class TestRights:
+    async def test_only_decides(self, tmp_path: Path) -> None:
+        """A token of kind `decide` answers requests; keys for more are greyed and say what would help."""
+        async with served(tmp_path) as server, server.agent_client() as agent:
+            secret = server.tokens.issue("operator", "cy", rights="decide")
+            async with attached(server, secret) as cy:
+                _, deploy = await ships(agent)
+                dialog = await cy.dialog()
+                offered = {b.binding.id: b.enabled for b in dialog.active_bindings.values()}
+                assert (offered["approval.approve"], offered["approval.grant"]) == (True, False)
+                await cy.press("a")
+                assert (await asyncio.wait_for(deploy, 10)).outcome == "allow"
+                await cy.at(LiveScreen)
+                await cy.press("m")
+                await cy.shows("decides only", "'administer'", "rotate")
+                [state] = await server.hub.sessions()
+                assert state.mode == "enforce"
+
+    async def test_only_looks(self, tmp_path: Path) -> None:
+        """A token of kind `look` makes every console read-only, and whose it is says what would help."""
+        async with served(tmp_path) as server, server.agent_client() as agent:
+            secret = server.tokens.issue("operator", "cy", rights="look")
+            async with attached(server, secret) as cy:
+                _, deploy = await ships(agent)
+                await cy.dialog()
+                await cy.press("a")
+                await cy.shows("read-only", "'decide'", "rotate")
+                assert len(await server.hub.approvals()) == 1
+                deploy.cancel()
 
 
 class TestMany:

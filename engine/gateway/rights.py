@@ -1,0 +1,43 @@
+"""The kinds of operators' tokens: look, decide, administer. Each may do what those before it may."""
+
+from __future__ import annotations
+
+from shlex import quote
+from typing import Final, Literal, TypeAlias
+
+Rights: TypeAlias = Literal["look", "decide", "administer"]
+
+Needs: TypeAlias = Literal["agent"] | Rights
+"""The token that something needs: an agent's, or an operator's of this kind at least."""
+
+KINDS: Final[tuple[Rights, ...]] = ("look", "decide", "administer")
+FULL: Final[Rights] = "administer"
+"""Of a token that was made before there were kinds: it goes on doing what it could."""
+
+ABOUT: Final[dict[Rights, str]] = {
+    "look": "sees everything and changes nothing",
+    "decide": "answers requests, gives them time, speaks to agents, stops and ends them",
+    "administer": "grants, switches nets and modes, raises limits, starts and resumes sessions",
+}
+
+
+def may(rights: Rights | None, needed: Needs) -> bool:
+    """Tell whether a token of kind `rights`, an agent's without, is enough for what needs `needed`."""
+    if rights is None or needed == "agent":
+        return rights is None and needed == "agent"
+    return KINDS.index(rights) >= KINDS.index(needed)
+
+
+def refusal(what: str, needed: Needs, rights: Rights | None, name: str) -> str:
+    """The reason why `what` is refused to the token of `name`, and what helps."""
+    has = "an agent's" if rights is None else f"of kind '{rights}'"
+    other = f"interlock token rotate {quote(name)} --kind {needed}"
+    return (
+        f"{what} needs a token of kind '{needed}', and that of '{name}' is {has}. "
+        f"Whoever runs the server can give it another: {other}"
+    )
+
+
+def read_only_refusal(what: str) -> str:
+    """The reason why `what` is refused to a console that said it only looks."""
+    return f"{what} changes something, and this console is read-only: connect without --read-only"
