@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import resource
 import signal
-import ssl
 import sys
+import termios
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from ..engine.text import visible
 from ..rules import load_rules
 from .agent_build import Prepared
 from .agent_spec import AgentSpec
+from .certificate import Certificate
 from .collector import settle_collector
 from .gateway_settings import GatewaySettings
 from .idling import until_unused
@@ -52,7 +54,7 @@ class Serving:
     tokens: TokenFile
     redaction: Redaction
     policy: ApprovalPolicy
-    tls: ssl.SSLContext | None = None
+    certificate: Certificate | None = None
     idle_exit: float | None = None
     """After how many seconds without a session and a connection it ends; `None` for never."""
 
@@ -76,8 +78,9 @@ async def serve(serving: Serving, ready: Callable[[Address], None]) -> None:
     Raises what its parts raise at the start.
     """
     async with _gateway(serving) as (gateway, address):
+        told = told_to_end(lambda: _complain(renewed(serving.certificate)))
         ready(address)
-        ends = [asyncio.ensure_future(until_told())]
+        ends: list[asyncio.Future[object]] = [asyncio.ensure_future(told.wait())]
         if serving.idle_exit is not None:
             ends.append(asyncio.ensure_future(until_unused(gateway, serving.idle_exit)))
         try:
@@ -115,7 +118,9 @@ async def _gateway(serving: Serving) -> AsyncGenerator[tuple[Gateway, Address], 
             origins=serving.settings.origins,
             starter=HubStarter(hub, serving.rules, serving.mode),
         )
-        address = await gateway.start(serving.address, tls=serving.tls)
+        address = await gateway.start(
+            serving.address, tls=serving.certificate and serving.certificate.tls
+        )
         settle_collector()
         try:
             async with notifying(hub, hook, _complain):
@@ -149,13 +154,30 @@ def take_files(connections: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-async def until_told() -> None:
-    """Wait for a signal that ends programs."""
+def told_to_end(hung_up: Callable[[], object]) -> asyncio.Event:
+    """Set by a signal that ends programs, from now on. SIGHUP calls `hung_up`, as servers are used to; it
+    ends one only whose terminal was closed.
+    """
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, told.set)
-    await told.wait()
+    loop.add_signal_handler(signal.SIGHUP, lambda: told.set() if _is_unheard() else hung_up())
+    return told
+
+
+def _is_unheard() -> bool:
+    """Whether what is printed goes to a terminal that was closed."""
+    try:
+        termios.tcgetattr(1)
+    except termios.error as error:
+        return error.args[0] in (errno.EIO, errno.ENXIO)
+    return False
+
+
+def renewed(certificate: Certificate | None) -> str:
+    """What came of reading a certificate again."""
+    return "SIGHUP: there is no certificate to read again" if certificate is None else certificate.renew()
 
 
 def own_tokens(tokens: TokenFile, operator: str) -> tuple[Path, Path]:

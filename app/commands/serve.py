@@ -18,7 +18,7 @@ from ...engine.net import NetError
 from ...engine.text import visible
 from ...rules import RuleError
 from ..approval_settings import approval_settings
-from ..certificate import server_tls
+from ..certificate import server_certificate
 from ..gateway_settings import gateway_settings
 from ..idling import idle_time
 from ..serving import Serving, loop_factory, own_tokens, take_files
@@ -50,14 +50,14 @@ def serve(args: argparse.Namespace, database: Path, operator: str, redaction: Re
             tokens=tokens,
             redaction=redaction,
             policy=approval_settings(environ=environ).policy,
-            tls=server_tls(address, args.certificate, args.key),
+            certificate=server_certificate(address, args.certificate, args.key),
             idle_exit=_idle_exit(args.idle_exit),
         )
         if not serving.rules:
             print(f"interlock serve: {NOTHING_JUDGED}", file=sys.stderr)
         if told := added(args):
             print(f"interlock serve: {told}", file=sys.stderr)
-        if serving.tls is None and not address.is_local:
+        if serving.certificate is None and not address.is_local:
             print(f"interlock serve: {IN_CLEAR.format(address)}", file=sys.stderr)
 
         def ready(where: Address) -> None:
@@ -100,4 +100,4 @@ def _is_listening(error: Exception) -> bool:
 
 
 def _url(serving: Serving, where: Address) -> str:
-    return where.url if serving.tls is None else where.url.replace("ws://", "wss://")
+    return where.url if serving.certificate is None else where.url.replace("ws://", "wss://")

@@ -5,13 +5,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import ssl
 import sys
 import tempfile
 import webbrowser
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
@@ -24,10 +22,10 @@ from ...engine.net import NetError
 from ...engine.text import visible
 from ...rules import RuleError
 from ..approval_settings import approval_settings
-from ..certificate import names_in, server_tls
+from ..certificate import Certificate, server_certificate
 from ..gateway_settings import gateway_settings
 from ..place import Place
-from ..serving import Serving, own_tokens, running, until_told
+from ..serving import Serving, own_tokens, renewed, running, told_to_end
 from ..setting_trust import added
 from ..settings import SettingsError
 from ..web.environment import tab_environment
@@ -44,41 +42,40 @@ def web(args: argparse.Namespace, database: Path, operator: str, redaction: Reda
     """Serve the console until it is told to end. Returns the exit code."""
     try:
         listen = Address.parse(args.listen) if args.listen else Address(port=PORT)
-        tls = server_tls(listen, args.certificate, args.key)
-        _check_reach(listen, private=tls is not None)
-        certified = () if args.certificate is None else names_in(args.certificate)
+        certificate = server_certificate(listen, args.certificate, args.key)
+        _check_reach(listen, private=certificate is not None)
         if args.connect is not None:
             server, token = _attached(args), _token(args)
         else:
             server, token = _started(args, database, operator, redaction)
-        asyncio.run(_serve(args, _Page(listen, tls, certified), server, token))
+        asyncio.run(_serve(args, listen, certificate, server, token))
     except (JournalError, NetError, RuleError, SettingsError, TokenError, ValueError, OSError) as error:
         print(f"interlock web: {visible(str(error), keep_newlines=True)}", file=sys.stderr)
         return BAD_INPUT
     return 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Page:
-    """Where browsers go, and with which certificate."""
-
-    listen: Address
-    tls: ssl.SSLContext | None
-    certified: tuple[str, ...]
-
-
-async def _serve(args: argparse.Namespace, page: _Page, server: Running, token: str) -> None:
-    listen = page.listen
+async def _serve(
+    args: argparse.Namespace,
+    listen: Address,
+    certificate: Certificate | None,
+    server: Running,
+    token: str,
+) -> None:
     async with asynccontextmanager(server)() as url:
         environment = tab_environment(token)
         front = Front(lambda place: Console(_line(args, url, place), environment))
         try:
-            await front.start(listen.host, listen.port, page.tls, page.certified)
+            if certificate is None:
+                await front.start(listen.host, listen.port)
+            else:
+                await front.start(listen.host, listen.port, certificate.tls, certificate.names)
         except OSError as error:
             raise OSError(
                 f"cannot listen on {listen}: {error.strerror}; choose another address with --listen"
             ) from error
         try:
+            told = told_to_end(lambda: _renew(front, certificate))
             link = front.link()
             print(f"Open {link}", flush=True)
             another = "Enter prints another; " if sys.stdin.isatty() else ""
@@ -88,9 +85,16 @@ async def _serve(args: argparse.Namespace, page: _Page, server: Running, token: 
             with _on_enter(lambda: print(f"Open {front.link()}", flush=True)), _page_to(link) as leading:
                 if args.open:
                     await asyncio.to_thread(webbrowser.open, leading)
-                await until_told()
+                await told.wait()
         finally:
             await front.close()
+
+
+def _renew(front: Front, certificate: Certificate | None) -> None:
+    said = renewed(certificate)
+    if certificate is not None:
+        front.certify(certificate.names)
+    print(f"interlock web: {visible(said)}", file=sys.stderr, flush=True)
 
 
 def _line(args: argparse.Namespace, url: str, place: Place) -> list[str]:

@@ -72,6 +72,7 @@ class Front:
         self._empty.set()
         self._strangers: dict[RequestHandler[web.Request], None] = {}
         self._reached = Reached(())
+        self._listens = ("", 0)
         self._cookie = ""
         self._runner: web.AppRunner | None = None
         self._listening: asyncio.Server | None = None
@@ -109,12 +110,17 @@ class Front:
             await self._runner.cleanup()
             raise
         port = self._listening.sockets[0].getsockname()[1]
+        self._listens = (host, port)
         self._reached = Reached.at(host, port, secure=tls is not None, certified=certified)
         # Browsers send cookies to every port of a host: each server has one of its own. With this prefix
         # no page without TLS can set it.
         self._cookie = f"__Host-interlock-{port}" if tls is not None else f"interlock-{port}"
         self._looking = asyncio.get_running_loop().create_task(self._look_after())
         return self.url
+
+    def certify(self, names: Collection[str]) -> None:
+        """Be reached by the names of the certificate that is shown from now on."""
+        self._reached = Reached.at(*self._listens, secure=True, certified=names)
 
     def _count_strangers(self, runner: web.AppRunner) -> web.Server[web.Request]:
         """Whoever connects and never logs in takes a place that somebody else then gets."""

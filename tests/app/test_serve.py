@@ -142,7 +142,7 @@ class TestServe:
                 assert (await gate.call("push", {})).outcome == "block"
                 with pytest.raises(GatewayError, match="1 sessions"):
                     await client.open("bot")
-            assert (await server.ended(signal.SIGHUP))[0] == 0
+            assert (await server.ended())[0] == 0
         assert not path.exists()
 
 

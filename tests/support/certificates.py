@@ -13,13 +13,16 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 
-def certified(directory: Path, *names: str) -> tuple[Path, Path]:
-    """A certificate for this machine, and further names it may have, and its key."""
+def certified(directory: Path, *names: str, alternative: bool = True) -> tuple[Path, Path]:
+    """A certificate for this machine, and further names it may have, and its key.
+
+    Without `alternative` names it has the one that programs went by long ago.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     now = datetime.now(UTC)
     here = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
-    made = (
+    builder = (
         x509.CertificateBuilder()
         .subject_name(name)
         .issuer_name(name)
@@ -27,10 +30,12 @@ def certified(directory: Path, *names: str) -> tuple[Path, Path]:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(hours=1))
         .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([*map(x509.DNSName, names), here]), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
     )
+    if alternative:
+        every = [*map(x509.DNSName, names), here]
+        builder = builder.add_extension(x509.SubjectAlternativeName(every), critical=False)
+    made = builder.sign(key, hashes.SHA256())
     certificate, secret = directory / "cert.pem", directory / "key.pem"
     certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
     secret.write_bytes(

@@ -13,11 +13,10 @@ import pytest_asyncio
 from aiohttp import WSServerHandshakeError
 from playwright.async_api import Browser
 
-from interlock.app.certificate import names_in, server_tls
+from interlock.app.certificate import Certificate
 from interlock.app.cli import main
 from interlock.app.web.front import Front
 from interlock.app.web.policy import Reached
-from interlock.engine.gateway.address import Address
 from tests.app.test_serve import serving, surroundings
 from tests.app.web.fronts import (
     NEEDS_CHROMIUM,
@@ -41,9 +40,7 @@ def certificate(tmp_path: Path) -> Path:
 
 
 def tls_of(certificate: Path) -> ssl.SSLContext:
-    found = server_tls(Address(), certificate, certificate.with_name("key.pem"))
-    assert found is not None
-    return found
+    return Certificate(certificate, certificate.with_name("key.pem")).tls
 
 
 @pytest_asyncio.fixture
@@ -130,7 +127,7 @@ async def test_in_a_browser(tmp_path: Path, browser: Browser) -> None:
 class TestNames:
     def test_those_of_the_certificate(self, tmp_path: Path) -> None:
         """A browser warns of any other: links have the first, and it is answered under all."""
-        names = names_in(certified(tmp_path, "hub.example", "*.example", "Board.example")[0])
+        names = Certificate(*certified(tmp_path, "hub.example", "*.example", "Board.example")).names
         assert names == ("hub.example", "board.example", "127.0.0.1")
         reached = Reached.at("0.0.0.0", 8738, secure=True, certified=names)
         assert reached.url == "https://hub.example:8738"
