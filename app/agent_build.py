@@ -19,6 +19,7 @@ from ..engine.agents import (
     Runtime,
     Tool,
 )
+from ..engine.agents.model_url import parse_model_name
 from ..engine.agents.spending import not_kept, unpriced
 from ..engine.hub import Hub
 from ..engine.net import NetError
@@ -165,7 +166,9 @@ def prepare(spec: AgentSpec) -> Prepared:
     model = attempt(lambda: _model(spec))
     tools = attempt(lambda: _tools(spec))
     subagents = attempt(lambda: prepare_subagents(spec))
-    runtime = attempt(lambda: None if spec.runtime is None else make_runtime(spec.runtime))
+    runtime = attempt(
+        lambda: None if spec.runtime is None else make_runtime(spec.runtime, _key_variables(spec))
+    )
     if problems or rules is None:
         raise AgentSpecError(problems) from (causes[0] if causes else None)
     parts = _Parts(spec, model, tools, runtime, subagents or ())
@@ -215,6 +218,12 @@ def _model(spec: AgentSpec) -> Model | None:
     model = LitellmModel(spec.model, api_base=spec.api_base)
     model.check_environment()
     return model
+
+
+def _key_variables(spec: AgentSpec) -> set[str]:
+    """The variables that the models' URLs name for their keys, whatever they are called."""
+    models = (spec.model, *(each.model for each in spec.subagents.values()))
+    return {key for model in models if model and (key := parse_model_name(model).key_env)}
 
 
 def _tools(spec: AgentSpec) -> tuple[Tool, ...] | None:

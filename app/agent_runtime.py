@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -23,15 +24,16 @@ class RuntimeOptionsError(ValueError):
     """A runtime that cannot be made; the message names the option and the remedy."""
 
 
-def make_runtime(options: Options) -> Runtime:
-    """The runtime of `options`.
+def make_runtime(options: Options, secrets: Collection[str] = ()) -> Runtime:
+    """The runtime of `options`; commands do not see the variables `secrets` unless `env` names them.
 
     Raises `RuntimeOptionsError` for directories and variables there are not, and what the runtime itself
     raises where something it needs is missing (`AgentRuntimeError`, `ValueError`).
     """
     match options:
         case LocalOptions(workdir=workdir):
-            return LocalRuntime(cwd=_directory("workdir", workdir))
+            directory = _directory("workdir", workdir)
+            return LocalRuntime(directory, env=_variables(options.env), secrets=secrets)
         case SandboxOptions(workdir=workdir):
             for path in (*options.read_only, *options.writable):
                 if not path.exists():

@@ -91,10 +91,15 @@ class _Frozen(BaseModel):
 
 
 class LocalOptions(_Frozen):
-    """Tools run on this machine, with this program's rights."""
+    """Tools run on this machine, with this program's rights.
+
+    They get its environment without Interlock's variables and providers' keys; `env` names those of them
+    that they get all the same.
+    """
 
     kind: Literal["local"] = "local"
     workdir: AbsolutePath | None = None
+    env: Names = ()
 
 
 class SandboxOptions(_Frozen):

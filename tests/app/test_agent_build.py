@@ -90,6 +90,24 @@ class TestPrepared:
                 with pytest.raises(ToolError, match="not on the public internet"):
                     await fetch(url, tool)
 
+    @pytest.mark.parametrize(
+        "env", ["", ", env = ['INTERLOCK_TOKEN', 'OPENAI_API_KEY', 'HOUSE', 'SHED']"]
+    )
+    async def test_environment(self, here: Path, monkeypatch: pytest.MonkeyPatch, env: str) -> None:
+        """A local agent's commands get tokens and keys, however named, if their file passes them on."""
+        names = ("INTERLOCK_TOKEN", "OPENAI_API_KEY", "HOUSE", "SHED")
+        for name in names:
+            monkeypatch.setenv(name, "sesame")
+        (here / "a.rules").write_text("block rm")
+        (here / "a.toml").write_text(
+            "model = 'openai://m?api_key_env=HOUSE'\nrules = ['a.rules']\n"
+            f"runtime = {{ kind = 'local'{env} }}\n"
+            "[subagents.a]\ndescription = 'd'\nmodel = 'openai://m?api_key_env=SHED'\n"
+        )
+        agent = await prepare(load_agent_file(here / "a.toml")).agent()
+        said = (await agent.runtime.exec("env")).stdout
+        assert said.count("=sesame\n") == (len(names) if env else 0)
+
     def test_all_problems_at_once(self, here: Path) -> None:
         """Rules, nets, tools, key and directory are reported together."""
         spec = self.spec(

@@ -151,7 +151,7 @@ class TestOptions:
         assert (spec.mode, spec.tools, spec.limits.max_steps) == ("enforce", ("read", "mine:x"), 9)
         assert (spec.explain_blocks, spec.system_prompt, spec.task) == (True, "Hi", "of the line")
         assert spec.runtime is not None
-        assert spec.runtime.model_dump(mode="json") == {"kind": "local", "workdir": "/tmp"}
+        assert spec.runtime.model_dump(mode="json") == {"kind": "local", "workdir": "/tmp", "env": []}
 
     def test_one_limit_leaves_the_other(self, here: Path) -> None:
         """Limits: an option replaces the limit it names, and no other one of the file."""

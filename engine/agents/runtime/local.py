@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from ...condition import Shell, shell_named
@@ -12,6 +12,7 @@ from ..abort import AbortSignal
 from ..errors import AgentRuntimeError
 from .base import ExecResult
 from .ending import check_call
+from .environment import environment_without_secrets
 from .output import FLOOD_LIMIT, OUTPUT_LIMIT, Limits
 from .process import Launch, run, shell_program
 
@@ -20,6 +21,11 @@ class LocalRuntime:
     """Runs commands with `bash -c`, or `sh -c` where bash is missing, without standard input.
 
     See A-101 and A-109. Rules read the commands for that shell (G-51), which is `shell`.
+
+    Of the environment they do not get Interlock's own variables, those that are named like a provider's
+    key (`…_API_KEY`, `…_TOKEN`, `AWS_SECRET_…`) and those that `secrets` names; what `env` adds they get
+    in any case. That keeps a key out of what they print, not from a command that looks for it: they have
+    this program's rights.
 
     stdout and stderr are each kept up to `output_limit` bytes and the rest is read and dropped; a command
     that fills both, or writes more than `flood_limit`, is killed (A-102). A background process may write
@@ -31,10 +37,14 @@ class LocalRuntime:
         self,
         cwd: str | os.PathLike[str] | None = None,
         *,
+        env: Mapping[str, str] | None = None,
+        secrets: Collection[str] = (),
         output_limit: int = OUTPUT_LIMIT,
         flood_limit: int = FLOOD_LIMIT,
     ) -> None:
         self._cwd = Path.cwd() if cwd is None else Path(cwd).absolute()
+        self._env = dict(env or {})
+        self._secrets = frozenset(secrets)
         self._limits = Limits(output_limit, flood_limit)
         self._shell = shell_program()
 
@@ -60,7 +70,8 @@ class LocalRuntime:
         directory = self._cwd if cwd is None else self._cwd / cwd
         if not directory.is_dir():
             raise AgentRuntimeError(f"Working directory does not exist: {directory}")
-        launch = Launch([self._shell, "-c", command], directory, has_supervisor=True)
+        environment = environment_without_secrets(os.environ, self._secrets) | self._env
+        launch = Launch([self._shell, "-c", command], directory, environment, has_supervisor=True)
         return await run(launch, self._limits, timeout=timeout, abort=abort, on_data=on_data)
 
     async def read_file(self, path: str) -> str:

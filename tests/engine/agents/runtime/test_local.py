@@ -129,6 +129,38 @@ class TestDaemon:
         assert (await other).exit_code == 0
 
 
+class TestEnvironment:
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "INTERLOCK_TOKEN", "INTERLOCK_URL", "INTERLOCK_CONFIG_DIR", "OPENAI_API_KEY", "HF_TOKEN",
+            "AIMLAPI_KEY", "WATSONX_APIKEY", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY",
+            "AWS_BEARER_TOKEN_BEDROCK", "AZURE_CLIENT_SECRET", "AZURE_PASSWORD", "GIGACHAT_CREDENTIALS",
+            "GOOGLE_APPLICATION_CREDENTIALS", "SNOWFLAKE_JWT", "anthropic_api_key",
+        ],
+    )  # fmt: skip
+    async def test_secrets(
+        self, here: LocalRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
+        """Commands do not get Interlock's tokens and providers' keys, unless they are passed on."""
+        monkeypatch.setenv(name, "sesame")
+        assert "sesame" not in (await here.exec("env")).stdout
+        passing = LocalRuntime(tmp_path, env={name: "sesame"})
+        assert f"{name}=sesame\n" in (await passing.exec("env")).stdout
+
+    @pytest.mark.parametrize(
+        "name", ["LANG", "EDITOR", "KEYBOARD", "SSH_AUTH_SOCK", "TOKENIZERS_PARALLELISM"]
+    )
+    async def test_others(
+        self, here: LocalRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
+        """Everything else they get, except what is named as a secret."""
+        monkeypatch.setenv(name, "sesame")
+        assert f"{name}=sesame\n" in (await here.exec("env")).stdout
+        keeping = LocalRuntime(tmp_path, secrets=[name])
+        assert "sesame" not in (await keeping.exec("env")).stdout
+
+
 class TestSupervisor:
     async def test_environment(self, here: LocalRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
         """The process above a command adds nothing to its environment."""

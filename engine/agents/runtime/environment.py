@@ -1,0 +1,24 @@
+"""What commands get of this program's environment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+
+# Interlock's own settings and tokens, and what providers call their keys: OPENAI_API_KEY, HF_TOKEN,
+# AWS_SECRET_ACCESS_KEY, AWS_BEARER_TOKEN_BEDROCK, AZURE_CLIENT_SECRET, WATSONX_APIKEY, SNOWFLAKE_JWT.
+_SECRET = re.compile(
+    r"INTERLOCK_.*|.*(_KEY|APIKEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|JWT)S?|.*_(KEY|TOKEN|SECRET)_.*",
+    re.IGNORECASE,
+)
+
+
+def environment_without_secrets(
+    environ: Mapping[str, str], secrets: Collection[str] = ()
+) -> dict[str, str]:
+    """`environ` without the variables that are named like secrets, and without `secrets`."""
+    return {
+        name: value
+        for name, value in environ.items()
+        if name not in secrets and not _SECRET.fullmatch(name)
+    }
