@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO, Final, TypeAlias, TypedDict, TypeVar
+from typing import BinaryIO, Final, TypeAlias, TypedDict, TypeVar, cast
 
 from acp.connection import Connection
 from acp.exceptions import RequestError
@@ -34,7 +34,7 @@ from ..history.errors import JournalError
 from ..hub import Hub, OutsideAgent
 from ..net import SkillNet
 from ..refusals import UnknownSessionError
-from .acp_calls import KINDS
+from .acp_calls import KINDS, mark_kind
 from .acp_gate import AcpGate, Asked, Unasked
 from .acp_handshake import AcpError, shake_hands
 from .acp_process import AgentProcess, Message
@@ -151,6 +151,7 @@ class AcpAgent:
             self._session,
             unasked=self._unasked,
             interrupt=self._interrupt,
+            workdir=str(self._directory),
             since=since,
         )
         self._do(self._listen())
@@ -238,9 +239,13 @@ class AcpAgent:
             if self._loading:
                 return None  # What it says again of an earlier time is in the record.
             try:
-                self._inbox.put_nowait(SessionNotification.model_validate(params))
+                heard = SessionNotification.model_validate(params)
             except ValidationError as error:
                 self._note_odd(f"{method}: {error.errors()[0]['msg']}")
+                return None
+            if isinstance(heard.update, ToolCallStart | ToolCallProgress):
+                mark_kind(heard.update, _part(params, "update"))
+            self._inbox.put_nowait(heard)
             return None
         if method == CLIENT_METHODS["session_request_permission"] and not notification:
             try:
@@ -248,6 +253,7 @@ class AcpAgent:
             except ValidationError as error:
                 self._note_odd(f"{method}: {error.errors()[0]['msg']}")
                 raise RequestError.invalid_params({"details": str(error)}) from error
+            mark_kind(request.tool_call, _part(params, "toolCall"))
             if request.session_id != self._acp_session:
                 raise RequestError.invalid_params({"sessionId": "no session of this client"})
             answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
@@ -353,6 +359,10 @@ class AcpAgent:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _part(params: object, name: str) -> object:
+    return cast("Message", params).get(name) if isinstance(params, dict) else None
 
 
 _MARKS: Final = {"in_progress": "…", "completed": "x"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias, cast, get_args
@@ -21,6 +20,9 @@ from acp.schema import (
 )
 from pydantic import JsonValue
 
+from ..rule import UNCLEAR
+from ..same_json import same_json
+from .acp_input import Input, Said, command_of, texts_in
 from .gated import shortened
 from .hook_events import output_text
 from .tool_responses import failed, goes_on
@@ -30,24 +32,40 @@ KINDS: Final = cast("tuple[str, ...]", get_args(ToolKind))
 MOST_OUTPUT: Final = 262_144
 """Bytes of a call's output that are recorded."""
 
-Input: TypeAlias = dict[str, JsonValue]
-_DESCRIBING: Final = frozenset({"description", "title"})
-"""Fields of a raw input that say nothing of what is executed."""
+_ENDED: Final = ("completed", "failed")
 _EXITS: Final = ("exit_code", "exitCode", "exit")
 _Content: TypeAlias = ContentToolCallContent | FileEditToolCallContent | TerminalToolCallContent
 Stands: TypeAlias = Literal["told", "waiting", "allowed", "refused", "settled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a decision on a call is about: all that has to stay as it was for the decision to hold.
+
+    `title` is `None` where the raw input says what is done. `changes` are paths, old and new texts;
+    `carried` says that the raw input has the new texts, too.
+    """
+
+    kind: str
+    raw: JsonValue
+    title: str | None
+    paths: frozenset[str]
+    changes: frozenset[tuple[str, str, str]]
+    carried: bool
 
 
 @dataclass(slots=True)
 class SeenCall:
     """One tool call, everything the agent has said of it put together.
 
-    `stands` is where it is with the gate, under `gate_id`; `approved` is the input as it was judged.
-    `begun` says that it was reported to run, `response` is what the tool itself gave, where that is told,
-    and `came_of_it` that anything of what it came to was told, be it an empty output.
+    `stands` is where it is with the gate, under `gate_id`; `approved` is what was judged, as long as that
+    may hold, and `answered` says that the agent has asked about it. `begun` says that it was reported to
+    run, `response` is what the tool itself gave, where that is told, and `came_of_it` that anything of
+    what it came to was told, be it an empty output. Relative paths start from `workdir`.
     """
 
     id: str
+    workdir: str = ""
     kind: str = "other"
     title: str = ""
     raw_input: JsonValue = None
@@ -58,7 +76,8 @@ class SeenCall:
     texts: tuple[str, ...] = ()
     stands: Stands = "told"
     gate_id: str = ""
-    approved: JsonValue = None
+    approved: Terms | None = None
+    answered: bool = False
     begun: bool = False
     came_of_it: bool = False
     gate_ids: list[str] = field(default_factory=list[str])
@@ -90,47 +109,59 @@ class SeenCall:
         Content that comes before a call may run is about the question, a command's description for one,
         and is no result when it is said again.
         """
-        if update.raw_output is not None or _response(update.field_meta) is not None:
+        if _gives_output(update):
             return True
-        ended = update.status in ("completed", "failed")
+        ended = update.status in _ENDED
         running = isinstance(update, ToolCallProgress) and self.stands == "allowed"
         return (ended or running) and any(
             _says_something(part) and _text_of(part) not in self.texts for part in update.content or ()
         )
 
     @property
-    def input(self) -> Input:
-        """The call's input for the nets and the people who decide.
+    def _said(self) -> Said:
+        return Said(self.kind, self.title, self.raw_input, self.paths, self.changes, self.workdir)
 
-        It is the raw input as the agent has it. What this leaves out is added from what else is known:
-        the title, the paths, and the changes that an edit would make. What is executed is always a text
-        `command`, since rules see no command elsewhere: words of a list are quoted, and `argv` keeps
-        them. Without either it is the title, where the raw input only describes the call; in one that may
-        have it under another name it is all of that, so that the call is unclear to maps (G-64).
+    @property
+    def input(self) -> Input:
+        """The call's input for the nets and the people who decide."""
+        return self._said.input
+
+    @property
+    def terms(self) -> Terms:
+        """What a decision on the call as it is known now is about."""
+        raw, said = self.raw_input, self._said
+        told = bool(command_of(raw, "")) if self.kind == "execute" else raw is not None
+        texts = frozenset(texts_in(raw))
+        return Terms(
+            self.kind,
+            raw,
+            None if told else self.title,
+            said.paths,
+            frozenset((e.path, _lines(e.old_text), _lines(e.new_text)) for e in self.changes),
+            all(each.new_text in texts for each in self.changes),
+        )
+
+    def changed_by(self, update: ToolCall | ToolCallUpdate) -> str | None:
+        """What an update, which has been taken in, makes another than was approved; `None` if nothing.
+
+        Diffs that come with the end, or with the tool's own output, are what came of the call where none
+        were approved or the raw input has them: Claude Code then tells each hunk by itself. What such a
+        result says of its title is no more than a label, unless that is the command.
         """
-        raw = self.raw_input
-        found: Input = dict(raw) if isinstance(raw, dict) else {} if raw is None else {"input": raw}
-        if self.kind == "execute":
-            command = found.get("command")
-            if isinstance(command, list) and all(isinstance(word, str) for word in command):
-                found.setdefault("argv", command)
-                found["command"] = shlex.join(map(str, command))
-            elif command is None:
-                found["command"] = _command(found, self.title)
-        if self.title:
-            found.setdefault("title", self.title)
-        paths = list(dict.fromkeys([*self.paths, *(each.path for each in self.changes)]))
-        if len(paths) == 1:
-            found.setdefault("path", paths[0])
-        if paths and paths != [found.get("path")]:
-            found.setdefault("paths", cast("list[JsonValue]", paths))
-        if self.changes:
-            changes: list[JsonValue] = [
-                {"path": each.path, "old_text": each.old_text, "new_text": each.new_text}
-                for each in self.changes
-            ]
-            found.setdefault("changes", changes)
-        return found
+        then, now = self.approved, self.terms
+        if then is None:
+            return None
+        ended = update.status in _ENDED
+        if now.kind != then.kind:
+            return "kind"
+        if not same_json(now.raw, then.raw):
+            return "input"
+        if then.title is not None and now.title != then.title and (now.kind == "execute" or not ended):
+            return "title"
+        if then.paths and not now.paths <= then.paths:
+            return "path"
+        result = then.carried and (ended or _gives_output(update))
+        return "change" if now.changes and now.changes != then.changes and not result else None
 
     @property
     def failed(self) -> bool:
@@ -169,6 +200,10 @@ class SeenCall:
             told = "\n".join(f"changed {each.path}" for each in self.changes)
         return shortened(told, MOST_OUTPUT)
 
+    def forget(self) -> None:
+        """Keep of a call that has ended no more than what it takes to know it again."""
+        self.texts, self.changes, self.raw_output, self.response = (), (), None, None
+
     def next_id(self) -> str:
         """An id at the gate that no earlier request about this call has had."""
         number = len(self.gate_ids) + 1
@@ -177,12 +212,22 @@ class SeenCall:
         return self.gate_id
 
 
-def _command(found: Input, title: str) -> JsonValue:
-    """The command of a call of which the raw input has no `command`."""
-    said = [found[name] for name in ("cmd", "script") if isinstance(found.get(name), str)]
-    if found.keys() <= _DESCRIBING:
-        return title
-    return said[0] if len(said) == 1 else {**found, "title": title}
+def mark_kind(update: ToolCall | ToolCallUpdate, said: object) -> None:
+    """Make a kind that the protocol does not have `unclear` (G-64), as which rules may name it.
+
+    `said` is the update as it came: the library drops such a kind, as if none had been given.
+    """
+    if update.kind is None and isinstance(said, dict) and cast("Input", said).get("kind") is not None:
+        update.kind = cast("ToolKind", UNCLEAR)
+
+
+def _gives_output(update: ToolCall | ToolCallUpdate) -> bool:
+    return update.raw_output is not None or _response(update.field_meta) is not None
+
+
+def _lines(text: str | None) -> str:
+    """A text of a diff; what is created has none before, for some an empty one."""
+    return (text or "").replace("\r\n", "\n")
 
 
 def _response(meta: Mapping[str, object] | None) -> JsonValue:

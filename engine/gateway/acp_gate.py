@@ -30,7 +30,8 @@ from ..history.errors import JournalError
 from ..history.state import SessionState
 from ..outside_calls import CallAnswer
 from ..refusals import CallRefused, UnknownSessionError
-from .acp_calls import Choice, Input, SeenCall
+from .acp_calls import Choice, SeenCall
+from .acp_input import Input
 from .acp_process import Message
 
 Unasked: TypeAlias = Literal["cancel", "note"]
@@ -72,7 +73,7 @@ class Asked:
 class AcpGate:
     """See the module. `interrupt` ends the agent's turn, if one is under way.
 
-    `since` is the event after which a recorded session goes on.
+    `since` is the event after which a recorded session goes on; relative paths start from `workdir`.
     """
 
     def __init__(
@@ -82,12 +83,14 @@ class AcpGate:
         *,
         unasked: Unasked,
         interrupt: Callable[[], bool],
+        workdir: str = "",
         since: int = 0,
     ) -> None:
         self._hub = hub
         self._session = session
         self._unasked = unasked
         self._interrupt = interrupt
+        self._workdir = workdir
         self._since = since
         self._seen: dict[str, SeenCall] = {}
         self._waiting: dict[str, asyncio.Task[CallAnswer]] = {}
@@ -110,14 +113,16 @@ class AcpGate:
                 f"{seen.name} was refused: it can only be allowed once, and the agent offered {offered}",
             )
             return _refused(choice, "it cannot be allowed once")
-        given = seen.input
-        judged = seen.stands == "allowed" and seen.approved == given
-        call_id = seen.gate_id if judged else seen.next_id()
-        seen.stands, seen.approved, seen.came_of_it = "waiting", given, False
-        return Asked(seen, choice, call_id, seen.kind, given)
+        asked_before, seen.answered = seen.answered, True
+        if seen.stands == "allowed" and not asked_before and seen.changed_by(request.tool_call) is None:
+            return _given(choice.allow)  # It was judged, and recorded, when it was reported to run.
+        seen.stands, seen.approved, seen.came_of_it = "waiting", seen.terms, False
+        return Asked(seen, choice, seen.next_id(), seen.kind, seen.input)
 
     async def decide(self, asked: Asked) -> Message:
         """The answer to a request, once there is one. Everything that fails refuses the call."""
+        if asked.seen.stands != "waiting":
+            return _refused(asked.choice, "the agent went on without waiting for the answer")
         seen, answer = asked.seen, await self._ask(asked.call_id, asked.tool, asked.input)
         allowed, why = _allows(answer)
         if allowed and self.cancelled:
@@ -128,8 +133,8 @@ class AcpGate:
             # What it has asked or reported meanwhile decides.
             allowed, why = False, "the agent went on without waiting for the answer"
         if allowed:
-            return {"outcome": {"outcome": "selected", "optionId": asked.choice.allow}}
-        if isinstance(answer, CallAnswer) and answer.outcome == "allow":
+            return _given(asked.choice.allow)
+        if isinstance(answer, CallAnswer) and answer.outcome == "allow" and not answer.repeated:
             told = f"The agent was not given the permission: {why}"
             await self._hub.result(self._session, asked.call_id, output=told, is_error=True)
         return _CANCELLED if self.cancelled else _refused(asked.choice, why)
@@ -153,6 +158,7 @@ class AcpGate:
             await self._withdraw(call_id, reason)
 
     async def _withdraw(self, call_id: str, reason: str) -> None:
+        await asyncio.sleep(0)  # The hub hears first of a call that is just being put to it.
         try:
             await self._hub.withdraw_call(self._session, call_id, reason)
         except _REFUSALS:
@@ -165,15 +171,15 @@ class AcpGate:
         known = self._seen.get(update.tool_call_id)
         if known is not None and known.stands == "settled":
             if isinstance(update, ToolCallProgress):
+                await self._compare(self._take(update), update)
+                known.forget()
                 return
             del self._seen[update.tool_call_id]
             self._take(update).gate_ids = known.gate_ids
-        before = None if known is None else known.raw_input
         seen, status = self._take(update), update.status
+        await self._compare(seen, update)
         if status is None or status == "pending":
             return
-        if seen.stands == "allowed" and update.raw_input is not None and before != seen.raw_input:
-            await self._object(seen, "runs with another input than the one it was allowed with")
         if seen.stands == "told":
             await self._judge(seen, status)
         elif seen.stands == "waiting":
@@ -184,9 +190,26 @@ class AcpGate:
         if status in ("completed", "failed"):
             await self._settle(seen, failed=status == "failed")
 
+    async def _compare(self, seen: SeenCall, update: ToolCallStart | ToolCallProgress) -> None:
+        """Refuse a call of which the agent now says something else than what was, or may be, approved."""
+        what = seen.changed_by(update)
+        if what is None or seen.stands not in ("waiting", "allowed", "settled"):
+            return
+        seen.approved = None
+        if seen.stands == "waiting":
+            seen.stands = "refused"
+            await self._withdraw(seen.gate_id, f"the agent changed its {what} while it waited")
+            return
+        if seen.stands == "allowed":
+            seen.stands, seen.begun = "refused", True
+            changed = f"The agent changed the call's {what} after it was allowed"
+            await self._record_result(seen, changed, is_error=True)
+        what = f"runs with another {what} than the one it was allowed with"
+        await self._object(seen, f"{what}: {_shown(seen.input)}")
+
     async def _judge(self, seen: SeenCall, status: ToolCallStatus) -> None:
         """Have the nets judge a call that runs, or ran, and was not asked about."""
-        given = seen.approved = seen.input
+        given, seen.approved = seen.input, seen.terms
         state = await self._hub.session(self._session)
         try:
             if not _is_json(given):
@@ -238,15 +261,17 @@ class AcpGate:
         if seen.stands == "allowed" and (failed or not seen.goes_on):
             failed = failed or seen.failed
             if failed or not seen.unproved:
-                await self._record_result(seen, failed)
+                await self._record_result(seen, seen.output, is_error=failed)
             else:
                 await self._leave_open(seen)
-        seen.stands, seen.texts, seen.changes = "settled", (), ()
-        seen.raw_output = seen.response = None
+        if seen.stands != "allowed":
+            seen.approved = None
+        seen.stands = "settled"
+        seen.forget()
 
-    async def _record_result(self, seen: SeenCall, failed: bool) -> None:
+    async def _record_result(self, seen: SeenCall, output: str, *, is_error: bool) -> None:
         try:
-            await self._hub.result(self._session, seen.gate_id, output=seen.output, is_error=failed)
+            await self._hub.result(self._session, seen.gate_id, output=output, is_error=is_error)
         except _REFUSALS as error:
             await self._hub.warn(self._session, f"the result of {seen.name} is lost: {error}")
 
@@ -271,7 +296,7 @@ class AcpGate:
     def _new(self, call_id: str, gate_ids: list[str] | None = None) -> SeenCall:
         """A call of an agent that goes on may have an id that the record has for another one."""
         at_gate = f"{call_id}~{self._since}" if self._since else call_id
-        return SeenCall(at_gate, gate_ids=[] if gate_ids is None else gate_ids)
+        return SeenCall(at_gate, self._workdir, gate_ids=[] if gate_ids is None else gate_ids)
 
     def _take(self, update: ToolCallStart | ToolCallUpdate) -> SeenCall:
         seen = self._seen.setdefault(update.tool_call_id, self._new(update.tool_call_id))
@@ -286,12 +311,18 @@ _CANCELLED: Final[Message] = {"outcome": {"outcome": "cancelled"}}
 _WOULD: Final = {"allow": "allowed it a moment before", "block": "blocked it", "ask": "asked a person"}
 
 
+def _given(option: str | None) -> Message:
+    return {"outcome": {"outcome": "selected", "optionId": option}}
+
+
 def _allows(answer: CallAnswer | str) -> tuple[bool, str]:
     """Whether the call may run as the agent has asked about it, and why not."""
     if isinstance(answer, str):
         return False, answer
     if answer.outcome == "block":
         return False, answer.reason or "blocked"
+    if answer.repeated:
+        return False, "its id is that of another call, which has had its answer"
     if answer.edited:
         return False, "it was approved with another input, which this agent cannot be given"
     return True, ""

@@ -1,0 +1,197 @@
+"""The input of an ACP agent's call for the nets, put together of all that the agent says of it. No I/O.
+
+An agent says in several places what a call does: in its tool's raw input, in the call's title, locations
+and diffs. Nothing of it is believed more than the rest: where they differ, rules get all of it.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Final, TypeAlias
+
+from acp.schema import FileEditToolCallContent
+from pydantic import JsonValue
+
+Input: TypeAlias = dict[str, JsonValue]
+_COMMANDS: Final = ("command", "cmd", "script")
+_ARGUMENTS: Final = ("args", "argv", "arguments")
+_NOT_EXECUTED: Final = frozenset({"description", "title", "cwd", "workdir", "directory"})
+"""Fields beside a `cmd` or `script` whose texts are no part of what is executed."""
+_PATHS: Final = frozenset(
+    ("path", "paths", "file", "files", "filename", "filepath", "abspath", "absolutepath")
+) | {"notebookpath", "targetfile"}
+"""Fields that name files, without case and underscores."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What an agent says of a call; `locations` are paths, and relative ones start from `workdir`."""
+
+    kind: str
+    title: str
+    raw: JsonValue
+    locations: tuple[str, ...] = ()
+    changes: tuple[FileEditToolCallContent, ...] = ()
+    workdir: str = ""
+
+    @property
+    def input(self) -> Input:
+        """The raw input as the agent has it, and what this leaves out: the title, the paths, the changes.
+
+        What is executed is always a `command`, since rules see no command elsewhere: a text where it can
+        be told, with the words of a list quoted and kept as `argv`. Otherwise it is an object of all that
+        is said, so that the call is unclear to maps (G-64). Likewise `path` is an object where the raw
+        input has other paths than the locations and changes: conditions on it cannot be told then, and
+        their rules apply.
+        """
+        raw = self.raw
+        found: Input = dict(raw) if isinstance(raw, dict) else {} if raw is None else {"input": raw}
+        if self.kind == "execute":
+            self._add_command(found)
+        if self.title:
+            found.setdefault("title", self.title)
+        self._add_paths(found)
+        if self.changes:
+            changes: list[JsonValue] = [
+                {"path": each.path, "old_text": each.old_text, "new_text": each.new_text}
+                for each in self.changes
+            ]
+            _add(found, "changes", changes)
+        return found
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """All that it names, in one form where they are the same."""
+        return self._placed([*_path_fields(self.raw).values(), *self._shown_paths])
+
+    @property
+    def _shown_paths(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys([*self.locations, *(each.path for each in self.changes)]))
+
+    def _add_command(self, found: Input) -> None:
+        raw = self.raw
+        command = command_of(raw, self.title)
+        if command is None:
+            command = {"input": _parsed(raw), "title": self.title}
+        elif not isinstance(raw, dict):
+            found.pop("input", None)
+        words = raw.get("command") if isinstance(raw, dict) else raw
+        if isinstance(words, list) and isinstance(command, str):
+            found.setdefault("argv", words)
+        found["command"] = command
+
+    def _add_paths(self, found: Input) -> None:
+        paths = self._shown_paths
+        fields = _path_fields(self.raw)
+        if not paths:
+            return
+        if any(self._placed([each]) != self._placed(paths) for each in fields.values()):
+            every: Input = {**fields, "locations": list(self.locations)}
+            every["changes"] = [each.path for each in self.changes]
+            found.update(dict.fromkeys(("path", *fields), every))
+        elif len(paths) == 1:
+            found.setdefault("path", paths[0])
+        if list(paths) != [found.get("path")]:
+            _add(found, "paths", list(paths))
+
+    def _placed(self, paths: Sequence[JsonValue]) -> frozenset[str]:
+        """The texts in values that name files, absolute where possible; `..` stays, as links may be."""
+        texts = (text for each in paths for text in texts_in(each) if text)
+        return frozenset(str(PurePosixPath(self.workdir, text)) for text in texts)
+
+
+def command_of(raw: JsonValue, title: str) -> str | None:
+    """The command that is executed by a raw input, without one the title; `None` where it cannot be told.
+
+    A text or a list of texts is the command. So is an object's field of which that is known, where no
+    other field may hold a part of it.
+    """
+    match raw:
+        case _ if not raw or _is_blank(raw):
+            return title
+        case str():
+            return raw if _parsed(raw) is raw else None
+        case list():
+            return _line(raw)
+        case dict():
+            return _command_in(raw)
+        case _:
+            return None
+
+
+def _command_in(raw: Input) -> str | None:
+    said = [name for name in (*_COMMANDS, *_ARGUMENTS) if not _is_blank(raw.get(name))]
+    match said:
+        case ["command"]:
+            return _line(raw["command"])
+        case ["command", "args"]:
+            arguments = raw["args"]
+            return _line([raw["command"], *arguments]) if isinstance(arguments, list) else None
+        case ["cmd" | "script" as name]:
+            others = [value for key, value in raw.items() if key != name and key not in _NOT_EXECUTED]
+            return None if any(texts_in(others)) else _line(raw[name])
+        case _:
+            return None
+
+
+def _line(command: JsonValue) -> str | None:
+    """A text, or a program and its words, as a shell's line; a program with blanks may be a script."""
+    if isinstance(command, str):
+        return command
+    if not isinstance(command, list):
+        return None
+    words = [word for word in command if isinstance(word, str)]
+    plain = len(words) == len(command) > 0 and len(words[0].split()) == 1
+    return shlex.join(words) if plain else None
+
+
+def _parsed(raw: JsonValue) -> JsonValue:
+    """A text that is a list or object in JSON as that, anything else itself."""
+    if not isinstance(raw, str):
+        return raw
+    try:
+        found: JsonValue = json.loads(raw)
+    except (ValueError, RecursionError):
+        return raw
+    return found if isinstance(found, list | dict) else raw
+
+
+def _path_fields(raw: JsonValue) -> Input:
+    """The fields of a raw input that name files."""
+    if not isinstance(raw, dict):
+        return {}
+    return {
+        name: value
+        for name, value in raw.items()
+        if name.lower().replace("_", "") in _PATHS and not _is_blank(value)
+    }
+
+
+def texts_in(value: JsonValue) -> Iterator[str]:
+    """Every text in a value, however deep."""
+    waiting: list[JsonValue] = [value]
+    while waiting:
+        match waiting.pop():
+            case str() as text:
+                yield text
+            case list() as items:
+                waiting += items
+            case dict() as fields:
+                waiting += fields.values()
+            case _:
+                pass
+
+
+def _is_blank(value: JsonValue) -> bool:
+    return value is None or value == [] or (isinstance(value, str) and not value.strip())
+
+
+def _add(found: Input, name: str, value: JsonValue) -> None:
+    """Add what a raw input leaves out; what it has under the same name hides nothing."""
+    while name in found and found[name] != value:
+        name = f"shown_{name}"
+    found[name] = value
