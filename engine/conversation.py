@@ -73,7 +73,7 @@ def message_of(body: MessageAdded, outputs: Mapping[str, str]) -> Message:
     """A recorded message; a tool's text may be among `outputs`, the results' by call id."""
     match body.role:
         case "user":
-            return UserMessage(text=body.text or "", by=body.by)
+            return UserMessage(text=body.text or "", by=body.attribution)
         case "assistant":
             calls = tuple(
                 ProposedCall(call_id=c.call_id, name=c.tool, args=c.input, malformed=c.malformed)

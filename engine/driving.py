@@ -160,12 +160,20 @@ class Driving:
         """
         await self._outside(session_id).calls.withdraw(call_id, reason)
 
-    async def said(self, session_id: str, role: Literal["user", "assistant"], text: str) -> None:
+    async def said(
+        self,
+        session_id: str,
+        role: Literal["user", "assistant"],
+        text: str,
+        *,
+        reported_by: str | None = None,
+    ) -> None:
         """Record what was said where the agent runs, for the people who decide about its calls.
 
+        What a user said according to the token `reported_by` is marked as its report.
         Raises `UnknownSessionError`, and `JournalError` when it could not be recorded.
         """
-        await self._outside(session_id).said(role, text)
+        await self._outside(session_id).said(role, text, reported_by)
 
     def stream(self, session_id: str, text: str) -> None:
         """Show a piece of what the agent is saying; `said` has it whole. Raises `UnknownSessionError`."""

@@ -226,10 +226,13 @@ class OutsideSession(HostedSession):
         if self.prompts is not None:
             await self.prompts.close(why)
 
-    async def said(self, role: Literal["user", "assistant"], text: str) -> None:
-        """Record what was said elsewhere."""
+    async def said(
+        self, role: Literal["user", "assistant"], text: str, reported_by: str | None = None
+    ) -> None:
+        """Record what was said elsewhere, as its agent's token, if it came with one, reports it."""
         if text.strip():
-            await self.record(MessageAdded(role=role, text=str(clean_text(text))))
+            by = reported_by if role == "user" else None
+            await self.record(MessageAdded(role=role, text=str(clean_text(text)), reported_by=by))
 
     def stream(self, text: str) -> None:
         """Show what is being said elsewhere; the record gets it whole."""

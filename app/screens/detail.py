@@ -131,6 +131,8 @@ def entry_detail(entry: TranscriptEntry, agent: str, *, explain: Explain | None 
         who = f"summary, wanted by {entry.by}" if entry.by else "summary"
     else:
         who = entry.by or ("user" if entry.kind == "user" else agent or entry.kind)
+        if entry.reported_by is not None:
+            who = f"user, as reported by {entry.reported_by}"
     return Detail(f"{who} {ours('·')} {entry.at:%H:%M:%S}", text_blocks("text", entry.text or ""))
 
 

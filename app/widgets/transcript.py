@@ -37,6 +37,8 @@ from ..words import count
 from .blocks import Block, BlockList
 
 SETTLED = {"done", "failed", "blocked", "skipped", "unknown"}
+REPORTED = "user?"
+"""The label of what a user said according to an agent elsewhere."""
 LABELS = (9, 18)
 """The least and the most cells for who speaks."""
 HEAD_LINES = 3
@@ -187,6 +189,8 @@ def entry_block(
     who, style = entry.by or agent or "assistant", ASSISTANT
     if entry.kind == "user":
         who, style = entry.by or "user", USER
+        if entry.reported_by is not None:
+            who, style = REPORTED, MUTED
     elif entry.kind == "summary":
         who, style = "summary", MUTED
     return Block(

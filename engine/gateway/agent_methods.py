@@ -102,7 +102,11 @@ class OfSession(Payload):
 
 
 class Say(Payload):
-    """Something that was said in the conversation, for the people who decide."""
+    """Something that was said in the conversation, for the people who decide.
+
+    What a `user` said is recorded and shown as reported by the agent's token: no person is known to have
+    said it.
+    """
 
     session: str = _ID
     role: Literal["user", "assistant"]

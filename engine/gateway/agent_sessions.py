@@ -249,10 +249,10 @@ class AgentSessions:
         return Nothing()
 
     async def said(self, identity: Identity, asked: Say) -> Nothing:
-        """Record what was said."""
+        """Record what was said; what a user said as the agent's report, which nobody has confirmed."""
         session = self._mine(identity, asked.session)
         with told_in_codes():
-            await self.hub.said(session.id, asked.role, asked.text)
+            await self.hub.said(session.id, asked.role, asked.text, reported_by=identity.name)
         return Nothing()
 
     async def prompt(self, identity: Identity, asked: OfSession) -> Prompt:

@@ -186,6 +186,8 @@ def _by(who: str | None) -> str:
 def _message_headline(body: MessageAdded) -> Iterable[str]:
     calls = [f"{call.tool} {input_head(call.input, 80)}".rstrip() for call in body.calls]
     speaker = f"{body.role} {_by(body.by)}".rstrip()
+    if body.reported_by is not None:
+        speaker = f"{body.role} ({body.attribution})"
     if body.role == "summary":
         speaker += f"  ({body.kept or 0} kept)"
     ran = "" if body.input is None else f"ran with {input_head(body.input, 80)}".rstrip()

@@ -119,7 +119,8 @@ class MessageAdded(Record):
     not in this record. A summary stands, for the model, in place of all messages before it but the last
     `kept`, counted without summaries; `by` is then who wanted it. `message_id` is that of a message which
     was queued before: it waits no more. `input` is what the call of a tool message ran with, where no
-    decision says so and it is not what the model wrote (A-45).
+    decision says so and it is not what the model wrote (A-45). `reported_by` is the token of an agent
+    elsewhere that says a user said this: no person is known to have.
     """
 
     type: Literal["message"] = "message"
@@ -135,6 +136,12 @@ class MessageAdded(Record):
     message_id: str | None = None
     input: dict[str, JsonValue] | None = None
     shell_fields: tuple[str, ...] = ()
+    reported_by: str | None = None
+
+    @property
+    def attribution(self) -> str | None:
+        """Whose words a user's are: a person's, or those that an agent reports."""
+        return self.by if self.reported_by is None else f"reported by {self.reported_by}"
 
 
 class MessageQueued(Record):

@@ -211,7 +211,8 @@ def _cells(event: LinkedEvent, body: dict[str, JsonValue], line: DecisionLine | 
         "by": (line.by if line is not None and changed else None)
         or body.get("by")
         or body.get("approved_by")
-        or body.get("opened_by"),
+        or body.get("opened_by")
+        or _reported(body),
         "kind": "call" if event.kind == "call.decided" else line.kind if line is not None else None,
         "off": None if line is None else line.off,
         "rule": rule.get("text") if isinstance(rule, dict) else body.get("net"),
@@ -219,6 +220,12 @@ def _cells(event: LinkedEvent, body: dict[str, JsonValue], line: DecisionLine | 
         "hash": event.hash.hex(),
     }
     return [_cell(cells.get(column)) for column in COLUMNS]
+
+
+def _reported(body: dict[str, JsonValue]) -> JsonValue:
+    """Whose words a user's are that only an agent reports."""
+    by = body.get("reported_by")
+    return f"reported by {by}" if by else None
 
 
 def _outcome(body: dict[str, JsonValue]) -> JsonValue:

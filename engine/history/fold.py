@@ -292,7 +292,7 @@ def _message(state: SessionState, event: JournalEvent, body: MessageAdded) -> No
         by = body.by
         if by is None and body.role == "assistant" and state.flow is not None:
             by = speaker(state.flow)
-        say(state, body.role, event.at, body.text, by)
+        say(state, body.role, event.at, body.text, by, body.reported_by)
     for call in body.calls:
         propose(state, event.at, call.call_id, call.tool, call.input, call.shell_fields)
 

@@ -219,7 +219,8 @@ class TranscriptEntry(BaseModel):
     """One entry of the transcript, in the order a person reads it; exactly one of text and call.
 
     A `summary` is what the model reads from there on in place of older entries; `by` is who wanted it.
-    Of what an agent said, `by` is the node of the flow that it works at, if any.
+    Of what an agent said, `by` is the node of the flow that it works at, if any. `reported_by` is the
+    token of an agent elsewhere that says a user said this.
     """
 
     at: datetime
@@ -227,6 +228,7 @@ class TranscriptEntry(BaseModel):
     text: str | None = None
     by: str | None = None
     call: CallState | None = None
+    reported_by: str | None = None
 
 
 class FlowState(BaseModel):

@@ -26,9 +26,11 @@ def say(
     at: datetime,
     text: str,
     by: str | None = None,
+    reported_by: str | None = None,
 ) -> None:
     """Add what the user or the agent said, a summary of it, or a note."""
-    state.transcript.append(TranscriptEntry(at=at, kind=kind, text=text, by=by))
+    entry = TranscriptEntry(at=at, kind=kind, text=text, by=by, reported_by=reported_by)
+    state.transcript.append(entry)
 
 
 def propose(

@@ -36,7 +36,8 @@ class TestDeciding:
             answer = await asyncio.wait_for(deploy, 10)
             assert answer.outcome == "allow"
             await ada.at(LiveScreen)
-            await ada.shows("0 waiting")
+            # The agent reports what its user said: no person did here.
+            await ada.shows("0 waiting", "user?    Ship it.")
             [state] = await server.hub.sessions()
             assert state.calls["d1"].approved_by == ("ada",)
 
