@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable
+from typing import Protocol, runtime_checkable
 
 from textual import events
 from textual.app import App
@@ -23,8 +24,18 @@ PATIENCE = 0.25
 Typed = events.Key | events.Paste
 
 
+@runtime_checkable
+class OrdersKeys(Protocol):
+    """An app that has its keys handled in their order."""
+
+    keys: KeyOrder
+
+
 class KeyOrder:
-    """Typed events of an `app`, handled by `take` one after the other."""
+    """Typed events of an `app`, handled by `take` one after the other.
+
+    `arrived` counts those that came, `handled` those that `take` was given.
+    """
 
     def __init__(self, app: App[None], take: Callable[[Typed], Awaitable[None]]) -> None:
         self._app = app
@@ -32,6 +43,7 @@ class KeyOrder:
         self._waiting: deque[Typed] = deque()
         self._under_way = 0
         self._count = 0
+        self.arrived = self.handled = 0
         self._limit: Timer | None = None
 
     @property
@@ -41,12 +53,14 @@ class KeyOrder:
 
     async def add(self, event: Typed) -> None:
         """Handle `event` now, or as soon as those before it have had their effects."""
+        self.arrived += 1
         if self.busy:
             self._waiting.append(event)
         else:
             await self._handle(event)
 
     async def _handle(self, event: Typed) -> None:
+        self.handled += 1
         stays = self._stays_in_line(event)
         await self._take(event)
         if not stays:

@@ -14,6 +14,7 @@ from textual.content import Content
 from textual.timer import Timer
 from textual.widget import Widget
 
+from ..key_order import OrdersKeys
 from .panel import Panel
 
 ASLEEP = 0.4
@@ -127,8 +128,14 @@ class Wakeful(Panel[Answer]):
         if self.quiet <= 0:
             decide()
             return
+        keys = self.app.keys if isinstance(self.app, OrdersKeys) else None
+        handled = 0 if keys is None else keys.handled
 
         def alone() -> None:
+            # Where the panel is held up, this comes before the keys do that were typed meanwhile.
+            if keys is not None and keys.arrived > handled:
+                self.interrupted()
+                return
             self._coming = None
             if self.is_current:
                 decide()

@@ -14,11 +14,12 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from interlock.app.console import InterlockConsole
+from interlock.app.screens.approval import ApprovalScreen
 from interlock.app.screens.help import Help
 from interlock.app.screens.live import LiveScreen
 from interlock.app.screens.raise_limit import RaiseLimit
 from interlock.app.screens.rules import RulesScreen
-from tests.app.scenes import docs_writer
+from tests.app.scenes import deploy_request, docs_writer, release_bot
 from tests.app.stage import CHARACTERS, Stage, stage
 
 
@@ -95,6 +96,27 @@ class TestHeldUp:
                 await comes(on, lambda: isinstance(on.app.screen, CommandPalette))
             finally:
                 released.set()
+
+    async def test_another_key_is_no_decision(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Two keys at once decide nothing, though the dialog is held up between them."""
+        state = release_bot()
+        state.approvals["ap1"] = deploy_request()
+        async with stage(state, quiet=0.05) as on:
+            dialog = await on.open_dialog()
+            released = asyncio.Event()
+
+            def deliberately(decide: Callable[[], None]) -> None:
+                ApprovalScreen.deliberately(dialog, decide)
+                dialog.call_later(released.wait)
+
+            monkeypatch.setattr(dialog, "deliberately", deliberately)
+            both = on.app.keys.handled + 2
+            type_at_once(on, "a", "b")
+            # The second key is handled only once the first has been given up on.
+            await comes(on, lambda: on.app.keys.handled == both)
+            released.set()
+            await on.until("Several keys at once")
+            assert on.decisions() == []
 
 
 class TestFirstPaint:
