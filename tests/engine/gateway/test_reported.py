@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 from pathlib import Path
 
@@ -42,7 +41,7 @@ class TestReports:
                 json.loads(line) for line in as_jsonl(gate.id, linked_events(database, gate.id), None)
             ]
             assert [line["body"]["reported_by"] for line in lines if LIE in json.dumps(line)] == ["bot"]
-            rows = csv.DictReader(io.StringIO("".join(as_csv(linked_events(database, gate.id), None))))
+            rows = csv.DictReader(as_csv(linked_events(database, gate.id), None))
             assert [row["by"] for row in rows if row["text"] == LIE] == ["reported by bot"]
 
     async def test_a_person_is_named(self, tmp_path: Path) -> None:
