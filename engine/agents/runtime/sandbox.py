@@ -64,6 +64,39 @@ _ETC_FOR_NETWORK = (
     "/etc/ssl/openssl.cnf",
 )
 
+# What is the whole machine's, in a /proc of its own, too: whoever is root out here owns these files, and
+# can write them inside without any capability. bubblewrap itself covers what is a writable directory.
+_PROC_READ_ONLY = (
+    "acpi",
+    "bus",
+    "driver",
+    "dynamic_debug",
+    "fs",
+    "irq",
+    "mtrr",
+    "pressure",
+    "scsi",
+    "sys",
+    "sysrq-trigger",
+    "tty",
+)
+# The kernel's memory, addresses and keys.
+_PROC_HIDDEN = (
+    "kallsyms",
+    "kcore",
+    "key-users",
+    "keys",
+    "kmsg",
+    "kpagecgroup",
+    "kpagecount",
+    "kpageflags",
+    "modules",
+    "sched_debug",
+    "slabinfo",
+    "timer_list",
+    "vmallocinfo",
+)
+
 # Besides the places nothing is kept after a command; a file is not put where it would be lost.
 _KEPT = ("--remount-ro", "/dev")
 # Each script first writes how far it came, to standard input, which every shell can write to: nothing
@@ -91,7 +124,8 @@ class SandboxRuntime:
     directly in a writable one; each is seen under the name it was given. `/tmp` and the home directory
     are new for each command. With `network` a command has this machine's network, its loopback interface
     and its abstract sockets included. Of the environment a command gets `PATH`, `LANG` and `HOME`, and
-    what `env` adds. Memory, processor time and disk space are not limited.
+    what `env` adds. No setting of the kernel can be written and neither its memory nor its keys be read,
+    also where root runs this program. Memory, processor time and disk space are not limited.
 
     Files are read and written inside, so that no link that a command planted leads out. Reading takes
     files up to 64 MiB; writing where it would not last is an error. Output is cut as with `LocalRuntime`.
@@ -214,6 +248,11 @@ class SandboxRuntime:
     def _system(self) -> list[str]:
         """Programs, libraries and what they need to run, under the names this machine has for them."""
         arguments = ["--ro-bind", "/usr", "/usr", "--proc", "/proc", "--dev", "/dev"]
+        for name in _PROC_READ_ONLY:
+            arguments += ["--ro-bind-try", f"/proc/{name}", f"/proc/{name}"]
+        for path in (f"/proc/{name}" for name in _PROC_HIDDEN):
+            if os.path.exists(path):
+                arguments += ["--ro-bind", "/dev/null", path]
         for path in map(Path, _OWN):
             if path.is_symlink():
                 arguments += ["--symlink", os.readlink(path), str(path)]

@@ -46,6 +46,8 @@ def server() -> Iterator[str]:
         http.shutdown()
 
 
+KERNEL = ("sys", "sysrq-trigger", "keys", "kallsyms")
+
 # A shell has no network of its own: what is asked is whether the kernel lets a connection through. The
 # interpreter is the machine's own, as the one of the tests may lie where a sandbox does not look.
 CONNECT = """
@@ -145,6 +147,28 @@ class TestRights:
         """A command has no capability, whoever runs this program."""
         status = (await SandboxRuntime(work).exec("grep Cap /proc/self/status")).stdout
         assert {line.split()[1] for line in status.splitlines()} == {"0" * 16}
+
+    @pytest.mark.parametrize("name", [name for name in KERNEL if Path("/proc", name).exists()])
+    async def test_kernel(self, work: Path, name: str) -> None:
+        """What steers the kernel, or tells its secrets, is covered by a read-only mount."""
+        mounts = (await SandboxRuntime(work).exec("cat /proc/mounts")).stdout.splitlines()
+        options = {mount.split()[1]: mount.split()[3].split(",") for mount in mounts}
+        assert "ro" in options[f"/proc/{name}"]
+
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root owns the kernel's settings")
+    @pytest.mark.parametrize("file", ["vm/swappiness", "kernel/core_pattern"])
+    async def test_settings_as_root(self, work: Path, file: str) -> None:
+        """Root of this machine can read the kernel's settings inside, and not write even what is there."""
+        command = f"cat /proc/sys/{file} > old && cat old > /proc/sys/{file}"
+        done = await SandboxRuntime(work).exec(command)
+        assert done.exit_code != 0
+        assert f"/proc/sys/{file}: Read-only file system" in done.stderr
+
+    @pytest.mark.skipif(os.geteuid() != 0, reason="others cannot read all of it out here either")
+    async def test_secrets_as_root(self, work: Path) -> None:
+        """Root of this machine cannot read the kernel's keys and addresses inside."""
+        done = await SandboxRuntime(work).exec("cat /proc/keys /proc/key-users /proc/kallsyms")
+        assert done.stdout == ""
 
     async def test_everything_dies_with_it(self, work: Path) -> None:
         """A-104: not even what left its session and its group outlives the call."""
