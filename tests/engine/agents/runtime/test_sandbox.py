@@ -158,7 +158,7 @@ class TestRights:
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root owns the kernel's settings")
     @pytest.mark.parametrize("file", ["vm/swappiness", "kernel/core_pattern"])
     async def test_settings_as_root(self, work: Path, file: str) -> None:
-        """Root of this machine can read the kernel's settings inside, and not write even what is there."""
+        """Root of this machine reads the kernel's settings inside, and cannot write what is there."""
         command = f"cat /proc/sys/{file} > old && cat old > /proc/sys/{file}"
         done = await SandboxRuntime(work).exec(command)
         assert done.exit_code != 0
