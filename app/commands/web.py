@@ -10,11 +10,13 @@ import tempfile
 import webbrowser
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
 from ...engine.gateway.address import TOKEN, Address, check_private, server_url
 from ...engine.gateway.places import operator_token_file, token_file
+from ...engine.gateway.proof import digest_of
 from ...engine.gateway.tokens import TokenError, TokenFile, check_secret, read_secret
 from ...engine.history.errors import JournalError
 from ...engine.history.redaction import Redaction
@@ -30,6 +32,8 @@ from ..setting_trust import added
 from ..settings import SettingsError
 from ..web.environment import tab_environment
 from ..web.front import Front
+from ..web.login_file import LoginFile, login_file
+from ..web.logins import Logins
 from ..web.tabs import Console
 from . import BAD_INPUT
 from .serve import NOTHING_JUDGED
@@ -48,23 +52,28 @@ def web(args: argparse.Namespace, database: Path, operator: str, redaction: Reda
             server, token = _attached(args), _token(args)
         else:
             server, token = _started(args, database, operator, redaction)
-        asyncio.run(_serve(args, listen, certificate, server, token))
+        logins = _logins(args, listen, database, token)
+        asyncio.run(_serve(args, _Page(listen, certificate, logins), server, token))
     except (JournalError, NetError, RuleError, SettingsError, TokenError, ValueError, OSError) as error:
         print(f"interlock web: {visible(str(error), keep_newlines=True)}", file=sys.stderr)
         return BAD_INPUT
     return 0
 
 
-async def _serve(
-    args: argparse.Namespace,
-    listen: Address,
-    certificate: Certificate | None,
-    server: Running,
-    token: str,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """Where browsers go, with which certificate, and which of them are logged in."""
+
+    listen: Address
+    certificate: Certificate | None
+    logins: Logins
+
+
+async def _serve(args: argparse.Namespace, page: _Page, server: Running, token: str) -> None:
+    listen, certificate = page.listen, page.certificate
     async with asynccontextmanager(server)() as url:
         environment = tab_environment(token)
-        front = Front(lambda place: Console(_line(args, url, place), environment))
+        front = Front(lambda place: Console(_line(args, url, place), environment), logins=page.logins)
         try:
             if certificate is None:
                 await front.start(listen.host, listen.port)
@@ -88,6 +97,15 @@ async def _serve(
                 await told.wait()
         finally:
             await front.close()
+
+
+def _logins(args: argparse.Namespace, listen: Address, database: Path, token: str) -> Logins:
+    """The logins of browsers. They outlast a restart that shows the same server, or one's own on the
+    same journal, under the same operator's token."""
+    if not listen.port:  # Another port each time is another page each time.
+        return Logins()
+    shown = str(database.absolute()) if args.connect is None else server_url(args.connect or None)
+    return Logins(file=LoginFile(login_file(listen), digest_of(f"{token} {shown}")))
 
 
 def _renew(front: Front, certificate: Certificate | None) -> None:

@@ -7,22 +7,27 @@ lets in everybody, so it is not used.
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import ssl
 from collections.abc import Awaitable, Callable, Collection
 from http import HTTPStatus
 from pathlib import Path
+from typing import Literal
 
 import aiohttp_jinja2
 import jinja2
 import textual_serve
-from aiohttp import web
+from aiohttp import WSCloseCode, WSMsgType, web
 from aiohttp.web_protocol import RequestHandler
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from ...engine.gateway.address import Address
 from ...engine.gateway.limits import Bucket, Failures
 from ..place import Place
-from .logins import LOGIN_LASTS, Login, Logins
+from .browser_key import check_key, is_signed, new_challenge
+from .login_file import Login
+from .logins import LOGIN_LASTS, Logins
 from .policy import Reached, answer_headers, refused
 from .tabs import Console, Tab, say, size_of
 
@@ -36,10 +41,16 @@ PASTE = 1 << 20
 """Bytes of one message of a tab."""
 LOOK_AGAIN = 1.0
 """Seconds after which a tab whose login has ended is closed at the latest."""
+HEARTBEAT = 15.0
+"""Seconds after which a browser is asked for a sign of life; half as many later its tab is closed."""
 STRANGERS = 64
 """Connections that have not shown a login; for one more the oldest has to go."""
 WRONG_LINKS = 20
-"""Wrong links a minute, before one is only told to wait."""
+"""Wrong links and keys a minute, before one is only told to wait."""
+PROOF_WITHIN = 10.0
+"""Seconds in which a tab has to show the key of its login."""
+PROOF_LENGTH = 256
+"""Bytes of the message that shows it."""
 GREETING = 10.0
 """Seconds in which a browser has to agree on TLS."""
 
@@ -47,9 +58,23 @@ _HERE = Path(__file__).parent
 _TERMINAL = Path(textual_serve.__file__).parent / "static"
 _PUBLIC = frozenset({"login", "offered", "own"})
 """Routes for those who have not logged in: the page that asks for it, and what that is made of."""
+_SOCKETS = frozenset({"ws", "deep-ws"})
 _LOGIN: web.RequestKey[Login] = web.RequestKey("login", Login)
 _NONCE: web.RequestKey[str] = web.RequestKey("nonce", str)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+log = logging.getLogger(__name__)
+
+_PROOF: TypeAdapter[tuple[Literal["proof"], str]] = TypeAdapter(tuple[Literal["proof"], str])
+
+
+class _Offer(BaseModel):
+    """What the login page sends: the secret of a link, and the key that the browser made."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    link: str
+    key: str
 
 
 class Front:
@@ -191,14 +216,15 @@ class Front:
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Look at every request before anything is done for it."""
         name = request.match_info.route.name or ""
-        acts = request.method not in ("GET", "HEAD") or name in ("ws", "deep-ws")
+        acts = request.method not in ("GET", "HEAD") or name in _SOCKETS
         status = refused(request.headers, self._reached, same_origin=acts)
         if status is not None:
             return web.Response(status=status, text=f"{status.phrase}\n")
         login = self.logins.find(request.cookies.get(self._cookie, ""))
         if login is not None:
             request[_LOGIN] = login
-            self._strangers.pop(request.protocol, None)
+            if name not in _SOCKETS:  # One of these shows its key first.
+                self._strangers.pop(request.protocol, None)
         elif name not in _PUBLIC:
             return self._not_in(request, name)
         return await handler(request)
@@ -224,7 +250,14 @@ class Front:
     async def _redeem(self, request: web.Request) -> web.StreamResponse:
         """A cookie for the secret of a link."""
         address = request.remote or ""
-        cookie = self.logins.redeem(await request.text())
+        try:
+            offer = _Offer.model_validate_json(await request.read())
+            check_key(offer.key)
+        except ValueError:
+            return web.Response(
+                status=HTTPStatus.BAD_REQUEST, text="This page is of another version; load it again.\n"
+            )
+        cookie = self.logins.redeem(offer.link, offer.key)
         if cookie is None:
             if self._failures.too_many(address):
                 return web.Response(
@@ -279,11 +312,15 @@ class Front:
         """One tab, until it is closed, its console ends, or its login does."""
         place = _place(request)
         size = size_of(request.query.get("width", ""), request.query.get("height", ""))
-        socket = web.WebSocketResponse(heartbeat=15, max_msg_size=PASTE)
+        socket = web.WebSocketResponse(heartbeat=HEARTBEAT, max_msg_size=PASTE)
         await socket.prepare(request)
+        if not await self._shows_key(request, socket):
+            await socket.close(code=WSCloseCode.POLICY_VIOLATION)
+            return socket
+        self._strangers.pop(request.protocol, None)
         if len(self._tabs) >= self._most_tabs:
             await say(socket, f"{len(self._tabs)} tabs are open, which is the most. Close one of them.")
-            await socket.close()
+            await socket.close(code=WSCloseCode.TRY_AGAIN_LATER)
             return socket
         self._tabs[socket] = request[_LOGIN]
         self._empty.clear()
@@ -295,6 +332,31 @@ class Front:
             if not self._tabs:
                 self._empty.set()
         return socket
+
+    async def _shows_key(self, request: web.Request, socket: web.WebSocketResponse) -> bool:
+        """Whether the first message of a tab is signed with the key of its login. Before it the tab is
+        told nothing but what to sign."""
+        challenge = new_challenge()
+        try:
+            async with asyncio.timeout(PROOF_WITHIN):
+                await socket.send_json(["challenge", challenge])
+                message = await socket.receive()
+        except (TimeoutError, ConnectionError):
+            return False
+        if message.type not in (WSMsgType.TEXT, WSMsgType.BINARY):
+            return False
+        login, origin, address = request[_LOGIN], request.headers["Origin"], request.remote or ""
+        signature = _signature(message.data) if message.type is WSMsgType.TEXT else None
+        if signature is not None and is_signed(login.key, origin, challenge, signature):
+            return self.logins.holds(login)
+        if not self._failures.too_many(address):
+            log.warning(
+                "%s showed the cookie of a login without its key: another program of this host may have "
+                "the cookie, which opens nothing by itself",
+                address,
+            )
+        self._failures.note(address)
+        return False
 
     async def _run(self, tab: Tab, size: tuple[int, int]) -> None:
         try:
@@ -312,11 +374,21 @@ class Front:
     async def _end_strangers(self) -> None:
         """Close the tabs whose login has ended."""
         over = [socket for socket, login in self._tabs.items() if not self.logins.holds(login)]
-        await asyncio.gather(*(socket.close() for socket in over))
+        await asyncio.gather(*(socket.close(code=WSCloseCode.POLICY_VIOLATION) for socket in over))
 
     async def _end_tabs(self, app: web.Application) -> None:
-        await asyncio.gather(*(socket.close() for socket in list(self._tabs)))
+        await asyncio.gather(*(socket.close(code=WSCloseCode.GOING_AWAY) for socket in list(self._tabs)))
         await self._empty.wait()
+
+
+def _signature(text: str) -> str | None:
+    """The signature in a tab's first message, if it is one."""
+    if len(text) > PROOF_LENGTH:
+        return None
+    try:
+        return _PROOF.validate_json(text)[1]
+    except ValidationError:
+        return None
 
 
 def _place(request: web.Request) -> Place:

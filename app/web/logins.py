@@ -1,7 +1,7 @@
 """Who may use the console in a browser: links that work once, and the logins they became.
 
-Only digests are kept, so that what is in memory opens nothing. Looking one up by its digest tells nobody
-who measures time anything of the secret.
+Only digests and public keys are kept, so that what is in memory opens nothing. Looking one up by its
+digest tells nobody who measures time anything of the secret.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ import hashlib
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
+
+from .login_file import Login, LoginFile
 
 LINK_LASTS = 600.0
 """Seconds in which a link has to be used."""
@@ -20,21 +22,22 @@ MOST = 32
 """Logins at a time; one more ends the oldest."""
 
 
-@dataclass(frozen=True, slots=True)
-class Login:
-    """One browser that came in; `id` is no secret."""
-
-    id: str
-    ends: float
-
-
 class Logins:
-    """See the module. At most one link is in force: a new one ends the one before it."""
+    """See the module. At most one link is in force: a new one ends the one before it.
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    With a `file` logins outlast a restart, which links do not.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.time, file: LoginFile | None = None) -> None:
         self._clock = clock
+        self._file = file
         self._link: tuple[str, float] | None = None
-        self._logins: dict[str, Login] = {}
+        # None lasts longer because the clock was set back meanwhile.
+        latest = clock() + LOGIN_LASTS
+        self._logins: dict[str, Login] = {
+            digest: replace(login, ends=min(login.ends, latest))
+            for digest, login in (file.read() if file is not None else {}).items()
+        }
 
     def link(self) -> str:
         """A new secret for a link."""
@@ -42,8 +45,11 @@ class Logins:
         self._link = (_digest(secret), self._clock() + LINK_LASTS)
         return secret
 
-    def redeem(self, offered: str) -> str | None:
-        """A cookie for the secret of the link in force, which is of no use afterwards."""
+    def redeem(self, offered: str, key: str) -> str | None:
+        """A cookie for the secret of the link in force, which is of no use afterwards.
+
+        `key` is the public one that the browser made; see `browser_key`.
+        """
         if self._link is None or self._link[0] != _digest(offered):
             return None
         _, ends = self._link
@@ -54,7 +60,8 @@ class Logins:
         self._forget()
         while len(self._logins) >= MOST:
             del self._logins[next(iter(self._logins))]
-        self._logins[_digest(cookie)] = Login(secrets.token_hex(8), self._clock() + LOGIN_LASTS)
+        self._logins[_digest(cookie)] = Login(secrets.token_hex(8), self._clock() + LOGIN_LASTS, key)
+        self._keep()
         return cookie
 
     def find(self, cookie: str) -> Login | None:
@@ -69,7 +76,12 @@ class Logins:
 
     def end(self, cookie: str) -> None:
         """Log out."""
-        self._logins.pop(_digest(cookie), None)
+        if self._logins.pop(_digest(cookie), None) is not None:
+            self._keep()
+
+    def _keep(self) -> None:
+        if self._file is not None:
+            self._file.write(self._logins)
 
     def _forget(self) -> None:
         now = self._clock()

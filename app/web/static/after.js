@@ -8,7 +8,11 @@
 
   window.addEventListener("load", async (event) => {
     const terminal = document.getElementById("terminal");
-    document.getElementById("again").addEventListener("click", () => location.reload());
+    document.getElementById("again").addEventListener("click", async () => {
+      // A login without its key is of no use; without it the page asks to log in.
+      if (document.body.classList.contains("-refused")) await fetch("/logout", { method: "POST" });
+      location.reload();
+    });
     new MutationObserver(() => {
       if (terminal.classList.contains("-connected")) focus();
     }).observe(terminal, { attributes: true, attributeFilter: ["class"] });

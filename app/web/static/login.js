@@ -1,13 +1,24 @@
+import { keep, make } from "./key.js";
+
 // A link's secret stands behind its #, which browsers send nowhere; it leaves the address bar at once.
 const said = document.getElementById("said");
 const field = document.getElementById("link");
 const here = location.pathname === "/login" ? "/" : location.pathname;
 
-async function offer(link) {
-  const secret = link.trim().split("#").pop();
-  const answer = await fetch("/login", { method: "POST", body: secret });
-  if (answer.ok) location.replace(here);
-  else said.textContent = await answer.text();
+async function offer(pasted) {
+  const link = pasted.trim().split("#").pop();
+  try {
+    const { key, shown } = await make();
+    const answer = await fetch("/login", { method: "POST", body: JSON.stringify({ link, key: shown }) });
+    if (answer.ok) {
+      await keep(key);
+      location.replace(here);
+    } else {
+      said.textContent = await answer.text();
+    }
+  } catch (error) {
+    said.textContent = `You are not logged in: ${error.message}`;
+  }
 }
 
 // A browser that follows a link from elsewhere leaves its cookie out. Asked by this page it sends it.

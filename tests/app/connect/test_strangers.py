@@ -9,7 +9,7 @@ from aiohttp import ClientSession, CookieJar
 
 from interlock.app.web import front as front_module
 from interlock.app.web.front import Front
-from tests.app.web.fronts import small_app
+from tests.app.web.fronts import offer, secret_of, small_app
 
 
 async def closed(reader: asyncio.StreamReader) -> bool:
@@ -48,10 +48,7 @@ class TestStrangers:
         try:
             # Cookies of addresses are kept, as browsers do.
             async with ClientSession(cookie_jar=CookieJar(unsafe=True)) as browser:
-                secret = front.link().partition("#")[2]
-                headers = {"Origin": front.url}
-                async with browser.post(f"{front.url}/login", data=secret, headers=headers) as answer:
-                    assert answer.status == 204
+                assert (await offer(browser, front, secret_of(front.link()))).status == 204
                 async with browser.get(f"{front.url}/login/state") as answer:
                     assert answer.status == 204
                 cookie = "; ".join(f"{c.key}={c.value}" for c in browser.cookie_jar)

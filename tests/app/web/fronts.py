@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import os
 import shutil
 import ssl
@@ -15,9 +16,14 @@ from urllib.parse import parse_qs, urlsplit
 import pyte
 import pytest
 from aiohttp import ClientResponse, ClientSession, ClientWebSocketResponse, CookieJar, TCPConnector
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from playwright.async_api import Browser, Page, WebSocket, async_playwright
 
 from interlock.app.place import Place
+from interlock.app.web.browser_key import signed_text
 from interlock.app.web.environment import tab_environment
 from interlock.app.web.front import Front
 from interlock.app.web.logins import Logins
@@ -70,9 +76,10 @@ async def fronted(
     logins: Logins | None = None,
     most_tabs: int = 16,
     tls: ssl.SSLContext | None = None,
+    port: int = 0,
 ) -> AsyncGenerator[Front, None]:
     front = Front(console, logins=logins, most_tabs=most_tabs)
-    await front.start("127.0.0.1", 0, tls)
+    await front.start("127.0.0.1", port, tls)
     try:
         yield front
     finally:
@@ -96,9 +103,33 @@ def secret_of(link: str) -> str:
     return link.partition("#")[2]
 
 
+KEY = ec.generate_private_key(ec.SECP256R1())
+"""The key of every program that logs in."""
+
+
+def shown(key: ec.EllipticCurvePrivateKey) -> str:
+    """A public key as browsers send it."""
+    point = key.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
+    return base64.b64encode(point).decode()
+
+
+def signature(key: ec.EllipticCurvePrivateKey, origin: str, challenge: str) -> str:
+    """What a page of `origin` sends for a challenge."""
+    signed = key.sign(signed_text(origin, challenge), ec.ECDSA(SHA256()))
+    return base64.b64encode(
+        b"".join(n.to_bytes(32, "big") for n in decode_dss_signature(signed))
+    ).decode()
+
+
 async def offer(session: ClientSession, front: Front, secret: str) -> ClientResponse:
     """Log in as the login page does."""
-    async with session.post(f"{front.url}/login", data=secret, headers={"Origin": front.url}) as answer:
+    return await offered(session, front.url, secret)
+
+
+async def offered(session: ClientSession, url: str, secret: str) -> ClientResponse:
+    """Log in at a server by its address."""
+    offer = {"link": secret, "key": shown(KEY)}
+    async with session.post(f"{url}/login", json=offer, headers={"Origin": url}) as answer:
         return answer
 
 
@@ -106,9 +137,21 @@ async def offer(session: ClientSession, front: Front, secret: str) -> ClientResp
 async def tab(
     session: ClientSession, front: Front, path: str = "/ws/", **headers: str
 ) -> AsyncGenerator[ClientWebSocketResponse, None]:
+    """A tab that has shown its key."""
+    async with opened(session, front.url, path, **headers) as socket:
+        yield socket
+
+
+@asynccontextmanager
+async def opened(
+    session: ClientSession, url: str, path: str = "/ws/", **headers: str
+) -> AsyncGenerator[ClientWebSocketResponse, None]:
+    """A tab of a server by its address."""
     async with session.ws_connect(
-        f"{front.url}{path}?width=90&height=30", headers={"Origin": front.url, **headers}
+        f"{url}{path}?width=90&height=30", headers={"Origin": url, **headers}
     ) as socket:
+        _, challenge = await socket.receive_json()
+        await socket.send_json(["proof", signature(KEY, url, challenge)])
         yield socket
 
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from interlock.app.web.logins import LINK_LASTS, LOGIN_LASTS, MOST, Logins
+from tests.app.web.fronts import KEY as PRIVATE
+from tests.app.web.fronts import shown
+
+KEY = shown(PRIVATE)
 
 
 class Clock:
@@ -18,26 +22,26 @@ class TestLinks:
         """A link that was used is of no use to whoever finds it later."""
         logins = Logins()
         secret = logins.link()
-        cookie = logins.redeem(secret)
+        cookie = logins.redeem(secret, KEY)
         assert cookie is not None
-        assert logins.redeem(secret) is None
+        assert logins.redeem(secret, KEY) is None
         assert logins.find(cookie) is not None
 
     def test_a_new_link_ends_the_one_before(self) -> None:
         """Only the link that was printed last is in force."""
         logins = Logins()
         first, second = logins.link(), logins.link()
-        assert logins.redeem(first) is None
-        assert logins.redeem(second) is not None
+        assert logins.redeem(first, KEY) is None
+        assert logins.redeem(second, KEY) is not None
 
     def test_a_wrong_secret_leaves_the_link_in_force(self) -> None:
         """Whoever guesses cannot take the link from the one it was printed for."""
         logins = Logins()
         secret = logins.link()
-        assert logins.redeem("") is None
-        assert logins.redeem(secret[:-1]) is None
-        assert logins.redeem("\udcff\ud800") is None
-        assert logins.redeem(secret) is not None
+        assert logins.redeem("", KEY) is None
+        assert logins.redeem(secret[:-1], KEY) is None
+        assert logins.redeem("\udcff\ud800", KEY) is None
+        assert logins.redeem(secret, KEY) is not None
 
     def test_a_link_runs_out(self) -> None:
         """An old link in a scrollback logs nobody in."""
@@ -45,10 +49,10 @@ class TestLinks:
         logins = Logins(clock)
         early, late = logins.link(), None
         clock.now += LINK_LASTS - 1
-        assert logins.redeem(early) is not None
+        assert logins.redeem(early, KEY) is not None
         late = logins.link()
         clock.now += LINK_LASTS
-        assert logins.redeem(late) is None
+        assert logins.redeem(late, KEY) is None
 
 
 class TestLogins:
@@ -56,7 +60,7 @@ class TestLogins:
         """A cookie is good for its hours, and then for nothing."""
         clock = Clock()
         logins = Logins(clock)
-        cookie = logins.redeem(logins.link())
+        cookie = logins.redeem(logins.link(), KEY)
         assert cookie is not None
         login = logins.find(cookie)
         assert login is not None
@@ -69,7 +73,7 @@ class TestLogins:
     def test_logging_out_ends_one_login_only(self) -> None:
         """Another browser stays logged in."""
         logins = Logins()
-        mine, other = logins.redeem(logins.link()), logins.redeem(logins.link())
+        mine, other = logins.redeem(logins.link(), KEY), logins.redeem(logins.link(), KEY)
         assert mine is not None
         assert other is not None
         logins.end(mine)
@@ -79,7 +83,7 @@ class TestLogins:
     def test_no_secret_is_kept(self) -> None:
         """What is in memory opens nothing: neither link nor cookie stands there."""
         logins = Logins()
-        cookie = logins.redeem(logins.link())
+        cookie = logins.redeem(logins.link(), KEY)
         assert cookie is not None
         secret = logins.link()
         kept = repr(vars(logins))
@@ -89,6 +93,6 @@ class TestLogins:
     def test_there_are_only_so_many(self) -> None:
         """One login more ends the oldest."""
         logins = Logins()
-        cookies = [logins.redeem(logins.link()) or "" for _ in range(MOST + 1)]
+        cookies = [logins.redeem(logins.link(), KEY) or "" for _ in range(MOST + 1)]
         assert logins.find(cookies[0]) is None
         assert all(logins.find(cookie) for cookie in cookies[1:])

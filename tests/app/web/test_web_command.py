@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import ssl
 import sys
 from collections.abc import AsyncGenerator
@@ -29,6 +30,8 @@ from tests.app.web.fronts import (
     is_running,
     line_of,
     log_in,
+    offered,
+    opened,
     pages,
     processes,
     until,
@@ -135,9 +138,8 @@ async def painted_tab(link: str, trusts: Path | None = None) -> AsyncGenerator[N
     page, _, secret = link.partition("/login#")
     connector = None if trusts is None else TCPConnector(ssl=ssl.create_default_context(cafile=trusts))
     async with ClientSession(cookie_jar=CookieJar(unsafe=True), connector=connector) as session:
-        async with session.post(f"{page}/login", data=secret, headers={"Origin": page}) as answer:
-            assert answer.status == 204
-        async with session.ws_connect(f"{page}/ws/", headers={"Origin": page}) as socket:
+        assert (await offered(session, page, secret)).status == 204
+        async with opened(session, page) as socket:
             painted = b""
             while b"as " not in painted or b"ada" not in painted:
                 painted += await socket.receive_bytes(timeout=30)
@@ -327,6 +329,23 @@ class TestStarting:
                 pass
             process.terminate()
             assert await process.wait() == 0
+
+    async def test_a_login_outlasts_the_servers_end(self, tmp_path: Path) -> None:
+        """Killed and started again on the same port, the server knows its browsers; on another journal,
+        none of them."""
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            listen = ("--listen", f"127.0.0.1:{free.getsockname()[1]}")
+        async with ClientSession(cookie_jar=CookieJar(unsafe=True)) as session:
+            async with started(tmp_path, *listen) as web:
+                secret = web.link.partition("#")[2]
+                assert (await offered(session, web.page, secret)).status == 204
+                web.process.kill()
+                await web.process.wait()
+            async with started(tmp_path, *listen) as web, opened(session, web.page) as again:
+                await again.receive_bytes()
+            async with started(tmp_path, *listen, "--db", "other.db") as web:
+                assert (await session.get(web.page)).status == 401
 
     async def test_enter_prints_another_link(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,0 +1,251 @@
+"""A server of somebody else on the same host: it gets the login's cookie, and nothing by it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+from aiohttp import ClientSession, WSMsgType, web
+from playwright.async_api import Browser
+
+from interlock.app.place import Place
+from interlock.app.web import front as front_module
+from interlock.app.web.browser_key import new_challenge
+from interlock.app.web.front import PROOF_LENGTH, Front
+from interlock.app.web.tabs import Console
+from tests.app.web.fronts import (
+    KEY,
+    NEEDS_CHROMIUM,
+    OBEYS,
+    client,
+    fronted,
+    log_in,
+    pages,
+    program,
+    signature,
+    small_app,
+    tab,
+    until,
+)
+
+REFUSED = 1008
+
+
+@dataclass
+class Hostile:
+    """What a server got that has a port of the host."""
+
+    url: str = ""
+    cookies: dict[str, str] = field(default_factory=dict[str, str])
+    proofs: list[str] = field(default_factory=list[str])
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        """Agree with everything, and keep what comes."""
+        self.cookies.update(request.cookies)
+        if request.path.startswith("/ws/"):
+            socket = web.WebSocketResponse()
+            await socket.prepare(request)
+            await socket.send_json(["challenge", new_challenge()])
+            self.proofs.append((await socket.receive()).data)
+            return socket
+        return web.Response(text="<title>A preview</title>", content_type="text/html")
+
+
+@asynccontextmanager
+async def hostile(port: int = 0) -> AsyncGenerator[Hostile, None]:
+    got = Hostile()
+    app = web.Application()
+    app.router.add_get("/{path:.*}", got.answer)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", port).start()
+        got.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        yield got
+    finally:
+        await runner.cleanup()
+
+
+class Starts:
+    """Counts the processes that are started for tabs."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, place: Place) -> Console:
+        self.count += 1
+        return small_app(place)
+
+
+async def opens(session: ClientSession, front: Front, *messages: str | bytes) -> tuple[bool, int | None]:
+    """Send a tab's first messages. Whether more was answered than a challenge, and how it closed."""
+    answered = False
+    async with session.ws_connect(front.url + "/ws/", headers={"Origin": front.url}) as socket:
+        kind, _ = await socket.receive_json()
+        assert kind == "challenge"
+        for each in messages:
+            await (socket.send_bytes(each) if isinstance(each, bytes) else socket.send_str(each))
+        async for message in socket:
+            answered = answered or message.type in (WSMsgType.TEXT, WSMsgType.BINARY)
+        return answered, socket.close_code
+
+
+def forged(front: Front) -> list[str | bytes]:
+    """First messages of somebody who has the cookie only."""
+    mine = signature(KEY, front.url, new_challenge())
+    return [
+        json.dumps(["resize", {"width": 80, "height": 24}]),
+        json.dumps(["stdin", "a"]),
+        json.dumps(["proof", ""]),
+        json.dumps(["proof", None]),
+        json.dumps(["proof", "ä"]),
+        json.dumps(["proof", mine]),
+        json.dumps(["proof", "x" * PROOF_LENGTH]),
+        json.dumps(["proof", mine, mine]),
+        "x" * 100_000,
+        b"\0",
+        "",
+    ]
+
+
+@NEEDS_CHROMIUM
+@pytest.mark.asyncio(loop_scope="session")
+class TestAnotherPort:
+    async def test_the_cookie_opens_no_terminal(self, browser: Browser) -> None:
+        """Who serves a page on another port gets the login's cookie, and starts no process with it."""
+        starts = Starts()
+        async with (
+            fronted(starts) as front,
+            hostile() as other,
+            pages(browser, 2) as [page, preview],
+        ):
+            await log_in(page, front.link())
+            await preview.goto(other.url)
+            assert list(other.cookies) == [f"interlock-{front.url.rpartition(':')[2]}"]
+            async with ClientSession(cookies=other.cookies) as thief:
+                async with thief.get(front.url) as answer:
+                    assert answer.status == 200
+                for first in forged(front):
+                    assert await opens(thief, front, first, '["stdin", "a"]') == (False, REFUSED), first
+            assert starts.count == 1
+            assert front.tabs == 1
+
+    async def test_a_page_there_does_not_reach_the_key(self, browser: Browser) -> None:
+        """In the operator's own browser its scripts find no key, and no way to the terminal."""
+        async with (
+            fronted() as front,
+            hostile() as other,
+            pages(browser, 2) as [page, preview],
+        ):
+            await log_in(page, front.link())
+            assert await page.evaluate("async () => (await indexedDB.databases()).length") == 1
+            await preview.goto(other.url)
+            assert await preview.evaluate("async () => (await indexedDB.databases()).length") == 0
+            socket = "new WebSocket(url.replace('http', 'ws') + '/ws/')"
+            assert await preview.evaluate(
+                f"url => new Promise(done => {{ const socket = {socket};"
+                "socket.onopen = () => done('open'); socket.onerror = () => done('refused'); })",
+                front.url,
+            ) == ("refused")
+            assert front.tabs == 1
+
+
+@NEEDS_CHROMIUM
+@pytest.mark.asyncio(loop_scope="session")
+class TestTheSamePort:
+    async def test_what_a_tab_sends_there_opens_nothing(self, browser: Browser) -> None:
+        """Who listens in place of the server gets a signature that is of no use when that is back."""
+        front = Front(small_app)
+        await front.start("127.0.0.1", 0)
+        port = int(front.url.rpartition(":")[2])
+        async with pages(browser, 1) as [page]:
+            await log_in(page, front.link())
+            await front.close()
+            async with hostile(port) as other:
+                await until(lambda: other.proofs, "a tab's proof")
+        starts = Starts()
+        async with (
+            fronted(starts, logins=front.logins, port=port) as again,
+            ClientSession(cookies=other.cookies) as thief,
+        ):
+            assert json.loads(other.proofs[0])[0] == "proof"
+            assert await opens(thief, again, other.proofs[0]) == (False, REFUSED)
+            async with thief.get(again.url) as answer:
+                assert answer.status == 200
+        assert starts.count == 0
+
+
+class TestFirstMessage:
+    async def test_has_to_come_soon(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Who says nothing is let go."""
+        monkeypatch.setattr(front_module, "PROOF_WITHIN", 0.05)
+        starts = Starts()
+        async with fronted(starts) as front, client(front) as session:
+            assert await opens(session, front) == (False, REFUSED)
+        assert starts.count == 0
+
+    async def test_is_for_this_server_only(self) -> None:
+        """What a page of another address signs, whoever passed on the challenge, opens nothing here."""
+        starts = Starts()
+        async with fronted(starts) as front, client(front) as session:
+            for elsewhere in ("http://127.0.0.1:1", front.url.replace("127.0.0.1", "localhost")):
+                async with session.ws_connect(
+                    front.url + "/ws/", headers={"Origin": front.url}
+                ) as socket:
+                    _, challenge = await socket.receive_json()
+                    await socket.send_json(["proof", signature(KEY, elsewhere, challenge)])
+                    assert (await socket.receive()).type is WSMsgType.CLOSE
+        assert starts.count == 0
+
+    async def test_is_for_one_connection_only(self) -> None:
+        """A signature that was seen opens no second terminal."""
+        async with fronted(program(OBEYS)) as front, client(front) as session:
+            async with session.ws_connect(front.url + "/ws/", headers={"Origin": front.url}) as socket:
+                _, challenge = await socket.receive_json()
+                seen = json.dumps(["proof", signature(KEY, front.url, challenge)])
+                await socket.send_str(seen)
+                assert (await socket.receive_bytes()).isdigit()
+            assert await opens(session, front, seen) == (False, REFUSED)
+
+    async def test_wrong_ones_are_counted_and_lock_nobody_out(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """They are said so many times a minute, as wrong links are; the right key still opens a tab."""
+        monkeypatch.setattr(front_module, "WRONG_LINKS", 3)
+        async with fronted(program(OBEYS)) as front, client(front) as session:
+            for _ in range(5):
+                assert await opens(session, front, "[]") == (False, REFUSED)
+            said = [record for record in caplog.records if "without its key" in record.getMessage()]
+            assert len(said) == 3
+            async with tab(session, front) as socket:
+                assert (await socket.receive_bytes()).isdigit()
+
+    async def test_a_login_that_ends_meanwhile_opens_nothing(self) -> None:
+        """Logged out between challenge and answer is logged out."""
+        starts = Starts()
+        async with fronted(starts) as front, client(front) as session:
+            headers = {"Origin": front.url}
+            socket = await session.ws_connect(front.url + "/ws/", headers=headers)
+            _, challenge = await socket.receive_json()
+            async with session.post(front.url + "/logout", headers=headers) as answer:
+                assert answer.status == 204
+            await socket.send_json(["proof", signature(KEY, front.url, challenge)])
+            assert (await socket.receive()).type is WSMsgType.CLOSE
+        assert starts.count == 0
+
+    async def test_those_who_keep_it_back_are_few(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Connections that have a cookie and show no key give way to newer ones."""
+        monkeypatch.setattr(front_module, "STRANGERS", 2)
+        async with fronted(program(OBEYS)) as front, client(front) as session:
+            headers = {"Origin": front.url}
+            first = await session.ws_connect(front.url + "/ws/", headers=headers)
+            await first.receive_json()
+            others = [await session.ws_connect(front.url + "/ws/", headers=headers) for _ in range(2)]
+            async with asyncio.timeout(20):
+                assert (await first.receive()).type in (WSMsgType.CLOSED, WSMsgType.ERROR)
+            for each in (first, *others):
+                await each.close()

@@ -1,0 +1,107 @@
+"""Logins in a file: they outlast a restart, and nothing that was ended or changed does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interlock.app.web.login_file import LoginFile
+from interlock.app.web.logins import LOGIN_LASTS, Logins
+from tests.app.web.fronts import KEY as PRIVATE
+from tests.app.web.fronts import shown
+
+KEY = shown(PRIVATE)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "conf" / "web.json"
+
+
+def log_in(logins: Logins) -> str:
+    cookie = logins.redeem(logins.link(), KEY)
+    assert cookie is not None
+    return cookie
+
+
+class TestRestart:
+    def test_a_login_outlasts_it(self, path: Path) -> None:
+        """The same cookie belongs to the same key afterwards, for as long as before."""
+        now = [1000.0]
+        before = Logins(lambda: now[0], LoginFile(path, "this"))
+        cookie = log_in(before)
+        after = Logins(lambda: now[0], LoginFile(path, "this"))
+        assert after.find(cookie) == before.find(cookie)
+        now[0] += LOGIN_LASTS
+        assert after.find(cookie) is None
+        assert Logins(lambda: now[0], LoginFile(path, "this")).find(cookie) is None
+
+    def test_a_link_does_not(self, path: Path) -> None:
+        """Only the terminal that shows a link has one in force."""
+        link = Logins(file=LoginFile(path, "this")).link()
+        assert Logins(file=LoginFile(path, "this")).redeem(link, KEY) is None
+
+    def test_a_login_that_was_ended_does_not(self, path: Path) -> None:
+        """Logged out stays logged out."""
+        before = Logins(file=LoginFile(path, "this"))
+        cookie, other = log_in(before), log_in(before)
+        before.end(cookie)
+        after = Logins(file=LoginFile(path, "this"))
+        assert after.find(cookie) is None
+        assert after.find(other) is not None
+
+    def test_a_clock_that_was_set_back_prolongs_none(self, path: Path) -> None:
+        """No login is in force for longer than a new one."""
+        cookie = log_in(Logins(lambda: 1e9, LoginFile(path, "this")))
+        now = [1000.0]
+        after = Logins(lambda: now[0], LoginFile(path, "this"))
+        assert after.find(cookie) is not None
+        now[0] += LOGIN_LASTS
+        assert after.find(cookie) is None
+
+    def test_another_server_begins_without(self, path: Path) -> None:
+        """Who was let in to one queue, or under one name, is not in another on the same port."""
+        cookie = log_in(Logins(file=LoginFile(path, "this")))
+        assert Logins(file=LoginFile(path, "that")).find(cookie) is None
+
+
+class TestFile:
+    def test_is_for_its_owner_and_has_no_secret(self, path: Path) -> None:
+        """Others do not read it, and reading it logs nobody in."""
+        cookie = log_in(Logins(file=LoginFile(path, "this")))
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert cookie not in path.read_text()
+
+    @pytest.mark.parametrize("damage", ["wide", "cut", "bytes", "directory"])
+    def test_that_cannot_be_trusted_lets_nobody_in(
+        self, path: Path, damage: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """Logins are lost rather than believed, and it is said why."""
+        cookie = log_in(Logins(file=LoginFile(path, "this")))
+        match damage:
+            case "wide":
+                path.chmod(0o646)
+            case "cut":
+                path.write_bytes(path.read_bytes()[:-2])
+            case "bytes":
+                path.write_bytes(b"\xff\xfe")
+            case _:
+                path.unlink()
+                path.mkdir()
+        assert Logins(file=LoginFile(path, "this")).find(cookie) is None
+        assert f"{path}: everybody has to log in again" in caplog.text
+
+    def test_that_cannot_be_written_keeps_no_old_login(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """On a full disk one logs out for good all the same."""
+        logins = Logins(file=LoginFile(path, "this"))
+        cookie = log_in(logins)
+
+        def full(descriptor: int) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr("os.fsync", full)
+        logins.end(cookie)
+        assert Logins(file=LoginFile(path, "this")).find(cookie) is None

@@ -1,0 +1,151 @@
+"""A tab that lost its server: says so, and opens again by itself while the login lasts."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import AsyncGenerator, Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, Page
+
+from interlock.app.web import front as front_module
+from interlock.app.web.login_file import LoginFile
+from interlock.app.web.logins import Logins
+from interlock.app.web.tabs import Tab
+from tests.app.web.fronts import NEEDS_CHROMIUM, Seen, connected, fronted, log_in, pages, until
+
+pytestmark = [NEEDS_CHROMIUM, pytest.mark.asyncio(loop_scope="session")]
+
+DISCONNECTED = "Interlock (disconnected)"
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def page(browser: Browser) -> AsyncGenerator[Page, None]:
+    async with pages(browser, 1, (900, 500)) as [opened]:
+        yield opened
+
+
+async def titled(page: Page, title: str) -> None:
+    await page.wait_for_function("title => document.title === title", arg=title)
+
+
+@contextmanager
+def asleep() -> Generator[None, None, None]:
+    """Stop every process of the browser."""
+    found = [
+        pid for pid in children(os.getpid()) if b"chrom" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+    assert found
+    for pid in found:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in found:
+            os.kill(pid, signal.SIGCONT)
+
+
+def children(pid: int) -> Generator[int, None, None]:
+    """The processes that a process started, and those that they did."""
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in map(int, (task / "children").read_text().split()):
+            yield child
+            yield from children(child)
+
+
+class TestRestart:
+    async def test_of_the_server(self, tmp_path: Path, page: Page) -> None:
+        """The title says that it is gone; when it is back the tab is, and types nothing from between."""
+        file = LoginFile(tmp_path / "logins.json", "this")
+        seen = Seen(page)
+        async with fronted(logins=Logins(file=file)) as front:
+            port = int(front.url.rpartition(":")[2])
+            await log_in(page, front.link())
+            await seen.until("options:")
+        await titled(page, DISCONNECTED)
+        assert await page.is_visible(".lost")
+        await page.keyboard.type("lost")
+        async with fronted(logins=Logins(file=file), port=port) as front:
+            await until(lambda: front.tabs == 1, "the tab's return")
+            await titled(page, "Interlock")
+            assert not await page.is_visible(".lost")
+            await seen.until("options:")
+            await page.keyboard.type("hello")
+            await seen.until("typed hello")
+
+    async def test_without_the_login(self, page: Page) -> None:
+        """Where the login did not last, the tab says so and does not try for ever."""
+        async with fronted() as front:
+            port = int(front.url.rpartition(":")[2])
+            await log_in(page, front.link())
+        async with fronted(port=port):
+            await page.wait_for_selector("body.-closed")
+            assert "Your login has ended" in await page.inner_text(".ended")
+            assert await page.title() == DISCONNECTED
+            await page.click("#again")
+            await page.wait_for_selector("#link")
+
+
+class TestSleep:
+    async def test_of_the_browser(self, page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A browser that sleeps loses its consoles, and has them again when it wakes up."""
+        monkeypatch.setattr(front_module, "HEARTBEAT", 1.0)
+        seen = Seen(page)
+        async with fronted() as front:
+            await log_in(page, front.link())
+            await seen.until("options:")
+            with asleep():
+                await until(lambda: front.tabs == 0, "the end of the tab's process")
+                monkeypatch.undo()
+            await until(lambda: front.tabs == 1, "the tab's return")
+            await titled(page, "Interlock")
+            await seen.until("options:")
+            await page.keyboard.type("hello")
+            await seen.until("typed hello")
+
+    async def test_of_the_network(self, page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A silent server is lost, although nothing tells the browser that the connection ended."""
+
+        async def unheard(tab: Tab, text: str) -> None:
+            pass
+
+        sockets: list[str] = []
+        page.on("websocket", lambda socket: sockets.append(socket.url))
+        async with fronted() as front:
+            await page.clock.install()
+            await log_in(page, front.link())
+            monkeypatch.setattr(Tab, "_take", unheard)
+            await page.clock.run_for(20_000)
+            await until(lambda: len(sockets) == 2, "another connection")
+
+
+class TestManyTabs:
+    async def test_one_too_many_waits_for_its_turn(self, browser: Browser) -> None:
+        """A tab that found no room opens when another is closed."""
+        async with fronted(most_tabs=1) as front, pages(browser, 2) as [one, two]:
+            await log_in(one, front.link())
+            await two.goto(front.url)
+            await titled(two, DISCONNECTED)
+            await one.close()
+            await titled(two, "Interlock")
+            await until(lambda: front.tabs == 1, "its turn")
+
+
+class TestWithoutKey:
+    async def test_it_says_to_log_in(self, page: Page) -> None:
+        """A browser with the cookie only is asked to log in, and is then where it was going."""
+        async with fronted() as front:
+            await log_in(page, front.link())
+            await page.evaluate("indexedDB.deleteDatabase('interlock')")
+            await page.goto(front.url + "/s/abc")
+            await page.wait_for_selector("body.-closed")
+            assert "does not have the key of its login" in await page.inner_text(".ended")
+            await page.click("#again")
+            await page.fill("#link", front.link())
+            await page.keyboard.press("Enter")
+            await connected(page)
+            assert page.url == front.url + "/s/abc"
