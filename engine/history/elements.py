@@ -21,6 +21,7 @@ _VALUE = re.compile(r"\svalue\s{0,8}=\s{0,8}(?=\\{0,15}[\"'])")
 _DOCUMENT = re.compile(r"\s{0,64}<")
 _ON_ITS_OWN = re.compile(r"(?:\A|[>\n])[ \t]{0,100}\Z")
 _RUN = re.compile(r"[^\s<]+")
+_PROPERTY = re.compile(r"<key>([^<]{1,64})</key>\s{0,64}<string>([^<]{1,2000})(?=</string>)")
 _PLAIN = re.compile(r"\s*(?:null|true|false)?\s*\Z")
 _DEEPEST = 8
 """Tags of one name that are looked at to find out which closes an element with others of its name."""
@@ -71,6 +72,13 @@ def _cut_off(text: str, tag: int, start: int) -> int:
         return len(text)
     found = _RUN.match(text, start)
     return start if found is None else found.end()
+
+
+def properties(text: str, names: TellingNames) -> Iterator[Span]:
+    """The spans of strings behind `<key>` with a telling name, as property lists have them."""
+    for found in _PROPERTY.finditer(text):
+        if names.telling(found[1]):
+            yield found.span(2)
 
 
 class _Closing:

@@ -20,13 +20,17 @@ SENTENCES = frozenset(
 )
 """The last words of names whose value may have several words, as in `Cookie: a=b; c=d`."""
 
-_SIGN = re.compile(r"(\\{0,15}[\"'])?[ \t]{0,8}(=>|:=|==?|:)")
+_SIGN = re.compile(r"(\\{0,15}[\"']\]?)?[ \t]{0,8}(=>|:=|==?|:)")
 _NAME = f"{ascii_letters}{digits}_.-"
 _LONGEST_NAME = 64
 _OPTION = re.compile(r"-(?<![^\s\"'(,]-)-?([A-Za-z][A-Za-z0-9_.-]{0,60})[ \t]{1,8}(?![\s-])")
 _USER = re.compile(r"-(?<!\S-)(?:u|U|-user|-proxy-user)(?:[ \t]{0,8}|=)(?=[^\s-])")
 _LONGEST_USER = 300
+_ELSEWHERE = re.compile(r"[\"']?(?:(?:file|env|fd):|stdin\b)")
+"""How an option says where a password is, not what it is."""
 _COLON = re.compile(r"[ \t]{0,8}:")
+_TYPE = re.compile(r"&?[\w.?|\[\]' ]{1,40}? ?= ?(?=[\"'])")
+"""The type in `password: str = "x"`."""
 _BLANKS = re.compile(r"[ \t]{0,8}")
 _SPACE = re.compile(r"\s{0,64}")
 _CONSTANT = re.compile(r"(?:null|true|false|None|True|False)(?![^\s\"',;&|)}\]\\])")
@@ -51,7 +55,7 @@ def given(text: str, names: TellingNames, ends: Iterable[int]) -> Iterator[Span]
             continue
         before = text[max(done, end - _LONGEST_NAME) : end]
         name = before[len(before.rstrip(_NAME)) :]
-        if not name or not names.telling(name):
+        if not name or not names.telling(name) or _only_looks(text, end - len(name), name, sign):
             continue
         start, last = giving.quoted_name(sign, name) if sign[1] else giving.named(sign, name)
         if start < last:
@@ -64,7 +68,11 @@ def options(text: str, names: TellingNames) -> Iterator[Span]:
     words = ShellWords(text)
     done = 0
     for option in _OPTION.finditer(text):
-        if option.start() >= done and names.telling(option[1]):
+        if (
+            option.start() >= done
+            and names.telling(option[1])
+            and not _ELSEWHERE.match(text, option.end())
+        ):
             start, end = words.word(option.end())
             if start < end:
                 yield start, end
@@ -87,6 +95,15 @@ def users(text: str) -> Iterator[Span]:
         if 0 <= colon < end - 1:
             yield colon + 1, end
             done = end
+
+
+def _only_looks(text: str, start: int, name: str, sign: re.Match[str]) -> bool:
+    """Whether a name is used in a word, `$PWD:/src`, or stands in a sentence, `the first pass: x`."""
+    if sign[2] != ":":
+        return False
+    if text.startswith("$", start - 1) and start > 0:
+        return True
+    return name.lower() == "pass" and sign[1] is None and start > 0 and text[start - 1] in " \t"
 
 
 class _Giving:
@@ -117,6 +134,8 @@ class _Giving:
         """What stands behind `name=` or `name:`, on the same line unless it is on lines of its own."""
         text = self._text
         start = _behind(_BLANKS, text, sign.end())
+        if sign[2] == ":":
+            start = _behind(_TYPE, text, start)
         if _CONSTANT.match(text, start):
             return start, start
         if self._heredocs.any and sign[2].startswith("="):

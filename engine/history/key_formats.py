@@ -7,7 +7,9 @@ from base64 import b64decode
 from collections.abc import Iterator, Mapping
 
 from .password_options import password_options
-from .private_keys import private_keys
+from .piped_passwords import given_passwords, piped_passwords, sent_passwords
+from .private_keys import bare_keys, private_keys
+from .random_words import looks_random
 from .spans import Masking, Span
 from .telling import lowered
 
@@ -21,51 +23,134 @@ def _key(mark: str, rest: str) -> str:
     return rf"{plain}(?:(?<![A-Za-z0-9]{plain})|(?<=\\[nrt]{plain})){rest}"
 
 
-_KEY_FORMATS: Mapping[str, str] = {
-    "AKIA": _key("AKIA", r"[A-Z0-9]{16}(?![A-Z0-9])"),
-    "ASIA": _key("ASIA", r"[A-Z0-9]{16}(?![A-Z0-9])"),
-    "AIza": _key("AIza", r"[A-Za-z0-9_-]{30,}"),
-    "gh": _key("gh", r"[pousr]_[A-Za-z0-9]{20,}"),
-    "github_pat_": _key("github_pat_", r"[A-Za-z0-9_]{20,}"),
-    "glpat-": _key("glpat-", r"[A-Za-z0-9_-]{20,}"),
-    "hf_": _key("hf_", r"[A-Za-z0-9]{30,}"),
-    "npm_": _key("npm_", r"[A-Za-z0-9]{30,}"),
-    "pypi-": _key("pypi-", r"[A-Za-z0-9_-]{30,}"),
-    "k_live_": r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))[rs]k_live_[A-Za-z0-9]{16,}",
-    "k_test_": r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))[rs]k_test_[A-Za-z0-9]{16,}",
-    "sk-": _key("sk-", r"[A-Za-z0-9_-]{16,}"),
-    "gsk_": _key("gsk_", r"[A-Za-z0-9]{40,}"),
-    "xai-": _key("xai-", r"[A-Za-z0-9]{40,}"),
-    "whsec_": _key("whsec_", r"[A-Za-z0-9+/]{20,}=*"),
-    "shpat_": _key("shpat_", r"[A-Fa-f0-9]{32,}"),
-    "dop_v1_": _key("dop_v1_", r"[a-f0-9]{40,}"),
-    "dckr_pat_": _key("dckr_pat_", r"[A-Za-z0-9_-]{20,}"),
-    "AGE-SECRET-KEY-1": _key("AGE-SECRET-KEY-1", r"[A-Z0-9]{40,}"),
-    "hvs.": _key("hvs.", r"[A-Za-z0-9_-]{20,}"),
-    "ya29.": _key("ya29.", r"[A-Za-z0-9_-]{20,}"),
-    ":AA": r"(?:(?<=[^0-9])|\A)[0-9]{8,10}:AA[A-Za-z0-9_-]{30,}",
-    "SG.": _key("SG.", r"[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"),
-    "xox": _key("xox", r"[abeoprs]-[A-Za-z0-9-]{10,}"),
-    # Its first part may have hyphens: were it looked for behind each, a long text would take forever.
-    "eyJ": (
-        r"eyJ(?:(?<![A-Za-z0-9_-]eyJ)|(?<=\\[nrt]eyJ))[A-Za-z0-9_-]{7,}+"
-        r"\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?"
-    ),
+_KEY_FORMATS: Mapping[str, Mapping[str, str]] = {
+    "-": {
+        # glpat-, gldt-, glrt-, glcbt-, glptt-, glft-, glimt-, glagent-, glsoat-, gloas-
+        "gl": _key("gl", r"(?:pat|dt|rt|cbt|ptt|ft|imt|agent|soat|oas)-[A-Za-z0-9_.-]{20,}"),
+        "pypi-": _key("pypi-", r"[A-Za-z0-9_-]{30,}"),
+        "sk-": _key("sk-", r"[A-Za-z0-9_-]{16,}"),
+        "xai-": _key("xai-", r"[A-Za-z0-9]{40,}"),
+        "GOCSPX-": _key("GOCSPX-", r"[A-Za-z0-9_-]{20,}"),
+        "HRKU-": _key("HRKU-", r"[A-Za-z0-9_-]{12,}"),
+        "NRAK-": _key("NRAK-", r"[A-Z0-9]{20,}"),
+        "PMAK-": _key("PMAK-", r"[a-f0-9]{24}-[a-f0-9]{34}"),
+        "key-": _key("key-", r"[0-9a-f]{32}(?![0-9a-f])"),
+        "nvapi-": _key("nvapi-", r"[A-Za-z0-9_-]{40,}"),
+        "pat-": _key("pat-", r"(?:na|eu)[0-9]-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
+        "pplx-": _key("pplx-", r"[A-Za-z0-9]{40,}"),
+        "pul-": _key("pul-", r"[a-f0-9]{40}"),
+        "sq0": _key("sq0", r"(?:atp|csp|idp)-[A-Za-z0-9_-]{22,}"),
+        "tskey-": _key("tskey-", r"[a-z]{3,12}-[A-Za-z0-9-]{16,}"),
+        "tvly-": _key("tvly-", r"[A-Za-z0-9_-]{20,}"),
+        "xapp-": _key("xapp-", r"[0-9]-[A-Z0-9]+-[0-9]+-[A-Za-z0-9]{20,}"),
+        "xkeysib-": _key("xkeysib-", r"[a-f0-9]{64}-[A-Za-z0-9]{16}"),
+        "AGE-SECRET-KEY-1": _key("AGE-SECRET-KEY-1", r"[A-Z0-9]{40,}"),
+        "xox": _key("xox", r"[abeoprs]-[A-Za-z0-9-]{10,}"),
+    },
+    "_": {
+        "gh": _key("gh", r"[pousr]_[A-Za-z0-9]{20,}"),
+        "github_pat_": _key("github_pat_", r"[A-Za-z0-9_]{20,}"),
+        "hf_": _key("hf_", r"[A-Za-z0-9]{30,}"),
+        "npm_": _key("npm_", r"[A-Za-z0-9]{30,}"),
+        "k_live_": r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))[rs]k_live_[A-Za-z0-9]{16,}",
+        "k_test_": r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))[rs]k_test_[A-Za-z0-9]{16,}",
+        "gsk_": _key("gsk_", r"[A-Za-z0-9]{40,}"),
+        "whsec_": _key("whsec_", r"[A-Za-z0-9+/]{20,}=*"),
+        "shp": _key("shp", r"(?:at|ca|pa|ss)_[A-Fa-f0-9]{32,}"),
+        "_v1_": _key("do", r"[opr]_v1_[a-f0-9]{40,}"),
+        "dckr_": _key("dckr_", r"[po]at_[A-Za-z0-9_-]{20,}"),
+        "ilk_": _key("ilk_", r"[a-z]{3,12}_[A-Za-z0-9_-]{16,}"),
+        "bkua_": _key("bkua_", r"[a-f0-9]{40}"),
+        "figd_": _key("figd_", r"[A-Za-z0-9_-]{30,}"),
+        "fo1_": _key("fo1_", r"[A-Za-z0-9_-]{40,}"),
+        "fm2_": _key("fm2_", r"[A-Za-z0-9+/=_-]{40,}"),
+        "glc_": _key("glc_", r"[A-Za-z0-9+/]{32,}={0,2}"),
+        "glsa_": _key("glsa_", r"[A-Za-z0-9]{32}_[A-Fa-f0-9]{8}"),
+        "lin_": _key("lin_", r"(?:api|oauth)_[A-Za-z0-9]{32,}"),
+        "lsv2_": _key("lsv2_", r"[ps][kt]_[a-f0-9]{32}_[a-f0-9]{10}"),
+        "nfp_": _key("nfp_", r"[A-Za-z0-9]{36,}"),
+        "ntn_": _key("ntn_", r"[A-Za-z0-9]{40,}"),
+        "ops_eyJ": _key("ops_eyJ", r"[A-Za-z0-9+/_-]{40,}={0,2}"),
+        "pcsk_": _key("pcsk_", r"[A-Za-z0-9_]{40,}"),
+        "pscale_": _key("pscale_", r"(?:tkn|pw|oauth)_[A-Za-z0-9_.=-]{32,}"),
+        "r8_": _key("r8_", r"[A-Za-z0-9]{37}"),
+        "rnd_": _key("rnd_", r"[A-Za-z0-9]{28,}"),
+        "rubygems_": _key("rubygems_", r"[a-f0-9]{48}"),
+        "sbp_": _key("sbp_", r"[a-f0-9]{40}"),
+        "sk_": _key("sk_", r"[a-f0-9]{48}(?![A-Za-z0-9])"),
+        "secret_": _key("secret_", r"[A-Za-z0-9]{43}(?![A-Za-z0-9])"),
+        "sgp_": _key("sgp_", r"(?:[a-f0-9]{16}_|local_)?[a-f0-9]{40}"),
+        "sntry": _key("sntry", r"[su]_[A-Za-z0-9+/=_-]{40,}"),
+    },
+    ".": {
+        "dp.": _key("dp.", r"(?:pt|st|ct|sa|scim|audit)\.(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,}"),
+        "dt0c01.": _key("dt0c01.", r"[A-Z0-9]{24}\.[A-Z0-9]{64}"),
+        "hvb.": _key("hvb.", r"[A-Za-z0-9_-]{20,}"),
+        ".atlasv1.": r"(?<![A-Za-z0-9])[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_-]{40,}",
+        "hvs.": _key("hvs.", r"[A-Za-z0-9_-]{20,}"),
+        "ya29.": _key("ya29.", r"[A-Za-z0-9_-]{20,}"),
+        "SG.": _key("SG.", r"[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"),
+        # Its first part may have hyphens: were it looked for behind each, a long text would take forever.
+        "eyJ": (
+            r"eyJ(?:(?<![A-Za-z0-9_-]eyJ)|(?<=\\[nrt]eyJ))[A-Za-z0-9_-]{7,}+"
+            r"\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?"
+        ),
+    },
+    "A": {
+        "AKIA": _key("AKIA", r"[A-Z0-9]{16}(?![A-Z0-9])"),
+        "ASIA": _key("ASIA", r"[A-Z0-9]{16}(?![A-Z0-9])"),
+        "AIza": _key("AIza", r"[A-Za-z0-9_-]{30,}"),
+        "ATATT3": _key("ATATT3", r"[A-Za-z0-9_=-]{20,}"),
+        "AC": _key("AC", r"[0-9a-f]{32}(?![0-9A-Za-z])"),
+        "AKCp": _key("AKCp", r"[A-Za-z0-9]{40,}"),
+        "EAA": _key("EAA", r"[A-Za-z0-9]{80,}"),
+        "LTAI": _key("LTAI", r"[A-Za-z0-9]{16,24}(?![A-Za-z0-9])"),
+        ":AA": r"(?:(?<=[^0-9])|\A)[0-9]{8,10}:AA[A-Za-z0-9_-]{30,}",
+    },
+    "-us": {
+        "-us": r"(?<![A-Za-z0-9])[0-9a-f]{32}-us[0-9]{1,2}(?![0-9a-z])",
+    },
+    "~": {
+        "Q~": r"(?<![A-Za-z0-9_~.-])[A-Za-z0-9_~.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}(?![A-Za-z0-9_~.-])",
+    },
+    "K": {
+        "SK": _key("SK", r"[0-9a-f]{32}(?![0-9A-Za-z])"),
+    },
+    "Z": {
+        "b3BlbnNzaC1rZXktdjE": _key(
+            "b3BlbnNzaC1rZXktdjE", r"[A-Za-z0-9+/]{20,}={0,2}(?:(?:\s|\\n)[A-Za-z0-9+/]{1,76}={0,2})*"
+        ),
+    },
+    "": {
+        "dapi": _key("dapi", r"[a-h0-9]{32}(?:-[0-9])?"),
+    },
 }
-"""Patterns by the text that each has in it."""
+"""Patterns by the text that each has in it, and these by a character of it: most texts lack some."""
 
-_FORMATS = {mark: re.compile(pattern, re.DOTALL) for mark, pattern in _KEY_FORMATS.items()}
-_SIGNED = {sign: [mark for mark in _FORMATS if sign in mark] for sign in "-_"}
-_DOTTED = ["SG.", "eyJ", "hvs.", "ya29."]
-_BY_SIGN: Mapping[str, list[str]] = {
-    **_SIGNED,
-    ".": _DOTTED,
-    "": [mark for mark in _FORMATS if mark not in {*_DOTTED, *_SIGNED["-"], *_SIGNED["_"]}],
+_LONG = {
+    "-": re.compile(r"-[A-Za-z0-9_=+/-]{10}"),
+    "_": re.compile(r"_[A-Za-z0-9_=+/-]{16}"),
+    "A": re.compile(r"A[A-Za-z0-9_-]{15}"),
 }
-"""The same by a character that each has in it: most texts lack one of them."""
+"""What follows such a character in every key with it."""
 
-MARKS = re.compile("|".join(map(re.escape, (*_FORMATS, "-----BEGIN"))))
-"""What every text with such a key has in it."""
+_FORMATS = {
+    sign: {mark: re.compile(pattern, re.DOTALL) for mark, pattern in patterns.items()}
+    for sign, patterns in _KEY_FORMATS.items()
+}
+
+_MARKS = re.compile(
+    "|".join(
+        map(re.escape, (*(mark for marks in _FORMATS.values() for mark in marks), "-----BEGIN", "MI"))
+    )
+)
+_SHORTEST = 12
+
+
+def may_hold_key(name: str) -> bool:
+    """Tell whether there may be a key of such a format in the name of a field."""
+    return len(name) >= _SHORTEST and _MARKS.search(name) is not None
+
 
 _SCHEMES = {
     "bearer": re.compile(r"\s{1,8}([A-Za-z0-9+/._~-]{8,}=*)"),
@@ -74,11 +159,20 @@ _SCHEMES = {
 _ADDRESS = re.compile(r"(://[^\s/:@\"'\\<>]*:)[^\s/\"'\\<>]+(?=@)")
 _USER = re.compile(r"(://)[A-Za-z0-9_-]{20,}(?=@)")
 _HOOK = re.compile(
-    r"(://(?:hooks\.slack\.com/[a-z]{1,20}/|discord(?:app)?\.com/api/webhooks/))[A-Za-z0-9/_-]{20,}"
+    r"(://(?:hooks\.slack\.com/[a-z]{1,20}/|discord(?:app)?\.com/api/webhooks/"
+    r"|hooks\.zapier\.com/hooks/catch/|[\w.-]{1,60}\.webhook\.office\.com/webhookb2/))[A-Za-z0-9/@_-]{16,}"
 )
-_SIGNATURE = re.compile(
-    r"([?&](?:X-(?:Amz|Goog)-Signature|sig|signature)=)[^\s&#\"'\\<>]+", re.IGNORECASE
+_LOGIN = re.compile(r"(://[^\s#\"'\\<>]{1,200}/login#)[A-Za-z0-9_-]{16,}")
+_PASSWORD_LINE = re.compile(
+    r"^[ \t]*(?:[\w.-]{1,253}|\*):(?:5432|\*):(?!\d+:)[\w.*-]{1,64}:[\w.*@-]{1,64}:([^\s:]{4,200})"
+    r"[ \t\r]*$",
+    re.MULTILINE,
 )
+"""A line of a `.pgpass`: host, port, database, user and password."""
+_QUERY = re.compile(
+    r"[?&](?:(X-(?:Amz|Goog)-Signature|sig|signature)|key|auth|code|sid)=([^\s&#\"'\\<>]+)", re.IGNORECASE
+)
+"""What alone opens an address: a signature, or a key where it looks random."""
 
 
 def hide_keys(masking: Masking) -> bool:
@@ -89,16 +183,26 @@ def hide_keys(masking: Masking) -> bool:
     text = masking.text
     if "-----BEGIN" in text:
         masking.hide(private_keys(text))
-    for sign, marks in _BY_SIGN.items():
-        if sign in text:
-            for mark in marks:
+    if "M" in text and (masking.text.find("MI") >= 0 or "MHcC" in text):
+        masking.hide(bare_keys(masking.text))
+    for sign, formats in _FORMATS.items():
+        if sign in text and (sign not in _LONG or _LONG[sign].search(masking.text)):
+            for mark, pattern in formats.items():
                 if mark in text:
-                    masking.hide(found.span() for found in _FORMATS[mark].finditer(masking.text))
+                    masking.hide(found.span() for found in pattern.finditer(masking.text))
     lower = lowered(masking.text)
     for scheme in _SCHEMES:
         if scheme in lower and masking.hide(_behind(scheme, masking.text, lower)):
             lower = lowered(masking.text)
     masking.hide(password_options(masking.text, lower))
+    if "|" in lower:
+        masking.hide(piped_passwords(masking.text))
+    if "<<<" in lower:
+        masking.hide(given_passwords(masking.text))
+    if '"' in lower and "send" in lower:
+        masking.hide(sent_passwords(masking.text))
+    if ":5432:" in text or ":*:" in text:
+        masking.hide(found.span(1) for found in _PASSWORD_LINE.finditer(masking.text))
     if "://" in text:
         _hide_in_addresses(masking)
     return masking.text is not text
@@ -107,9 +211,13 @@ def hide_keys(masking: Masking) -> bool:
 def _hide_in_addresses(masking: Masking) -> None:
     """Hide the passwords in addresses, and what alone opens them: a key, a signature."""
     text = masking.text
-    for sign, pattern in (("", _ADDRESS), ("@", _USER), ("hooks", _HOOK), ("=", _SIGNATURE)):
+    patterns = (("", _ADDRESS), ("@", _USER), ("hook", _HOOK), ("/login#", _LOGIN))
+    for sign, pattern in patterns:
         if sign in text:
             masking.hide((found.end(1), found.end()) for found in pattern.finditer(masking.text))
+    if "=" in text and ("?" in text or "&" in text):
+        queries = _QUERY.finditer(masking.text)
+        masking.hide(found.span(2) for found in queries if found[1] or looks_random(found[2]))
 
 
 def _behind(scheme: str, text: str, lower: str) -> Iterator[Span]:

@@ -3,39 +3,250 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
+from pydantic import JsonValue
+
+from .random_words import looks_random
 from .shell_words import QUOTE, ShellWords, quoted
-from .spans import Span
+from .spans import MASK, Span
 
 _BETWEEN = r"\s(?:[^\n;|&]{0,200}?\s)?"
 _QUOTED = r"\s{1,8}(?=\\{0,15}')"
-_OPTIONS = {
-    "sshpass": re.compile(r"\bsshpass\s{1,8}-p\s{0,8}(?=\S)"),
-    "mysql": re.compile(rf"\bmysql(?:dump|admin|sh)?{_BETWEEN}-p(?=\S)"),
-    "redis-cli": re.compile(rf"\bredis-cli{_BETWEEN}-a\s{{1,8}}(?=\S)"),
-    "login": re.compile(rf"\blogin{_BETWEEN}(?:-p|password)\s{{1,8}}(?=\S)"),
-    "password": re.compile(rf"\bpassword{_QUOTED}", re.IGNORECASE),
-    "identified": re.compile(rf"\bidentified\s(?:[^\n;]{{0,60}}\s)?by{_QUOTED}", re.IGNORECASE),
+_COMMA = r"(?:\\{0,15}[\"'],)?"
+_WORD = r"\S{1,200}\s{1,8}"
+_PHRASES: Mapping[str, Mapping[str, re.Pattern[str]]] = {
+    "config ": {
+        "http-basic.": re.compile(rf"\bconfig\s[^\n]{{0,40}}?http-basic\.{_WORD}{_WORD}(?=\S)"),
+        "-token.": re.compile(rf"\bconfig\s[^\n]{{0,40}}?\w-token\.{_WORD}(?=\S)"),
+    },
+    "security ": {
+        "keychain": re.compile(rf"\bsecurity\s{{1,8}}\w+-keychain{_BETWEEN}-p\s{{1,8}}(?=\S)"),
+        "-generic-": re.compile(
+            rf"\bsecurity\s{{1,8}}\w+-generic-password{_BETWEEN}-w\s{{1,8}}(?=[^\s-])"
+        ),
+    },
+    "-": {
+        "securestring": re.compile(
+            r"\bConvertTo-SecureString\s{1,8}(?:-String\s{1,8})?(?=[^\s$-])", re.IGNORECASE
+        ),
+    },
+    "_": {
+        "rabbitmqctl": re.compile(
+            rf"\brabbitmqctl\s{{1,8}}(?:add_user|change_password)\s{{1,8}}{_WORD}(?=\S)"
+        ),
+    },
+    "/": {
+        "net use": re.compile(
+            rf"\bnet user\s{{1,8}}{_WORD}(?=[^\s/*])|\bnet use\s[^\n]{{0,200}}?/user:{_WORD}(?=[^\s/*])",
+            re.IGNORECASE,
+        ),
+        "sqlplus": re.compile(r"\bsqlplus\s{1,8}(?:-\S{1,20}\s{1,8}){0,4}[\w.-]{1,64}/(?=[^\s@/])"),
+    },
+    "'": {
+        "identified": re.compile(rf"\bidentified\s(?:[^\n;]{{0,60}}\s)?by{_QUOTED}", re.IGNORECASE),
+        "pragma": re.compile(r"\bpragma\s{1,8}(?:re)?key\s{0,8}=\s{0,8}(?=\\{0,15}['\"])", re.IGNORECASE),
+    },
+    "pass": {
+        "sshpass": re.compile(
+            rf"\bsshpass{_COMMA}(?:\s{{1,8}}-v)?\s{{1,8}}\\{{0,15}}[\"']?-p{_COMMA}\s{{0,8}}(?=\S)"
+        ),
+        "password": re.compile(
+            rf"\bpassword{_QUOTED}|=\s{{0,4}}password\(\s{{0,4}}(?=\\{{0,15}}')"
+            rf"|\bset-initial-password\s{{1,8}}(?=\S)|\bnmcli{_BETWEEN}password\s{{1,8}}(?=\S)",
+            re.IGNORECASE,
+        ),
+        "htpasswd": re.compile(
+            rf"\bhtpasswd\s{{1,8}}-(?=\w*b)(?:\w*n\w*\s{{1,8}}|\w+\s{{1,8}}{_WORD}){_WORD}(?=\S)"
+        ),
+        "wpa_passphrase": re.compile(rf"\bwpa_passphrase\s{{1,8}}{_WORD}(?=\S)"),
+    },
+    "": {
+        "login": re.compile(
+            rf"\blogin{_BETWEEN}password\s{{1,8}}(?=\S)|\blogin\s{{1,8}}{_WORD}password\s{{1,8}}(?=\S)|\b(?:cargo|vault)\s{{1,8}}login\s{{1,8}}(?=[\w.]{{12,}})"
+        ),
+    },
 }
-"""Patterns of what stands before a password, by the word that every text with it has in it."""
+"""Patterns of what stands before a password, by a sign and a word that each has in it."""
+
+
+class Taking(NamedTuple):
+    """How an option takes its value, and what of it is a password."""
+
+    apart: bool = True
+    """The value may be the next word."""
+    glued: bool = True
+    """The value may follow in the same word."""
+    behind: str = ""
+    """The password begins behind this, as in `user:password`; without it there is none."""
+    random: bool = False
+    """Only a word that looks random is one."""
+
+    def password(self, value: str) -> int | None:
+        """Where in a value its password begins; `None` for a value without one."""
+        at = value.find(self.behind)
+        if at < 0 or _PORTS.fullmatch(value) or (self.random and not looks_random(value)):
+            return None
+        start = at + len(self.behind)
+        return start if start < len(value) else None
+
+
+_BOTH = Taking()
+_APART = Taking(glued=False)
+_GLUED = Taking(apart=False)
+_USER = Taking(glued=False, behind=":")
+_OPENSSL = Taking(glued=False, behind="pass:")
+_BODY = Taking(glued=False, random=True)
+
+_PROGRAMS: Mapping[str, Mapping[str, Taking]] = {
+    "mysql mysqldump mysqladmin mysqlsh mysqlimport mysqlcheck mycli mariadb mariadb-dump": {
+        "-p": _GLUED
+    },
+    "redis-cli valkey-cli": {"-a": _APART},
+    "login twine poetry": {"-p": _APART},
+    "mongo mongosh mongodump mongorestore mongoexport mongoimport cqlsh cypher-shell": {"-p": _APART},
+    "sqlcmd bcp isql ipmitool mosquitto_pub mosquitto_sub zip unzip": {"-P": _BOTH},
+    "openssl": {"-k": _APART, "-K": _APART, "-pass": _OPENSSL, "-passin": _OPENSSL, "-passout": _OPENSSL},
+    "7z 7za 7zr 7zz rar unrar": {"-p": _GLUED, "-hp": _GLUED},
+    "ldapsearch ldapadd ldapmodify ldapdelete ldapwhoami ldapcompare": {"-w": _BOTH},
+    "ldappasswd": {"-w": _BOTH, "-s": _BOTH, "-a": _BOTH},
+    "lftp": {"-u": Taking(behind=",")},
+    "smbclient rpcclient smbget winexe net": {"-U": Taking(behind="%")},
+    "curl": {
+        "-b": Taking(behind="="),
+        "-d": Taking(random=True),
+        "--data": _BODY,
+        "--data-raw": _BODY,
+        "--data-binary": _BODY,
+    },
+    "http https xh": {"-a": _USER, "--auth": _USER},
+    "ab": {"-A": _USER, "-P": _USER},
+    "snmpwalk snmpget snmpset": {"-A": _APART, "-X": _APART, "-c": _APART},
+    "keytool jarsigner": {"-storepass": _APART, "-keypass": _APART},
+    "ssh-keygen": {"-N": _APART, "-P": _APART},
+    "plink pscp psftp": {"-pw": _APART},
+    "pdftotext pdftoppm pdfinfo pdfimages": {"-upw": _APART, "-opw": _APART},
+    "netexec nxc crackmapexec evil-winrm rdesktop hydra yt-dlp youtube-dl": {"-p": _APART},
+    "kadmin": {"-w": _APART},
+    "useradd usermod": {"-p": _APART},
+    "ccrypt": {"-K": _APART},
+    "influx": {"-password": _APART},
+    "doctl": {"-t": _APART},
+    "secret": {
+        "--from-literal": Taking(glued=False, behind="="),
+        "--value": _APART,
+        "--body": _APART,
+        "-b": _BOTH,
+    },
+    "secretsmanager": {"--secret-string": _APART},
+    "SecureString": {"--value": _APART},
+}
+"""Programs that go alike, with their options for a password."""
+
+_TAKING = {name: options for names, options in _PROGRAMS.items() for name in names.split()}
+_BY_OPTION = {
+    option: [name for name, each in _TAKING.items() if option in each]
+    for option in {option for each in _TAKING.values() for option in each}
+}
+_LETTERS = "".join({option[1] for each in _TAKING.values() for option in each if len(option) == 2})
+_NAMES = "|".join(
+    sorted({option[1:] for each in _TAKING.values() for option in each if len(option) > 3}, reverse=True)
+)
+_OPTION = re.compile(rf"-(?<![^\s\"'(,\[]-)(?:(?:{_NAMES}|pw)(?=[\s\"'=])|hp(?=\S)|[{_LETTERS}])")
+_BLANKS = str.maketrans(dict.fromkeys("\"'()[]{},=/\\", " "))
+"""What may stand around the name of a program."""
+_NAMING = frozenset({"--name", "--hostname", "--network", "--link", "-h"})
+"""Options whose value is no program, though it may be called like one."""
+_SEPARATORS = ";|&\n"
+_FARTHEST = 300
+"""Characters before an option in which its program is looked for."""
+_NEXT = re.compile(r"=|\\{0,15}[\"'],\s{0,8}|(?:\s|\\\n){1,16}")
+_PORTS = re.compile(r"(?:[\d.]{1,40}:)?\d{1,5}(?:-\d{1,5})?:\d{1,5}(?:-\d{1,5})?(?:/\w{1,8})?")
+"""`8080:80`, as programs have it that publish ports."""
 
 
 def password_options(text: str, lower: str) -> Iterator[Span]:
     """The spans of such passwords in `text`, which is `lower` in small letters."""
-    starts = [
-        found.end()
-        for word, pattern in _OPTIONS.items()
+    found = [
+        (match.end(), Taking())
+        for sign, patterns in _PHRASES.items()
+        if sign in lower
+        for word, pattern in patterns.items()
         if word in lower
-        for found in pattern.finditer(text)
+        for match in pattern.finditer(text)
     ]
+    if "-" in text:
+        found += _options(text)
     words = ShellWords(text)
     done = 0
-    for at in sorted(starts):
-        if at < done:
+    for at, taking in sorted(found):
+        if at < done or text.startswith(MASK, at):
             continue
         quote = QUOTE.match(text, at)
         start, end = quoted(text, quote)[0] if quote is not None and quote[1] else words.word(at)
-        if start < end:
-            yield start, end
+        password = taking.password(text[start:end])
+        if password is not None:
+            yield start + password, end
             done = end
+
+
+def holds_program(words: Sequence[JsonValue]) -> bool:
+    """Tell whether there is a program in a list of words that has such an option."""
+    return any(isinstance(word, str) and (word in _TAKING or word == "sshpass") for word in words)
+
+
+def password_start(before: Sequence[JsonValue], word: str) -> int | None:
+    """Where the password begins in the word of a command that follows those `before`; `None` without."""
+    option = before[-1]
+    if before[-2:] == ["sshpass", "-p"]:
+        return 0
+    known = [_TAKING[each] for each in before if isinstance(each, str) and each in _TAKING]
+    for options in reversed(known):
+        if isinstance(option, str) and option in options and options[option].apart:
+            return options[option].password(word)
+        if word[:2] in options and options[word[:2]].glued and len(word) > 2:
+            start = options[word[:2]].password(word[2:])
+            return None if start is None else start + 2
+    return None
+
+
+def _options(text: str) -> Iterator[tuple[int, Taking]]:
+    """Where what options of `text` take begins, with the way they take it."""
+    known: list[Mapping[str, Taking]] = []
+    present: dict[str, bool] = {}
+    done = 0
+    for option in _OPTION.finditer(text):
+        if option[0] not in present:
+            present[option[0]] = any(program in text for program in _BY_OPTION[option[0]])
+        if not present[option[0]]:
+            continue
+        at = option.start()
+        cut = _command(text, max(done, at - _FARTHEST), at)
+        if cut > done:
+            known = []
+        words = text[cut:at].translate(_BLANKS).split()
+        if not _TAKING.keys().isdisjoint(words):
+            known += [
+                _TAKING[word]
+                for before, word in zip(("", *words), words, strict=False)
+                if word in _TAKING and before not in _NAMING
+            ]
+        done = option.end()
+        taking = next((each[option[0]] for each in reversed(known) if option[0] in each), None)
+        if taking is None:
+            continue
+        apart = _NEXT.match(text, done)
+        if apart is None and taking.glued:
+            yield done, taking
+        elif apart is not None and taking.apart and not text.startswith("-", apart.end()):
+            yield apart.end(), taking
+
+
+def _command(text: str, start: int, end: int) -> int:
+    """Where the last command begins between `start` and `end`; a line may go on behind a backslash."""
+    while (cut := max(text.rfind(sign, start, end) for sign in _SEPARATORS)) >= 0:
+        if not text.startswith("\\\n", cut - 1):
+            return cut + 1
+        end = cut
+    return start

@@ -27,6 +27,20 @@ _FARTHEST = 65_536
 _WITHIN = re.compile(r"[A-Za-z0-9+/=]{16,}")
 
 
+_BARE = re.compile(
+    r"(?<![A-Za-z0-9+/])(?:MI[IG][A-Za-z0-9+/]{2}[AQgw]IBA[A-Za-z0-9+/]|MHcCAQEEI|MIG[A-Za-z0-9+/]AgEAM"
+    r"|MII[A-Za-z0-9+/]{3}BOBgkqhkiG9w0BBQ)[A-Za-z0-9+/]{24,}+(?:(?:\s{1,8}|\\n)[A-Za-z0-9+/]{40,76}+)*"
+    r"(?:(?:\s|\\n)[A-Za-z0-9+/]{1,76}=)?={0,2}"
+)
+"""The Base64 of a key without its marks, by how the structures begin that hold one."""
+
+
+def bare_keys(text: str) -> Iterator[Span]:
+    """The spans of private keys in `text` that stand there without their marks."""
+    for found in _BARE.finditer(text):
+        yield found.span()
+
+
 def private_keys(text: str) -> Iterator[Span]:
     """The spans of private keys in `text`.
 

@@ -16,23 +16,28 @@ from pydantic import BaseModel, JsonValue
 
 from .canonical import canonical
 from .chain import CONTENT
-from .elements import elements
+from .elements import elements, properties
 from .events import ApprovalRequested, EventBody, JournalEvent
 from .given import given, options, users
 from .hidden_text import hidden_texts
-from .key_formats import MARKS, hide_keys
+from .key_formats import hide_keys, may_hold_key
+from .manifests import KIND, secret_values
+from .named_arguments import argument_values
 from .named_values import changed_values, named_values
 from .parts import CallRecord
+from .password_options import holds_program, password_start
 from .shell_masking import Paths, ShellReader, is_shell_field, paths_below, shell_spans, shell_texts
 from .spans import MASK, MASKED, Masking, Span, mask_of, masked
 from .state import ApprovalState
-from .telling import NAMES, TellingNames
+from .telling import NAMES, TellingNames, latin
 
 __all__ = ["MASK", "NAMES", "Redaction"]
 
 STATED = frozenset({"original"})
 """Fields of a state, not of an event, that are content."""
 _USERS = ("-u", "-U", "--user", "--proxy-user")
+_WORDS = 16
+"""Words of a command before an option in which its program is looked for."""
 _HELD = ("value", "Value")
 _NAMED_BY = ("name", "key", "Name", "Key", "field", "header", "variable")
 _PLAIN_WORD = re.compile(r"[^\s;&|<>()$`]+")
@@ -71,12 +76,13 @@ class Redaction:
 
     def _spans(self, text: str) -> list[Span]:
         """Where there are secrets in `text`, in their order."""
-        masking = Masking(text)
+        whole = latin(text)
+        masking = Masking(whole)
         self._hide_values(masking)
         if hide_keys(masking) and _NAME_BEHIND.search(masking.text):  # of which the key was a part
             self._hide_values(masking)
             hide_keys(masking)
-        return [] if masking.text is text else masking.spans()
+        return [] if masking.text is whole else masking.spans()
 
     def _hide_values(self, masking: Masking) -> None:
         """Hide what `text` gives to telling names."""
@@ -91,10 +97,17 @@ class Redaction:
         if ends and "changed " in text and masking.hide(changed_values(text, names, ends)):
             text = masking.text
             ends = names.ends(text)
+        if ends and masking.hide(argument_values(text, names, ends)):
+            text = masking.text
+            ends = names.ends(text)
         if ends:
             masking.hide(given(text, names, ends))
         if ends and "-" in masking.text:
             masking.hide(options(masking.text, names))
+        if "<" in text and "</key>" in text:
+            masking.hide(properties(masking.text, names))
+        if ":" in text and "kind: Secret" in text:
+            masking.hide(secret_values(masking.text))
         text = masking.text
         if ("-u" in text or "-U" in text) and "curl" in text.lower():
             masking.hide(users(text))
@@ -119,6 +132,7 @@ class Redaction:
         if all(isinstance(item, list) and len(item) == 2 for item in value):
             shown = [self._pair(item, one) for item, one in zip(value, shown, strict=True)]
         curl = "curl" in value
+        programs = holds_program(value)
         for at, option in enumerate(value[:-1]):
             following = value[at + 1]
             if shell and isinstance(following, str) and _PLAIN_WORD.fullmatch(following) is None:
@@ -127,6 +141,10 @@ class Redaction:
                 shown[at + 1] = _hidden(following)
             elif curl and option in _USERS:
                 shown[at + 1] = self._user(following)
+            elif programs and isinstance(following, str):
+                start = password_start(value[max(0, at - _WORDS) : at + 1], following)
+                if start is not None:
+                    shown[at + 1] = following[:start] + mask_of(following[start:])
         return value if all(a is b for a, b in zip(shown, value, strict=True)) else shown
 
     def _pair(self, pair: JsonValue, shown: JsonValue) -> JsonValue:
@@ -168,11 +186,13 @@ class Redaction:
             else self._value(v, paths_below(k, paths), shell=shell or is_shell_field(k, paths))
             for k, v in value.items()
         }
+        if value.get("kind") == KIND:
+            shown |= {k: _hidden(value[k]) for k in ("data", "stringData") if k in value}
         for held in _HELD:
             if held in value and any(map(self._is_telling, map(value.get, _NAMED_BY))):
                 shown[held] = _hidden(value[held])
         same = all(shown[k] is v for k, v in value.items())
-        if all(map(str.isidentifier, value)) and not any(map(MARKS.search, value)):
+        if all(map(str.isidentifier, value)) and not any(map(may_hold_key, value)):
             return value if same else shown
         named: dict[str, JsonValue] = {}
         for name, each in shown.items():

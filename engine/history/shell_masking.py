@@ -15,6 +15,7 @@ from pydantic import JsonValue
 
 from ..text import folded_name
 from .private_keys import is_private_key
+from .random_words import looks_random
 from .spans import MASKED, Span
 
 SHELL_FIELDS = frozenset({"command", "cmd", "script"})
@@ -75,6 +76,12 @@ _RUN = re.compile(r"[^\s;&|<>()$`\\\"'{}]+")
 _HARMLESS = re.compile(r"[\"'\\{}]|\$\{?\w*\}?(?!\()")
 """What a word may have between its plain parts: quotes, and the names of variables."""
 _NAME = re.compile(r"\$\{?\w+\}?")
+_ENVIRONMENT = re.compile(
+    r"\b(?:docker|podman|nerdctl)\s[^\n;|&]{0,400}?\s(?:-e|--env)\s{1,8}\w{1,64}\s{1,8}\Z"
+)
+"""Before what stands where an image should: with capitals it is none, and nothing that runs."""
+_CONTINUED = re.compile(r"[^'\"#`<(]*\Z")
+_CONTINUATION = "\\\n"
 _QUOTES = ("'", '"')
 
 
@@ -142,12 +149,15 @@ def _hidden(
     """The parts of a secret that may be hidden, in their order."""
     parts = _plain_parts(text, span) if words is None else _literal_parts(text, span, words)
     for start, end in parts:
-        if not programs.isdisjoint(re.split(r"[\s\"';|&(){}`]+", text[start:end])):
+        if looks_random(text[start:end]) and _ENVIRONMENT.search(text, 0, start) is not None:
+            yield start, end
+        elif not programs.isdisjoint(re.split(r"[\s\"';|&(){}`]+", text[start:end])):
             first = _RUN.match(text, start, end)
             if first is not None and first[0] not in programs:
                 yield first.span()
             return
-        yield start, end
+        else:
+            yield start, end
 
 
 def _literal_parts(text: str, span: Span, words: tuple[LiteralWord, ...]) -> Iterator[Span]:
@@ -204,6 +214,9 @@ def _plain_parts(text: str, span: Span) -> Iterator[Span]:
             if mask is None:
                 yield found.span()
             at = found.end()
+            continue
+        if text.startswith(_CONTINUATION, at) and _CONTINUED.match(text, 0, at) is not None:
+            at += len(_CONTINUATION)
             continue
         harmless = _NAME.match(text, at, end) or _HARMLESS.match(text, at, end)
         if harmless is None or harmless.end() == at:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import TypeAlias
 
 MASK = "[masked]"
@@ -88,13 +89,17 @@ class Masking:
 
         One that ends within a mask takes all of it.
         """
+        spans = iter(spans)
+        first_span = next(spans, None)
+        if first_span is None:
+            return False
         marks = self._marks()
         origin = self._origins(marks)
         kept: list[Span] = []
         pieces: list[str] = []
         done = index = 0
         changed = False
-        for start, end in spans:
+        for start, end in chain((first_span,), spans):
             while index < len(marks) and marks[index][1] <= start:
                 kept.append(self._hidden[index])
                 index += 1

@@ -11,34 +11,73 @@ NAMES = (
     "account key",
     "api key",
     "api keys",
+    "app key",
+    "application key",
     "auth",
     "auth key",
+    "authkey",
     "authorization",
+    "client key data",
     "client secret",
     "connection string",
     "cookie",
     "cookies",
     "credential",
     "credentials",
+    "decryption key",
     "encryption key",
+    "function key",
+    "functions key",
+    "hmac key",
+    "jwt key",
+    "license key",
     "master key",
+    "otp",
+    "pass",
     "passcode",
     "passphrase",
     "passwd",
     "password",
     "passwords",
+    "preshared key",
     "private key",
+    "psk",
     "pwd",
     "secret",
     "secret key",
+    "secret key base",
     "secrets",
+    "service role key",
+    "sessid",
+    "shared key",
     "signing key",
     "ssh key",
+    "storage key",
+    "subscription key",
     "token",
+    "totp",
+    "webhook key",
 )
 """A field is telling when its name ends with the words of one of these: `dbPassword`, `X-Api-Key`."""
 
-_ENDINGS = ("password", "passwd", "passphrase", "secret", "token", "apikey")
+_ENDINGS = (
+    "password",
+    "passwd",
+    "passphrase",
+    "secret",
+    "token",
+    "apikey",
+    "accesskey",
+    "privatekey",
+    "secretkey",
+    "sessid",
+    "dbpass",
+    "keypass",
+    "rootpass",
+    "sshpass",
+    "storepass",
+    "userpass",
+)
 """So does a word that ends so: `PGPASSWORD`, `authtoken`."""
 
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+")
@@ -56,7 +95,7 @@ class TellingNames:
 
     def _telling(self, name: str) -> bool:
         """Whether a field of this name holds what is not to be shown."""
-        words = _words(name)
+        words = _words(latin(name))
         return bool(words) and (
             words[-1].endswith(_ENDINGS)
             or any(words[-size:] in self._names for size in range(1, len(words) + 1))
@@ -74,6 +113,26 @@ class TellingNames:
                 for word in words:
                     _add_ends(lower, word, found)
         return sorted(found)
+
+
+_LATIN = str.maketrans(
+    {
+        **dict(
+            zip(
+                "авеѕіјкмнорстухԁһьѵԝАВЕЅІЈКМНОРСТУХԜ",
+                "abesijkmhopctyxdhbvwABESIJKMHOPCTYXW",
+                strict=True,
+            )
+        ),
+        **dict(zip("αειικνορτυχωΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "aeiikvoptuxwABEZHIKMNOPTYX", strict=True)),
+        **{chr(code + 0xFEE0): chr(code) for code in range(0x21, 0x7F)},
+    }
+)
+
+
+def latin(text: str) -> str:
+    """`text` with Latin letters in place of those that look like them; the same object in ASCII."""
+    return text if text.isascii() else text.translate(_LATIN)
 
 
 def lowered(text: str) -> str:
@@ -99,11 +158,13 @@ def _by_sight(names: Collection[tuple[str, ...]]) -> Mapping[str, tuple[str, ...
     Words that begin alike share that. Of a word that ends a single name it is the longest of that name.
     """
     last = {*_ENDINGS, *(name[-1] for name in names)}
+    sights: dict[str, str] = {}
+    for word in last:
+        ended = [name for name in names if name[-1] == word]
+        sights[word] = max(ended[0], key=len) if len(ended) == 1 else word
     alike: dict[str, dict[str, str]] = {}
-    for word in sorted(last):
-        if not any(word != other and word.endswith(other) for other in last):
-            ended = [name for name in names if name[-1] == word]
-            sight = max(ended[0], key=len) if len(ended) == 1 else word
+    for word, sight in sorted(sights.items()):
+        if not any(word != other and word.endswith(other) and sights[other] in word for other in last):
             alike.setdefault(sight[:4], {})[word] = sight
     return {_shared(start, words.values()): tuple(words) for start, words in alike.items()}
 
