@@ -28,10 +28,10 @@ from ..engine.gateway.hook_events import (
     read_event,
     session_name,
 )
-from ..engine.gateway.hook_socket import HookError, NoServerError
+from ..engine.gateway.hook_socket import HookError, LateError, NoServerError
 from ..engine.gateway.hook_transcript import exit_code
 from .hook_line import HookLine
-from .hook_server import connect
+from .hook_server import Connected, StartingError, connect
 from .hook_settings import MARGIN, HookSettings, OnEdit, hook_settings
 
 NOT_JUDGED = (
@@ -181,17 +181,24 @@ def _connected(hook: _Hook, event: HookEvent) -> Answered:
             return Answered()  # no server has it open
         raise
     try:
-        return _answer(hook, event, connected.client, connected.console)
+        return _answer(hook, event, connected)
+    except LateError as error:
+        if not connected.took:
+            raise
+        raise StartingError(
+            f"its server took {connected.took:.0f} s to start, and then {error}; make the call again"
+        ) from error
     finally:
         connected.client.close()
 
 
-def _answer(hook: _Hook, event: HookEvent, client: HookClient, console: str | None) -> Answered:
+def _answer(hook: _Hook, event: HookEvent, connected: Connected) -> Answered:
+    client = connected.client
     match event:
         case SessionStart():
-            return _begin(hook, event, client, console)
+            return _begin(hook, event, client, connected.console)
         case PreToolUse():
-            return _judge(hook, event, client)
+            return _judge(hook, event, client, connected.took)
         case PostToolUse():
             return _settle(hook, event, client)
         case Stop():
@@ -212,7 +219,7 @@ def _begin(hook: _Hook, event: SessionStart, client: HookClient, console: str | 
     return Answered(json.dumps({"systemMessage": "\n".join(said)}) if said else "")
 
 
-def _judge(hook: _Hook, event: PreToolUse, client: HookClient) -> Answered:
+def _judge(hook: _Hook, event: PreToolUse, client: HookClient, took: float) -> Answered:
     opening = hook.opening(event)
     try:
         judged = client.judge(opening, event.call, event.tool, event.input, hook.until)
@@ -223,7 +230,7 @@ def _judge(hook: _Hook, event: PreToolUse, client: HookClient) -> Answered:
                 client.give_up(opening.session, event.call, "the agent stopped waiting", _soon())
         raise
     if judged.outcome == "waiting":
-        return _nobody(hook, event, client)
+        return _nobody(hook, event, client, took)
     if judged.outcome == "block":
         return _decision("deny", judged.reason or "Interlock does not allow this call")
     if judged.edited:
@@ -238,8 +245,12 @@ def _skips_question(settings: HookSettings, judged: Judged) -> bool:
     return settings.on_allow == "allow" or (settings.on_allow == "approved" and judged.approved)
 
 
-def _nobody(hook: _Hook, event: PreToolUse, client: HookClient) -> Answered:
-    waited = f"nobody decided within {hook.until - hook.began:.0f} s"
+def _nobody(hook: _Hook, event: PreToolUse, client: HookClient, took: float) -> Answered:
+    wait = hook.until - hook.began
+    waited = f"nobody decided within {wait:.0f} s"
+    if took >= 1:
+        left = max(0.0, wait - took)
+        waited = f"its server took {took:.0f} s to start, and nobody decided in the {left:.0f} s left"
     with suppress(HookError):
         client.give_up(hook.opening(event).session, event.call, waited, _soon())
     if hook.settings.on_wait == "ask" and hook.agent.takes_ask:

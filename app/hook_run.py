@@ -103,10 +103,8 @@ def _fail(agent: str, error: BaseException) -> int:
     if getattr(error, "lost", False):
         _tell(said)
         return FAILED
-    _tell(
-        f"Interlock could not answer, so this is blocked: {said.rstrip('.')}. "
-        + RESUME.format(agent=agent)
-    )
+    remedy = "" if getattr(error, "soon", False) else " " + RESUME.format(agent=agent)
+    _tell(f"Interlock could not answer, so this is blocked: {said.rstrip('.')}.{remedy}")
     return FAILED
 
 

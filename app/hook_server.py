@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..engine.gateway.address import TOKEN, URL, server_url
 from ..engine.gateway.hook_client import HookClient, NoTokenError, token_of
@@ -30,21 +31,35 @@ from .hook_line import HookLine
 from .hook_rules import projects_rules, rules_to_start
 from .settings import SettingsError
 
+if TYPE_CHECKING:
+    import subprocess
+
 STARTING = 20.0
 """Seconds that a server may take to begin."""
 CONNECTING = 5.0
 """Seconds that one may take to greet."""
+STILL_STARTING = "its server is still starting; make the call again in a moment ({} has what it says)"
 _LOOK = 0.05
 _LONGEST_PATH = 100
 """Bytes of a Unix socket's path that every system takes."""
 
 
+class StartingError(LateError):
+    """A server takes longer to begin than there was time for; the next call may find it."""
+
+    soon = True
+
+
 @dataclass(frozen=True, slots=True)
 class Connected:
-    """A connection, and how a person comes to the same server where that is not the usual place."""
+    """A connection, and how a person comes to the same server where that is not the usual place.
+
+    `took` is for how many seconds the server was waited for, where it had to be started.
+    """
 
     client: HookClient
     console: str | None
+    took: float = 0.0
 
 
 def connect(
@@ -89,7 +104,9 @@ def connect(
             if key is not None:
                 # A journal has one writer, and the user's own server has the user's.
                 command += ["--db", f"{place}.db"]
-            return Connected(_start(place, url, command, until, environ), url)
+            began = time.monotonic()
+            client = _start(place, url, command, until, environ)
+            return Connected(client, url, time.monotonic() - began)
 
 
 def _client(url: str, until: float, environ: Mapping[str, str]) -> HookClient:
@@ -163,7 +180,7 @@ def _lock(path: Path, until: float):
                 break
             except BlockingIOError:
                 if time.monotonic() + _LOOK > until:
-                    raise LateError("another hook is still starting the server") from None
+                    raise StartingError(STILL_STARTING.format(path.with_suffix(".log"))) from None
                 time.sleep(_LOOK)
         yield
     finally:
@@ -177,7 +194,45 @@ def _start(
     until: float,
     environ: Mapping[str, str],
 ) -> HookClient:
-    """Start a server that goes on without us, and wait until it answers."""
+    """Start a server that goes on without us, and wait until it answers.
+
+    One that an earlier hook has started, and that does not answer yet or is about to end, is waited for.
+    """
+    log, server = Path(f"{place}.log"), None
+    latest = min(until, time.monotonic() + STARTING)
+    # The server has this file too, and with it the lock, to its very end.
+    alive = os.open(f"{place}.alive", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        while True:
+            if server is None and _is_free(alive):
+                server = _started(command, log, alive, environ)
+            try:
+                return _client(url, latest, environ)
+            except (NoServerError, NoTokenError):
+                if server is not None and server.poll() is not None:
+                    said = log.read_text("utf-8", "replace").strip()[-2000:]
+                    raise HookError(f"a server could not be started: {said}") from None
+                if time.monotonic() + _LOOK > latest:
+                    raise StartingError(STILL_STARTING.format(log)) from None
+            except LateError as error:
+                raise StartingError(STILL_STARTING.format(log)) from error
+            time.sleep(_LOOK)
+    finally:
+        os.close(alive)
+
+
+def _is_free(alive: int) -> bool:
+    """Take the lock that a server holds as long as it runs, if none does."""
+    try:
+        fcntl.flock(alive, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _started(
+    command: list[str], log: Path, alive: int, environ: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
     import subprocess
 
     config = config_directory(environ)
@@ -185,29 +240,18 @@ def _start(
         config.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise HookError(f"{config}: cannot be made: {error.strerror}") from error
-    log = Path(f"{place}.log")
     with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
         try:
             # Where it starts its paths begin: beside the user's settings, not in what an agent writes.
-            server = subprocess.Popen(
+            return subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
                 cwd=config,
                 env=dict(environ),
+                pass_fds=(alive,),
                 start_new_session=True,
             )
         except OSError as error:
             raise HookError(f"a server could not be started: {error}") from error
-    latest = min(until, time.monotonic() + STARTING)
-    while True:
-        try:
-            return _client(url, latest, environ)
-        except (NoServerError, NoTokenError):
-            if server.poll() is not None:
-                said = log.read_text("utf-8", "replace").strip()[-2000:]
-                raise HookError(f"a server could not be started: {said}") from None
-            if time.monotonic() + _LOOK > latest:
-                raise LateError(f"the server that was started does not answer; see {log}") from None
-        time.sleep(_LOOK)
