@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from .acp_options import add_acp
+from .agent_line import add_agent
 from .commands import BAD_INPUT, dispatch
 from .flow_options import add_flow
 from .gateway_options import add_connection, add_gateway
@@ -60,50 +61,10 @@ def parser() -> argparse.ArgumentParser:
         "target", metavar="AGENT", nargs="?", help="agent.toml or package.module:agent; else use --model"
     )
     run.add_argument("task", metavar="TASK", nargs="?", help="what the agent is asked to do; comes last")
-    run.add_argument("--model", metavar="MODEL", help="a litellm model name or URL, e.g. openai/gpt-4o")
-    run.add_argument(
-        "--api-base", metavar="URL", help="where the model's API is, if not the provider's own"
-    )
-    run.add_argument(
-        "--rules", metavar="FILE", nargs="+", action="extend", help="rules files; all of them apply"
-    )
-    run.add_argument(
-        "--tools", metavar="A,B", help="its tools: bash, read, …, or package.module:function"
-    )
-    run.add_argument(
-        "--active",
-        metavar="NET",
-        nargs="+",
-        action="extend",
-        help="nets that start active (default: all)",
-    )
-    run.add_argument("--mode", choices=("enforce", "shadow"), help="enforce (default) or shadow")
-    run.add_argument(
-        "--explain-blocks",
-        action="store_true",
-        default=None,
-        help="tell the agent which calls lead to a blocked one",
-    )
-    run.add_argument(
-        "--runtime",
-        choices=("local", "sandbox", "just-bash", "vercel"),
-        help="what the agent's tools run in (default: local)",
-    )
-    run.add_argument(
-        "--workdir", metavar="DIR", type=Path, help="where the agent's tools run (default: here)"
-    )
-    run.add_argument(
-        "--network",
-        action=argparse.BooleanOptionalAction,
-        help="whether the sandbox reaches the network (default: no)",
-    )
-    run.add_argument(
-        "--max-steps", metavar="N", type=positive, help="a run's model calls at most (default: 100)"
-    )
+    add_agent(run)
     run.add_argument(
         "--max-cost", metavar="USD", type=dollars, help="what the session may cost (default: no limit)"
     )
-    run.add_argument("--system-prompt", metavar="TEXT", help="the agent's instructions")
     add_hosting(run)
 
     resume = add_command(commands, "resume", "go on with a recorded session, its nets as they were left")
@@ -119,6 +80,12 @@ def parser() -> argparse.ArgumentParser:
         help="go on although its rules have changed: nets that differ start fresh",
     )
     add_reason(resume)
+    resume.add_argument(
+        "--agent",
+        metavar="AGENT",
+        help="for a session that was imported, as the options below: agent.toml or package.module:agent",
+    )
+    add_agent(resume)
     resume.add_argument(
         "--max-cost",
         metavar="USD",

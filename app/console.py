@@ -28,7 +28,6 @@ from .key_rights import Permission
 from .messages import (
     ActionDone,
     BacktestChosen,
-    CommandWanted,
     ContinueChosen,
     HubMoved,
     ReplayChosen,
@@ -289,6 +288,23 @@ class InterlockConsole(RecordedApp):
 
     @on(ContinueChosen)
     def continue_chosen(self, event: ContinueChosen) -> None:
+        self.run_worker(self._ask_to_continue(event), group="start", exit_on_error=False)
+
+    async def _ask_to_continue(self, event: ContinueChosen) -> None:
+        from .acp_going_on import is_acp
+        from .screens.by_command import tell_command, tell_imported
+
+        try:
+            origin = await self.hub.started_from(event.session_id)
+        except Exception as error:
+            self.post_message(ActionDone(Outcome(ok=False, message=f"Cannot continue: {error}")))
+            return
+        if origin.imported:
+            tell_imported(self, self.hub, origin, event.at)
+            return
+        if is_acp(origin.source):
+            await tell_command(self, self.hub, origin.session)
+            return
         where = "" if event.at is None else f" from event {event.at} in a new session"
         question = f"Go on with {event.session_id}{where}?"
         otherwise = (
@@ -305,13 +321,6 @@ class InterlockConsole(RecordedApp):
                 self.run_worker(self._continue(event), group="start", exit_on_error=False)
 
         self.push_screen(Confirm("Continue", question, details), answered)
-
-    @on(CommandWanted)
-    def command_wanted(self, event: CommandWanted) -> None:
-        from .screens.by_command import tell_command
-
-        telling = tell_command(self, self.hub, event.session_id)
-        self.run_worker(telling, group="start", exit_on_error=False)
 
     async def _continue(self, event: ContinueChosen) -> None:
         from .starts import starts_at

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..engine.history.decision_filter import DecisionFilter
     from ..engine.history.decisions import Decision, Mark, Part, Scan
     from ..engine.history.events import JournalEvent
-    from ..engine.history.state import ApprovalState, SessionState
+    from ..engine.history.state import ApprovalState, Origin, SessionState
     from ..engine.hub import Outcome, Revealed, Spawn, Subscription
 
 
@@ -91,7 +91,7 @@ class Door(Journal, HistorySource, Protocol):
 
     async def explain(self, session_id: str, call_id: str) -> ExplanationView: ...
 
-    async def started_from(self, session_id: str) -> tuple[str, dict[str, JsonValue] | None]: ...
+    async def started_from(self, session_id: str) -> Origin: ...
 
     def subscribe(self, limit: int | None = None) -> Subscription: ...
 

@@ -68,13 +68,6 @@ class ContinueChosen(Message):
 
 
 @dataclass
-class CommandWanted(Message):
-    """The operator wants a recorded session to go on that only the command that started it can."""
-
-    session_id: str
-
-
-@dataclass
 class BacktestChosen(Message):
     """The operator wants recorded calls judged by other rules; `session_id` is the one that is shown.
 

@@ -97,7 +97,7 @@ def _usual_limit(command: str, option: str) -> int | None:
     """The limit that holds where nobody says one."""
     from ..engine.agents.session_config import MAX_STEPS
 
-    return MAX_STEPS if (command, option) == ("run", "max_steps") else None
+    return MAX_STEPS if option == "max_steps" and command in ("run", "resume") else None
 
 
 def _number(value: object) -> float:

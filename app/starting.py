@@ -15,12 +15,14 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from ..engine.history.events import JournalEvent, LimitRaised, SessionResumed
 from ..engine.history.masked import MaskedEvents
+from ..engine.history.state import Origin
 from ..engine.hub import Hub, Nets
 from .acp_going_on import going_on, is_acp
 from .agent_build import Prepared, prepare
 from .agent_options import from_command_line
 from .agent_spec import AgentSpec, AgentSpecError
 from .flow_spec import FlowSpecError, is_flow
+from .imported_session import goes_on, refusal
 from .run_words import is_target
 from .server_rules import ServerRules
 
@@ -127,6 +129,7 @@ async def go_on(
     must_go_on: bool = False,
     reason: str | None = None,
     server: ServerRules | None = None,
+    given: Prepared | None = None,
 ) -> str:
     """Go on with a recorded session, or from its event number `at` in a new one; the session's id.
 
@@ -134,12 +137,15 @@ async def go_on(
     then its limit; one that an operator has raised since stays raised. With a `task` it sets to work at
     once, after what was open when its host died; with `must_go_on` a session with nothing open is
     refused. `reason` is why it may go on under less than before (G-67). A `server`'s rules hold as well.
+    A session that was imported goes on with the agent that is `given`, and without one not at all.
     A run of a flow goes on after its last step; nobody can tell it anything, and it has no other moments
-    to begin from. Raises `AgentSpecError`, `SessionNotFound`,
-    `ResumeError` and `JournalError`.
+    to begin from. Raises `AgentSpecError`, `SessionNotFound`, `ResumeError` and `JournalError`.
     """
     server = server or ServerRules()
-    found, started_from = await hub.started_from(session_id)
+    origin = await hub.started_from(session_id)
+    found, started_from = origin.session, origin.source
+    if origin.imported and (given is None or not goes_on(origin)):
+        raise AgentSpecError(refusal(origin, at, hub.database))
     if is_flow(started_from):
         if at is not None or task is not None:
             raise AgentSpecError(
@@ -157,14 +163,13 @@ async def go_on(
         raise AgentSpecError(
             [f"session '{found}' goes on with the command that its agent was started with: {command}"]
         )
-    spec = _recorded_spec(found, started_from)
-    if max_cost is None and spec.limits.max_cost is not None:
-        max_cost = await asyncio.to_thread(_raised, await hub.recorded(found), at)
-    if max_cost is not None:
-        spec = spec.model_copy(update={"limits": spec.limits.model_copy(update={"max_cost": max_cost})})
-    prepared = await asyncio.to_thread(server.agent, spec)
+    if given is None:
+        prepared = await _prepared(hub, origin, server, at, max_cost)
+    else:
+        prepared = given
+    spec = prepared.spec
     agent, registry = await prepared.agent(), prepared.rules.registry
-    source = prepared.spec.model_dump(mode="json")
+    source = spec.model_dump(mode="json")
     terms = {
         "registry": registry,
         "by": operator,
@@ -174,6 +179,8 @@ async def go_on(
         "source": source,
         "required": await asyncio.to_thread(server.required),
     }
+    if given is not None:
+        terms |= {"mode": spec.mode, "active": spec.active}
     if at is None:
         live = await hub.resume_session(found, agent, **terms, must_go_on=must_go_on)
     else:
@@ -183,6 +190,18 @@ async def go_on(
         busy = (await hub.session(live)).phase == "running"
         await hub.send(live, task, by=operator, mode="queue" if busy else "steer")
     return live
+
+
+async def _prepared(
+    hub: Hub, origin: Origin, server: ServerRules, at: int | None, max_cost: float | None
+) -> Prepared:
+    """The agent of a recorded session as its record says, under `max_cost` or as it was raised."""
+    spec = _recorded_spec(origin.session, origin.source)
+    if max_cost is None and spec.limits.max_cost is not None:
+        max_cost = await asyncio.to_thread(_raised, await hub.recorded(origin.session), at)
+    if max_cost is not None:
+        spec = spec.model_copy(update={"limits": spec.limits.model_copy(update={"max_cost": max_cost})})
+    return await asyncio.to_thread(server.agent, spec)
 
 
 def _raised(events: Sequence[JournalEvent], at: int | None) -> float | None:

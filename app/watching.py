@@ -11,8 +11,6 @@ import logging
 from contextlib import suppress
 from pathlib import Path
 
-from pydantic import JsonValue
-
 from ..engine.clock import utc_now
 from ..engine.explained import ExplanationView
 from ..engine.explained_then import explained_then
@@ -21,7 +19,7 @@ from ..engine.history.events import CallDecided, JournalEvent
 from ..engine.history.fold import FoldError, new_state
 from ..engine.history.queries import HistoryReader, open_reader
 from ..engine.history.redaction import Redaction
-from ..engine.history.state import ApprovalState, SessionState
+from ..engine.history.state import ApprovalState, Origin, SessionState
 from ..engine.hub import Subscription, UnknownSessionError
 from ..engine.told import Told
 from ..rules import condition_of
@@ -143,10 +141,10 @@ class WatchedJournal(RecordedFile):
         )
         return await asyncio.to_thread(explained_then, told.shown, asked, utc_now(), condition_of)
 
-    async def started_from(self, session_id: str) -> tuple[str, dict[str, JsonValue] | None]:
-        """A recorded session's whole id, and what it was started from. Raises `SessionNotFound`."""
+    async def started_from(self, session_id: str) -> Origin:
+        """What a recorded session was started from, by its whole id. Raises `SessionNotFound`."""
         found = await asyncio.to_thread(lambda: open_reader(self.database).session(session_id))
-        return found.id, found.source
+        return Origin(found.id, found.source, found.imported)
 
     def subscribe(self, limit: int | None = None) -> Subscription:
         """Everything that is found from now on. Close it when done."""

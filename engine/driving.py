@@ -10,6 +10,7 @@ from pydantic import JsonValue
 
 from .explained import ExplanationView
 from .gate.types import Mode
+from .imported_record import check_loop_here
 from .live import LiveSessions, new_id
 from .net import SkillNet, ToolCall
 from .outside import OutsideAgent, OutsideSession, RecordedOutside
@@ -213,10 +214,14 @@ class Driving:
     async def recorded_outside(self, session_id: str) -> RecordedOutside | None:
         """Who a recorded session of this sort is of; `None` for any other session.
 
-        Raises `SessionNotFound` for an unknown id, `JournalError` for a record that cannot be read.
+        Raises `SessionNotFound` for an unknown id, `ResumeError` for one that was imported, which goes on
+        with no agent elsewhere, `JournalError` for a record that cannot be read.
         """
-        found, events = await self._live.recorded(session_id)
-        return RecordedOutside.of(found, events)
+        line, events = await self._live.recorded(session_id)
+        found = RecordedOutside.of(line.id, events)
+        if found is not None and line.imported:
+            check_loop_here(line.id, "elsewhere")
+        return found
 
     def _prompts(self, session_id: str) -> Prompts | None:
         """What a live session's driver is told through, where it has one."""

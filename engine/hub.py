@@ -28,7 +28,7 @@ from .history.events import (
 from .history.journal import Journal, JournalError
 from .history.masked import MaskedEvents
 from .history.redaction import Redaction
-from .history.state import SessionState, SessionSummary
+from .history.state import Origin, SessionState, SessionSummary
 from .judging import JudgedSource
 from .language import Language, NoLanguage
 from .live import LiveSessions, Spawn
@@ -367,10 +367,10 @@ class Hub(Approving, Driving, Flowing, JudgedSource):
         """The cursor of the latest recorded event."""
         return await asyncio.to_thread(lambda: self._journal.reader().last_cursor())
 
-    async def started_from(self, session_id: str) -> tuple[str, dict[str, JsonValue] | None]:
-        """A recorded session's whole id, and what it was started from. Raises `SessionNotFound`."""
+    async def started_from(self, session_id: str) -> Origin:
+        """What a recorded session was started from, by its whole id. Raises `SessionNotFound`."""
         found = await asyncio.to_thread(self._journal.reader().session, session_id)
-        return found.id, found.source
+        return Origin(found.id, found.source, found.imported)
 
     # Events
 

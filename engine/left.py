@@ -145,10 +145,13 @@ class _Family:
 
     @cached_property
     def children(self) -> Mapping[tuple[str, str], list[str]]:
-        """The subagents' sessions of the journal, by the session and the call that started them."""
+        """The subagents' sessions of the journal, by the session and the call that started them.
+
+        Imported ones are nobody's here, whatever they say.
+        """
         found: dict[tuple[str, str], list[str]] = {}
         for line in self.reader.sessions(limit=None):
-            if line.kind != "child" or line.parent is None:
+            if line.kind != "child" or line.parent is None or line.imported:
                 continue
             for event in self.reader.events(line.id, limit=1):
                 opened = event.body

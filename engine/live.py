@@ -27,8 +27,9 @@ from .granting import Grants, same_rules
 from .history.events import EventBody, JournalEvent, SessionResumed, SessionStatus
 from .history.journal import Journal, JournalError
 from .history.redaction import Redaction
-from .history.state import SessionState
+from .history.state import SessionState, SessionSummary
 from .hosted import HostedSession, Publish
+from .imported_record import check_loop_here, dropped_changes, own_terms
 from .left import Left, look
 from .open_requests import OpenRequests
 from .outside import OutsideSession
@@ -65,12 +66,16 @@ H = TypeVar("H", bound=HostedSession)
 
 @dataclass(frozen=True, slots=True)
 class Revived(Generic[H]):
-    """A recorded session on its way back: its record and its fold, and where its gate stands."""
+    """A recorded session on its way back: its record and its fold, and where its gate stands.
+
+    `ending` ends first what of the record does not go on.
+    """
 
     hosted: H
     events: Sequence[JournalEvent]
     state: SessionState
     fit: Standing
+    ending: Sequence[EventBody] = ()
 
 
 class LiveSessions:
@@ -134,7 +139,7 @@ class LiveSessions:
         around = surroundings_of(agent.runtime)
         async with self.reviving(session_id, terms, around, HostedSession) as back:
             hosted, fit, reader = back.hosted, back.fit, self._journal.reader()
-            mode = terms.mode or back.state.mode
+            mode = hosted.manager.mode
             check_reason(back.state, fit, terms.registry, mode, agent.max_cost, terms.reason)
             left = await asyncio.to_thread(look, reader, back.events, back.state, agent, fit.markings)
             if must_go_on and not left.works:
@@ -144,14 +149,15 @@ class LiveSessions:
                 )
             hosted.wait_for(left.going_on)
             resumed = _goes_on(hosted.resumed(agent, terms.by, terms.source, fit, terms.reason), left)
-            return await self._start(hosted, agent, resumed, *left.closing, left=left)
+            return await self._start(hosted, agent, *back.ending, resumed, *left.closing, left=left)
 
     @asynccontextmanager
     async def reviving(
         self, session_id: str, terms: Terms, around: Surroundings, kind: type[H]
     ) -> AsyncGenerator[Revived[H], None]:
         """A recorded session, its gate where the record says, for whoever records how it goes on."""
-        session_id = await asyncio.to_thread(lambda: self._journal.reader().session(session_id).id)
+        line = await asyncio.to_thread(self._journal.reader().session, session_id)
+        session_id = line.id
         live = ResumeError(
             f"Session '{session_id}' is live here. Send to it, or close it before resuming it."
         )
@@ -159,12 +165,15 @@ class LiveSessions:
             events = await self._events(session_id)
             state = await asyncio.to_thread(folded, events)
             check_loop(state, kind.loop)
+            if line.imported:
+                check_loop_here(session_id, kind.loop)
+                terms = own_terms(terms)
             fit = terms.fit(state)
             mode = terms.mode or state.mode
             check_no_looser(state, fit, terms.registry, mode)
             check_required(state, terms.registry, mode, terms.required)
             hosted = self._prepare(session_id, terms, around, kind, fit, recorded=state)
-            same = same_rules(state, terms.registry, fit.markings)
+            same = {} if line.imported else same_rules(state, terms.registry, fit.markings)
             grants = Grants.of(state.grants, same, hosted.maps)
             hosted.ended_grants = grants.ended
             hosted.latest = latest_time(events)
@@ -175,10 +184,12 @@ class LiveSessions:
                 revoked=grants.over,
                 latest=hosted.latest,
             )
-            hosted.manager.owe(open_questions(events, same), chosen_edits(events))
-            hosted.questions.keep(deadlines(events))
+            if not line.imported:
+                hosted.manager.owe(open_questions(events, same), chosen_edits(events))
+                hosted.questions.keep(deadlines(events))
             hosted.go_on_from(state)
-            yield Revived(hosted, events, state, fit)
+            ending = dropped_changes(state) if line.imported else ()
+            yield Revived(hosted, events, state, fit, ending)
 
     def add(self, hosted: HostedSession) -> None:
         """From here on a session is listed: whoever has heard of it by now finds it."""
@@ -188,7 +199,9 @@ class LiveSessions:
         self, session_id: str, at: int, agent: Agent, terms: Terms, branch_id: str | None
     ) -> str:
         """Begin a session where another was after its event number `at`; its id."""
-        parent = await asyncio.to_thread(lambda: self._journal.reader().session(session_id).id)
+        line = await asyncio.to_thread(self._journal.reader().session, session_id)
+        parent = line.id
+        terms = own_terms(terms) if line.imported else terms
         events = await self._events(parent)
         # Whose it is stands in its first event; only then is any moment of it offered.
         check_loop(folded(events[:1]), "here")
@@ -276,10 +289,10 @@ class LiveSessions:
             except Exception:
                 log.exception("The runtime of session '%s' could not be closed", hosted.id)
 
-    async def recorded(self, session_id: str) -> tuple[str, list[JournalEvent]]:
-        """A recorded session's whole id, and its events. Raises `SessionNotFound`."""
-        found = await asyncio.to_thread(lambda: self._journal.reader().session(session_id).id)
-        return found, await self._events(found)
+    async def recorded(self, session_id: str) -> tuple[SessionSummary, list[JournalEvent]]:
+        """A recorded session's line, and its events. Raises `SessionNotFound`."""
+        line = await asyncio.to_thread(self._journal.reader().session, session_id)
+        return line, await self._events(line.id)
 
     async def _events(self, session_id: str) -> list[JournalEvent]:
         return await asyncio.to_thread(lambda: list(self._journal.reader().events(session_id)))
@@ -330,7 +343,8 @@ class LiveSessions:
                 spawn=lambda run: self._spawn(run, session_id),
                 children=HostedChildren(hosted, self._host_child, left.below if left else {}),
                 exist_ok=True,
-                spent=hosted.state.cost,
+                # An imported record may say anything, and nothing gives money back.
+                spent=max(0.0, hosted.state.cost),
             )
             session.on_any(hosted.on_event)
             hosted.previews = Previews(agent.tools, agent.runtime)

@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails
 from ...engine.flows import FlowError, Graph
 from ...engine.history.errors import JournalError, SessionNotFound
 from ...engine.history.queries import open_reader
+from ...engine.history.state import Origin
 from ...engine.hub import Hub, Nets, ResumeError
 from ...engine.text import visible
 from ..agent_spec import BASE
@@ -25,6 +26,7 @@ from ..flow_spec import FlowLimits, FlowSpec, FlowSpecError, recorded_flow
 from ..flow_starting import resume_flow, start_flow
 from ..headless import Answer
 from ..hosting import Start
+from ..imported_session import refusal
 from ..next_command import same_journal
 from ..setting_trust import added
 from . import BAD_INPUT, in_terminal, needs_terminal
@@ -122,6 +124,8 @@ def _going_on(args: argparse.Namespace, database: Path, operator: str) -> tuple[
     if session.kind != "flow":
         command = f"interlock resume {session.id}{same_journal(args)}"
         raise FlowSpecError([f"session '{session.id}' is no run of a flow; {command} goes on with it"])
+    if session.imported:
+        raise FlowSpecError(refusal(Origin(session.id, session.source, imported=True), None, database))
     was = recorded_flow(session.id, session.source)
     # What interlock.toml says is for flows that begin; a record has settled it.
     rules = args.rules if _said_now(args, "rules") else None

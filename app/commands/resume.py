@@ -9,10 +9,16 @@ from pathlib import Path
 
 from ...engine.history.errors import SessionNotFound
 from ...engine.history.queries import open_reader
+from ...engine.history.state import Origin, SessionSummary
 from ...engine.hub import Hub, JournalError, ResumeError
 from ...engine.text import visible
+from ..agent_build import Prepared, prepare
+from ..agent_line import AGENT
+from ..agent_options import from_command_line
 from ..agent_spec import AgentSpecError
 from ..hosting import host
+from ..imported_session import goes_on, recorded_words, remedy
+from ..setting_trust import added
 from ..starting import go_on
 from . import BAD_INPUT, in_terminal, needs_terminal
 
@@ -36,7 +42,8 @@ def resume(args: argparse.Namespace, database: Path, operator: str) -> int:
     limited = "max_cost" in args.typed or "INTERLOCK_MAX_COST" in os.environ
     try:
         # Before anything is opened for writing: a misspelt id is the likeliest mistake.
-        session = open_reader(database).session(args.session).id
+        line = open_reader(database).session(args.session)
+        session, given = line.id, _given(args, line, database)
 
         async def start(hub: Hub) -> str:
             return await go_on(
@@ -49,6 +56,7 @@ def resume(args: argparse.Namespace, database: Path, operator: str) -> int:
                 must_go_on=headless and args.task is None,
                 max_cost=args.max_cost if limited else None,
                 reason=args.reason,
+                given=given,
             )
 
         return host(args, database, operator, start, headless=headless)
@@ -59,3 +67,33 @@ def resume(args: argparse.Namespace, database: Path, operator: str) -> int:
         if isinstance(error, ResumeError) and error.unexplained:
             print("Here that is the option --reason TEXT.", file=sys.stderr)
         return BAD_INPUT
+
+
+def _given(args: argparse.Namespace, line: SessionSummary, database: Path) -> Prepared | None:
+    """The agent that goes on with an imported session, after what the record says was printed.
+
+    `None` for a session of this journal's own, whose record says it. Raises `AgentSpecError`.
+    """
+    if not line.imported:
+        named = [f"--{name.replace('_', '-')}" for name in AGENT if name in args.typed]
+        if named:
+            raise AgentSpecError(
+                [
+                    f"{', '.join(named)}: only for a session that was imported; '{line.id}' goes on as "
+                    "its record says. Leave it out, or start a new session: interlock run"
+                ]
+            )
+        return None
+    origin = Origin(line.id, line.source, imported=True)
+    for said in recorded_words(origin):
+        print(f"interlock resume: {said}", file=sys.stderr)
+    if not goes_on(origin):
+        raise AgentSpecError([remedy(origin, args.at, database)])
+    args.target = args.agent
+    try:
+        prepared = prepare(from_command_line(args))
+    except AgentSpecError as error:
+        raise AgentSpecError([*error.problems, remedy(origin, args.at, database)]) from error
+    if told := added(args, prepared.spec.rules):
+        print(f"interlock resume: {told}", file=sys.stderr)
+    return prepared

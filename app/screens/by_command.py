@@ -1,7 +1,8 @@
-"""What to type to go on with a session that only the command it was started with can go on with."""
+"""What to type to go on with a session that a console does not go on with."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.app import App, ComposeResult
@@ -10,9 +11,12 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
 
+from ...engine.history.state import Origin
 from ...engine.hub import Outcome
+from .. import imported_session
 from ..acp_going_on import going_on, journal_here
 from ..door import Door
+from ..imported_session import goes_on, recorded_words, refusal
 from ..keymap import hints
 from ..messages import ActionDone
 from ..text import shown
@@ -20,7 +24,7 @@ from .panel import Panel
 
 
 class ByCommand(Panel[None]):
-    """Shows `command`, to be copied; `first` is what has to end before it can run."""
+    """Shows `command`, to be copied, after why it takes one; `then` is how it is run."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("c", "copy", "copy", id="command.copy", tooltip="Copy the command"),
@@ -32,26 +36,20 @@ class ByCommand(Panel[None]):
     ByCommand #command { margin: 1 0; }
     """
 
-    def __init__(self, session_id: str, command: str, first: str) -> None:
+    def __init__(self, why: Sequence[str], command: str, then: str) -> None:
         super().__init__()
-        self._session_id = session_id
+        self._why = why
         self._command = command
-        self._first = first
+        self._then = then
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="frame") as frame:
             frame.border_title = "Continue"
             frame.border_subtitle = hints(self, ("command.copy", "copy"), ("panel.close", "close"))
-            yield Static(
-                Content(
-                    f"{shown(self._session_id)} is a session of an agent that speaks ACP. What goes on "
-                    "with it is the command that started it; nothing is run from a journal."
-                )
-            )
+            for line in self._why:
+                yield Static(Content(shown(line)))
             yield Static(Content.styled(shown(self._command), "bold"), id="command")
-            yield Static(
-                Content(f"FILES are its rules, COMMAND is the agent's own command. {shown(self._first)}")
-            )
+            yield Static(Content(shown(self._then)))
 
     def action_copy(self) -> None:
         """Put the command where it can be pasted from."""
@@ -66,7 +64,28 @@ async def tell_command(app: App[None], hub: Door, session_id: str) -> None:
     except Exception as error:
         app.post_message(ActionDone(Outcome(ok=False, message=f"Cannot continue {session_id}: {error}")))
         return
+    why = (
+        f"{session_id} is a session of an agent that speaks ACP. What goes on with it is the command "
+        "that started it; nothing is run from a journal."
+    )
+    command = going_on(session_id, events, journal_here(hub))
+    then = f"FILES are its rules, COMMAND is the agent's own command. {_when(hub)}"
+    app.push_screen(ByCommand([why], command, then))
+
+
+def tell_imported(app: App[None], hub: Door, origin: Origin, at: int | None) -> None:
+    """Show what an imported session's record says of how it ran, and what goes on with it instead."""
+    if not goes_on(origin):
+        problem = "\n".join(refusal(origin, at, None))
+        app.post_message(ActionDone(Outcome(ok=False, message=problem)))
+        return
+    command = imported_session.going_on(origin, at, journal_here(hub))
+    then = f"FILE is its agent (or give --model MODEL), FILES are its rules. {_when(hub)}"
+    app.push_screen(ByCommand(recorded_words(origin), command, then))
+
+
+def _when(hub: Door) -> str:
+    """Where a command that needs the journal is run, and what has to end before."""
     ends = f"the server at {hub.elsewhere} has" if hub.elsewhere else "this console has"
     where = f"Run it on that machine, once {ends}" if hub.elsewhere else f"Run it once {ends}"
-    first = f"{where} ended: a journal has one writer."
-    app.push_screen(ByCommand(session_id, going_on(session_id, events, journal_here(hub)), first))
+    return f"{where} ended: a journal has one writer."

@@ -17,12 +17,11 @@ from textual.timer import Timer
 from textual.widgets import Input, Static
 
 from ...engine.history.state import SessionSummary
-from ..acp_going_on import is_acp
 from ..charset import visible, visible_words
 from ..door import Journal
 from ..history_source import HistorySource
 from ..keymap import key_of
-from ..messages import CommandWanted, ContinueChosen, HubMoved
+from ..messages import ContinueChosen, HubMoved
 from ..moments import day_and_time
 from ..playable import Playable, open_recorded
 from ..session_table import Column, columns, heading, origin, row
@@ -265,9 +264,7 @@ class HistoryScreen(RecordedScreen, inherit_bindings=False):
     def action_continue(self) -> None:
         """Go on with the selected session."""
         chosen = self._session()
-        if chosen is not None and is_acp(chosen.source):
-            self.post_message(CommandWanted(chosen.id))
-        elif chosen is not None:
+        if chosen is not None:
             self.post_message(ContinueChosen(chosen.id, is_flow=chosen.kind == "flow"))
 
     def action_filter(self) -> None:

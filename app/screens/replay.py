@@ -22,12 +22,11 @@ from ...engine.history.errors import FoldError, JournalError
 from ...engine.history.events import JournalEvent
 from ...engine.history.replay import Replay
 from ...engine.history.state import SessionState
-from ..acp_going_on import is_acp
 from ..call_story import told
 from ..collector import bulk_load
 from ..door import Journal
 from ..history_source import HistorySource
-from ..messages import CommandWanted, ContinueChosen
+from ..messages import ContinueChosen
 from ..playable import Playable, playable, shortened
 from ..replay_text import what_line, where_line
 from ..text import name_shown, shown
@@ -375,9 +374,6 @@ class ReplayScreen(GrowingScreen, inherit_bindings=False):
     def action_continue(self) -> None:
         """Go on in a new session from the event that is shown; a flow's run after its last step."""
         if not self._recorded:
-            return
-        if self.state is not None and is_acp(self.state.source):
-            self.post_message(CommandWanted(self._recorded[0].session))
             return
         is_flow = self.state is not None and self.state.flow is not None
         at = None if is_flow else self.position

@@ -369,8 +369,8 @@ class ConsoleDesk:
 
     async def _started_from(self, asked: OfSession) -> StartedFrom:
         with told_in_codes():
-            session, source = await self._hub.started_from(asked.session)
-        return StartedFrom(session=session, source=source)
+            origin = await self._hub.started_from(asked.session)
+        return StartedFrom(**origin._asdict())
 
     async def _scan(self, asked: ScanDecisions) -> Scan:
         with told_in_codes():

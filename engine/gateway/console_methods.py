@@ -220,10 +220,11 @@ class Events(Answer):
 
 
 class StartedFrom(Answer):
-    """A recorded session's whole id, and what it was started from."""
+    """A recorded session's whole id, what it was started from, and whether another journal says so."""
 
     session: str
     source: dict[str, JsonValue] | None
+    imported: bool = False
 
 
 class ScanDecisions(Payload):

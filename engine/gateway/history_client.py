@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 
-from pydantic import JsonValue
-
 from ..history.decision_counts import Counts, GroupBy, ShadowSummary
 from ..history.decision_filter import DecisionFilter
 from ..history.decisions import Decision, Mark, Part, Scan
 from ..history.events import JournalEvent
-from ..history.state import SessionSummary
+from ..history.state import Origin, SessionSummary
 from .agent_methods import OfSession
 from .console_methods import (
     COUNT,
@@ -60,10 +58,10 @@ class HistoryClient:
             if page.events:
                 after = page.events[-1].seq
 
-    async def started_from(self, session_id: str) -> tuple[str, dict[str, JsonValue] | None]:
-        """A recorded session's whole id, and what it was started from. Raises `SessionNotFound`."""
+    async def started_from(self, session_id: str) -> Origin:
+        """What a recorded session was started from, by its whole id. Raises `SessionNotFound`."""
         found = await self._ask(STARTED_FROM, OfSession(session=session_id))
-        return found.session, found.source
+        return Origin(found.session, found.source, found.imported)
 
     async def scan_decisions(
         self,

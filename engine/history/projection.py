@@ -153,6 +153,7 @@ class Projection:
                 "parent": self.parent,
                 "parent_seq": self.parent_seq,
                 "source": None if self.source is None else json.loads(self.source),
+                "imported": self.imported,
             }
         )
 

@@ -6,7 +6,7 @@ The same models serve the live screen and the replay, so that both show the same
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, JsonValue
 
@@ -312,8 +312,19 @@ class SessionState(BaseModel):
     __setattr__ = object.__setattr__
 
 
+class Origin(NamedTuple):
+    """What a recorded session says that it was started from.
+
+    Of one that was `imported` nobody here has seen that, nor anything else in its record.
+    """
+
+    session: str
+    source: dict[str, JsonValue] | None
+    imported: bool = False
+
+
 class SessionSummary(BaseModel):
-    """A line in a list of sessions."""
+    """A line in a list of sessions; one that was `imported` was recorded in another journal."""
 
     id: str
     agent: str
@@ -331,3 +342,4 @@ class SessionSummary(BaseModel):
     parent: str | None = None
     parent_seq: int | None = None
     source: dict[str, JsonValue] | None = None
+    imported: bool = False

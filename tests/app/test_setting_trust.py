@@ -32,7 +32,7 @@ SAID = r"interlock\.toml: {}: may stand in .*config/interlock.toml only, since a
 
 HOSTS = ("demo", "run", "resume", "acp", "flow run", "flow resume")
 SHOWS = (*HOSTS, "console", "web", "replay")
-JUDGES = ("run", "serve", "web", "acp", "flow run", "flow resume")
+JUDGES = ("run", "resume", "serve", "web", "acp", "flow run", "flow resume")
 PARTS = ("verify", "export", "import", "prune", "approvals", "rebuild")
 HISTORY = ("history", *(f"history {part}" for part in PARTS))
 CHOICES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
@@ -41,7 +41,7 @@ CHOICES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
     "agents": (("web",), ("127.0.0.1:9000",), ("192.0.2.7:8737",)),
     "ascii": (SHOWS, ("true", "false"), ()),
     "cwd": (("acp",), (".", "sub"), ("..", "/tmp")),
-    "explain_blocks": (("run",), ("true", "false"), ()),
+    "explain_blocks": (("run", "resume"), ("true", "false"), ()),
     "flow": (("demo",), ("true", "false"), ()),
     "input": (("flow run",), ("{}",), ()),
     "json": (
@@ -52,31 +52,31 @@ CHOICES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
     "limit": (("history", "flow list"), ("9",), ()),
     "listen": (("serve", "web"), ("unix:gate.sock", "127.0.0.1:9000"), ("0.0.0.0:8737",)),
     "max_cost": (("run", "resume"), ("9",), ()),
-    "max_steps": (("run", "flow run", "flow resume"), ("9",), ()),
+    "max_steps": (("run", "resume", "flow run", "flow resume"), ("9",), ()),
     "max_time": (("flow run", "flow resume"), ("9s",), ()),
     "max_turns": (("flow run", "flow resume"), ("9",), ()),
     "mode": (JUDGES, ("enforce",), ("shadow",)),
-    "model": (("run",), ("openai/gpt-4o",), ("openai://m?base_url=http://192.0.2.7/v1",)),
+    "model": (("run", "resume"), ("openai/gpt-4o",), ("openai://m?base_url=http://192.0.2.7/v1",)),
     "net": (("draw",), ("block-rm",), ()),
-    "network": (("run",), ("false",), ("true",)),
+    "network": (("run", "resume"), ("false",), ("true",)),
     "plain": (("replay",), ("true", "false"), ()),
     "read_only": ((*HOSTS, "console"), ("true",), ("false",)),
     "redact": ((*SHOWS, *HISTORY, "serve", "backtest", "flow list", "flow draw"), ("salary",), ()),
     "rules": (JUDGES, ("a.rules",), ()),
-    "runtime": (("run",), ("local", "sandbox", "just-bash"), ("vercel",)),
+    "runtime": (("run", "resume"), ("local", "sandbox", "just-bash"), ("vercel",)),
     "strict": (("check",), ("true",), ("false",)),
-    "system_prompt": (("run",), ("Be brief.",), ()),
+    "system_prompt": (("run", "resume"), ("Be brief.",), ()),
     "task": (("acp",), ("Go on",), ()),
     "theme": (SHOWS, ("nord",), ()),
     "tools": (("check",), ("bash,read",), ()),
-    "workdir": (("run", "flow run"), (".", "sub"), ("..", "sub/../..", "/tmp")),
+    "workdir": (("run", "resume", "flow run"), (".", "sub"), ("..", "sub/../..", "/tmp")),
 }
 # Files, addresses, names, code, choices of who starts it: the line's, or the user's own file's.
 _NEVER = """
-    active after against allow_command api_base approval as at certificate changed_nets config connect db
-    dry_run fill format header headless idle_exit input_file key live log messages name older_than open
-    out overlap owner prefix project reason resume schema session since test timeout token_file tools
-    trust unasked unmasked url wait
+    active after against agent allow_command api_base approval as at certificate changed_nets config
+    connect db dry_run fill format header headless idle_exit input_file key live log messages name
+    older_than open out overlap owner prefix project reason resume schema session since test timeout
+    token_file tools trust unasked unmasked url wait
 """
 NEVER = _NEVER.split()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from interlock.engine.history.fold import fold
 from interlock.engine.history.importing import import_session, read_export
 from interlock.engine.history.queries import open_reader
 from interlock.engine.history.verify import verify_journal
-from interlock.engine.hub import Hub
+from interlock.engine.hub import Hub, OutsideAgent, ResumeError
 from interlock.rules import compile_rules
 from tests.engine.elsewhere import events, opened, ran, resumed
 from tests.engine.test_outside import asking, question
@@ -98,21 +97,18 @@ class TestRecord:
         assert [c.fault for c in verify_journal(tmp_path / "other.db")] == [None]
         assert fold(events(tmp_path / "other.db")) == fold(events(journal))
 
-    async def test_goes_on_in_another_journal(self, journal: Path, tmp_path: Path) -> None:
-        """The record goes along: an id whose result is in it is another call there, too (G-76)."""
+    async def test_does_not_go_on_in_another_journal(self, journal: Path, tmp_path: Path) -> None:
+        """Calls are answered as they were decided, and nobody there made the decisions of the record."""
         path = tmp_path / "robin.jsonl"
         lines = as_jsonl("robin-1", linked_events(journal, "robin-1"), None)
         path.write_text("\n".join(lines) + "\n")
         import_session(read_export(path), tmp_path / "other.db")
         hub = Hub.open(tmp_path / "other.db")
-        await resumed(hub, rules=RULES)
-        again = asyncio.ensure_future(hub.call("robin-1", "d1", "deploy", {"env": "prod"}))
-        for _ in range(2_000):
-            if (await hub.session("robin-1")).approvals or again.done():
-                break
-            await asyncio.sleep(0.01)
-        assert "d1#2" in (await hub.session("robin-1")).calls
-        again.cancel()
+        with pytest.raises(ResumeError, match="was imported: nobody here made its decisions"):
+            await hub.recorded_outside("robin-1")
+        with pytest.raises(ResumeError, match="was imported"):
+            await hub.resume_outside("robin-1", OutsideAgent(name="robin"), registry={}, nets="changed")
+        assert await hub.sessions() == []
         await hub.close()
 
     def test_reads_well(self, journal: Path) -> None:
@@ -130,7 +126,7 @@ class TestRecord:
     async def test_an_agent_here_cannot_take_it_over(self, journal: Path) -> None:
         """What was started elsewhere says so to whoever would go on with it from the history."""
         hub = Hub.open(journal)
-        assert await hub.started_from("robin-1") == ("robin-1", None)
+        assert await hub.started_from("robin-1") == ("robin-1", None, False)
         with pytest.raises(ValueError, match="loop runs elsewhere"):
             await hub.resume_session("robin-1", Agent(ScriptedModel([]), name="bot"), registry={})
         await hub.close()

@@ -1,0 +1,39 @@
+"""A session whose record was imported: whoever made the file wrote all of it, also what people decided.
+
+Its conversation and where its nets stand go on. Mode, active nets, grants, edits and what was agreed to
+are those of whoever resumes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+from .history.events import ChangeDropped
+from .history.state import SessionState
+from .resuming import ResumeError
+from .terms import Terms
+from .text import visible
+
+FROM_ELSEWHERE = "the record was imported"
+
+
+def check_loop_here(session_id: str, loop: Literal["here", "elsewhere", "flow"]) -> None:
+    """Raise `ResumeError` for a loop that is answered, or takes its steps, as its record says."""
+    if loop != "here":
+        whose = "run of a flow" if loop == "flow" else "session of an agent elsewhere"
+        raise ResumeError(
+            f"Session '{visible(session_id)}' was imported: nobody here made its decisions, so a {whose} "
+            "does not go on with them. Start a new one."
+        )
+
+
+def own_terms(terms: Terms) -> Terms:
+    """`terms` with nothing left for an imported record to say: all nets are active, in enforce mode."""
+    active = tuple(terms.registry) if terms.active is None else terms.active
+    return replace(terms, active=active, mode=terms.mode or "enforce")
+
+
+def dropped_changes(state: SessionState) -> list[ChangeDropped]:
+    """The end of each proposed change: those who are said to have agreed count for nothing."""
+    return [ChangeDropped(change_id=change, reason=FROM_ELSEWHERE) for change in state.changes]
