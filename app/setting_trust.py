@@ -51,7 +51,7 @@ def counted(command: str, option: str, value: object, users: object, directory: 
     `None` is nothing: a working directory may not say that.
     """
     match option, value:
-        case "rules", list():
+        case "rules", list() if command != "hook":
             return _joined(value, users)
         case "redact", str():
             return ",".join(_joined(value.split(","), str(users or "").split(",")))

@@ -28,7 +28,9 @@ from tests.app.test_settings import settled
 RUN = ["run", "--model", "openai/x", "go"]
 ACP = ["acp", "--", "agent"]
 FLOW = ["flow", "run", "m:F"]
-SAID = r"interlock\.toml: {}: may stand in .*config/interlock.toml only, since agents may write in the "
+SAID = (
+    r"interlock\.toml: {}: may stand in .*config\S*/interlock.toml only, since agents may write in the "
+)
 
 HOSTS = ("demo", "run", "resume", "acp", "flow run", "flow resume")
 SHOWS = (*HOSTS, "console", "web", "replay")
@@ -74,9 +76,9 @@ CHOICES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
 # Files, addresses, names, code, choices of who starts it: the line's, or the user's own file's.
 _NEVER = """
     active after against agent allow_command api_base approval as at certificate changed_nets config
-    connect db dry_run fill format header headless idle_exit input_file key live log messages name
-    older_than open out overlap owner prefix project reason resume schema session since test timeout
-    token_file tools trust unasked unmasked url wait
+    config_dir connect db dry_run fill format header headless idle_exit input_file key kind live log
+    messages name older_than open out overlap owner prefix project reason resume rules schema
+    session since test timeout token_file tools trust unasked unmasked url wait
 """
 NEVER = _NEVER.split()
 
@@ -120,8 +122,7 @@ def said(tmp_path: Path, words: str, table: str, name: str, value: str) -> objec
     (tmp_path / "interlock.toml").write_text(f"{table}{name} = {text}")
     command, _, part = words.partition(" ")
     args = Namespace(command=command, part=part or None, typed=frozenset())
-    environ = {"INTERLOCK_CONFIG_DIR": str(tmp_path / "config")}
-    apply_settings(PARSER, args, environ=environ, directory=tmp_path)
+    apply_settings(PARSER, args, environ={}, directory=tmp_path)
     return getattr(args, OPTIONS[words, name].dest)
 
 
@@ -140,8 +141,9 @@ class TestWalk:
         assert gone == set()
 
     @pytest.mark.parametrize(("words", "name"), sorted(OPTIONS))
-    def test_option(self, tmp_path: Path, words: str, name: str) -> None:
+    def test_option(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, name: str) -> None:
         """What may be said counts; all else is refused with its place, at the top and in the table."""
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
         action = OPTIONS[words, name]
         commands, may, may_not = CHOICES.get(name, ((), (), ()))
         if words not in commands:
