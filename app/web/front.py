@@ -29,7 +29,7 @@ from .browser_key import check_key, is_signed, new_challenge
 from .login_file import Login
 from .logins import LOGIN_LASTS, Logins
 from .policy import Reached, answer_headers, refused
-from .tabs import Console, Tab, say, size_of
+from .tabs import Console, Tab, size_of
 
 MOST_TABS = 16
 """Tabs at a time, of all browsers: each is a process."""
@@ -314,13 +314,16 @@ class Front:
         size = size_of(request.query.get("width", ""), request.query.get("height", ""))
         socket = web.WebSocketResponse(heartbeat=HEARTBEAT, max_msg_size=PASTE)
         await socket.prepare(request)
-        if not await self._shows_key(request, socket):
-            await socket.close(code=WSCloseCode.POLICY_VIOLATION)
+        refusal = await self._refusal(request, socket)
+        if refusal is not None:
+            await socket.close(code=refusal)
             return socket
         self._strangers.pop(request.protocol, None)
         if len(self._tabs) >= self._most_tabs:
-            await say(socket, f"{len(self._tabs)} tabs are open, which is the most. Close one of them.")
-            await socket.close(code=WSCloseCode.TRY_AGAIN_LATER)
+            most = (
+                f"{len(self._tabs)} tabs are open, which is the most. This one opens when one is closed."
+            )
+            await socket.close(code=WSCloseCode.TRY_AGAIN_LATER, message=most.encode())
             return socket
         self._tabs[socket] = request[_LOGIN]
         self._empty.clear()
@@ -333,22 +336,24 @@ class Front:
                 self._empty.set()
         return socket
 
-    async def _shows_key(self, request: web.Request, socket: web.WebSocketResponse) -> bool:
-        """Whether the first message of a tab is signed with the key of its login. Before it the tab is
-        told nothing but what to sign."""
+    async def _refusal(self, request: web.Request, socket: web.WebSocketResponse) -> WSCloseCode | None:
+        """Why a tab does not show the key of its login by its first message, if it does not.
+
+        Before that it is told nothing but what to sign.
+        """
         challenge = new_challenge()
         try:
             async with asyncio.timeout(PROOF_WITHIN):
                 await socket.send_json(["challenge", challenge])
                 message = await socket.receive()
         except (TimeoutError, ConnectionError):
-            return False
+            return WSCloseCode.TRY_AGAIN_LATER
         if message.type not in (WSMsgType.TEXT, WSMsgType.BINARY):
-            return False
+            return WSCloseCode.TRY_AGAIN_LATER
         login, origin, address = request[_LOGIN], request.headers["Origin"], request.remote or ""
         signature = _signature(message.data) if message.type is WSMsgType.TEXT else None
         if signature is not None and is_signed(login.key, origin, challenge, signature):
-            return self.logins.holds(login)
+            return None if self.logins.holds(login) else WSCloseCode.POLICY_VIOLATION
         if not self._failures.too_many(address):
             log.warning(
                 "%s showed the cookie of a login without its key: another program of this host may have "
@@ -356,7 +361,7 @@ class Front:
                 address,
             )
         self._failures.note(address)
-        return False
+        return WSCloseCode.POLICY_VIOLATION
 
     async def _run(self, tab: Tab, size: tuple[int, int]) -> None:
         try:

@@ -161,9 +161,12 @@ class Tab(AppService):
                         await self._socket.send_bytes(payload)
 
     async def _say(self, text: str) -> None:
+        """Paint a plain text where the console would be."""
         plain = visible(text.strip(), keep_newlines=True)
         log.warning("a tab's console failed: %s", plain)
-        await say(self._socket, plain)
+        with suppress(ConnectionError):
+            painted = "\x1b[2J\x1b[H" + plain.replace("\n", "\r\n") + "\r\n"
+            await self._socket.send_bytes(painted.encode())
 
 
 _MESSAGE: TypeAdapter[list[JsonValue]] = TypeAdapter(list[JsonValue])
@@ -176,12 +179,6 @@ def size_of(width: str, height: str) -> tuple[int, int]:
     except (ValueError, ValidationError):
         return 80, 24
     return size.width, size.height
-
-
-async def say(socket: web.WebSocketResponse, text: str) -> None:
-    """Paint a plain text where the console would be."""
-    with suppress(ConnectionError):
-        await socket.send_bytes(("\x1b[2J\x1b[H" + text.replace("\n", "\r\n") + "\r\n").encode())
 
 
 async def _last_words(stream: asyncio.StreamReader) -> bytes:

@@ -40,7 +40,7 @@ window.WebSocket = class extends EventTarget {
     const socket = new Plain(this.#url);
     socket.binaryType = "arraybuffer";
     socket.addEventListener("message", ({ data }) => this.#take(socket, data));
-    socket.addEventListener("close", ({ code }) => this.#lose(socket, code));
+    socket.addEventListener("close", ({ code, reason }) => this.#lose(socket, code, reason));
     this.#socket = socket;
   }
 
@@ -66,6 +66,8 @@ window.WebSocket = class extends EventTarget {
     socket.send(JSON.stringify(["proof", signature]));
     this.#ready = true;
     this.dispatchEvent(new Event("open"));
+    // A terminal that still has the focus tells a new console nothing of it.
+    if (document.hasFocus() && document.activeElement.closest(".xterm")) this.send(JSON.stringify(["focus"]));
   }
 
   #paint(data) {
@@ -92,7 +94,7 @@ window.WebSocket = class extends EventTarget {
     this.send(JSON.stringify(["ping", ""]));
   }
 
-  async #lose(socket, code) {
+  async #lose(socket, code, reason) {
     if (socket !== this.#socket) return;
     this.#socket = null;
     this.#ready = false;
@@ -101,6 +103,8 @@ window.WebSocket = class extends EventTarget {
       this.#end("This console has ended.");
       return;
     }
+    document.getElementById("lost").textContent =
+      reason || "Disconnected: the console opens again by itself.";
     document.body.classList.add("-lost");
     const signal = AbortSignal.timeout(LATE);
     const login = await fetch("/login/state", { signal }).catch(() => null);

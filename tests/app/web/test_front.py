@@ -6,7 +6,7 @@ import asyncio
 import socket
 
 import pytest
-from aiohttp import WSServerHandshakeError
+from aiohttp import WSMsgType, WSServerHandshakeError
 
 from interlock.app.web.front import WRONG_LINKS, Front
 from tests.app.web.fronts import OBEYS, client, fronted, offer, program, secret_of, tab, until
@@ -263,9 +263,9 @@ class TestManyTabs:
             await first.receive_bytes()
             await second.receive_bytes()
             async with tab(session, front) as third:
-                assert b"2 tabs are open" in await third.receive_bytes()
-                await third.receive()
-                assert third.closed
+                refusal = await third.receive()
+                assert refusal.type is WSMsgType.CLOSE
+                assert "2 tabs are open" in refusal.extra
             await first.close()
             await until(lambda: front.tabs == 1, "the first tab's end")
             async with tab(session, front) as fourth:

@@ -33,6 +33,7 @@ from tests.app.web.fronts import (
 )
 
 REFUSED = 1008
+LATER = 1013
 
 
 @dataclass
@@ -185,7 +186,7 @@ class TestFirstMessage:
         monkeypatch.setattr(front_module, "PROOF_WITHIN", 0.05)
         starts = Starts()
         async with fronted(starts) as front, client(front) as session:
-            assert await opens(session, front) == (False, REFUSED)
+            assert await opens(session, front) == (False, LATER)
         assert starts.count == 0
 
     async def test_is_for_this_server_only(self) -> None:

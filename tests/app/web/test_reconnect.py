@@ -62,6 +62,11 @@ class TestRestart:
         """The title says that it is gone; when it is back the tab is, and types nothing from between."""
         file = LoginFile(tmp_path / "logins.json", "this")
         seen = Seen(page)
+        sent: list[str | bytes] = []
+
+        def keep(frame: str | bytes) -> None:
+            sent.append(frame)
+
         async with fronted(logins=Logins(file=file)) as front:
             port = int(front.url.rpartition(":")[2])
             await log_in(page, front.link())
@@ -69,6 +74,7 @@ class TestRestart:
         await titled(page, DISCONNECTED)
         assert await page.is_visible(".lost")
         await page.keyboard.type("lost")
+        page.on("websocket", lambda socket: socket.on("framesent", keep))
         async with fronted(logins=Logins(file=file), port=port) as front:
             await until(lambda: front.tabs == 1, "the tab's return")
             await titled(page, "Interlock")
@@ -76,6 +82,7 @@ class TestRestart:
             await seen.until("options:")
             await page.keyboard.type("hello")
             await seen.until("typed hello")
+        assert '["focus"]' in sent
 
     async def test_without_the_login(self, page: Page) -> None:
         """Where the login did not last, the tab says so and does not try for ever."""
@@ -128,11 +135,13 @@ class TestManyTabs:
         """A tab that found no room opens when another is closed."""
         async with fronted(most_tabs=1) as front, pages(browser, 2) as [one, two]:
             await log_in(one, front.link())
+            seen = Seen(two)
             await two.goto(front.url)
             await titled(two, DISCONNECTED)
+            assert "1 tabs are open" in await two.inner_text("#lost")
             await one.close()
-            await titled(two, "Interlock")
-            await until(lambda: front.tabs == 1, "its turn")
+            await seen.until("options:")
+            assert await two.title() == "Interlock"
 
 
 class TestWithoutKey:
