@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import PIPE, Process, SubprocessStreamProtocol
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,12 +15,15 @@ from typing import BinaryIO, Final, TypeAlias, cast
 
 from pydantic import JsonValue
 
+from ..agents.runtime.supervisor import IS_POSSIBLE, end_all, supervise
 from .address import TOKEN
 
 MOST_BYTES: Final = 16 * 1024 * 1024
 """A message at most; an agent that sends more is ended."""
 GRACE: Final = 2.0
-"""Seconds in which an agent ends by itself, and again after a signal."""
+"""Seconds in which an agent ends by itself, and again after a signal; and for what it said before."""
+PULSE: Final = 0.1
+"""Seconds between looks whether an agent is there whose output somebody else may hold open."""
 LAST_WORDS: Final = 2000
 """Bytes of its standard error that are kept to say how it ended."""
 
@@ -27,16 +31,26 @@ Message: TypeAlias = dict[str, JsonValue]
 
 
 class AgentProcess:
-    """The process, in a group of its own; what `acp.connection.Connection` calls a transport.
+    """The process, below a supervisor; what `acp.connection.Connection` calls a transport.
+
+    All that it has started ends with it, see `supervisor`. What lives on all the same may hold its pipes,
+    which are closed after `GRACE`.
 
     `log` gets its standard error and the lines that are no messages; `odd` hears of the latter.
     """
 
-    def __init__(self, process: Process, log: BinaryIO | None, odd: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        process: Process,
+        pipes: asyncio.SubprocessTransport,
+        log: BinaryIO | None,
+        odd: Callable[[str], None],
+    ) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
         self._process = process
+        self._pipes = pipes
         self._stdin, self._stdout = process.stdin, process.stdout
         self._log = log
         self._odd = odd
@@ -58,17 +72,20 @@ class AgentProcess:
 
         It does not get the secret with which other agents put their calls to a gate.
         """
-        process = await asyncio.create_subprocess_exec(
-            *command,
+        if not _is_program(command[0], directory, environ):
+            raise FileNotFoundError("there is no such program")
+        loop = asyncio.get_running_loop()
+        pipes, protocol = await loop.subprocess_exec(
+            lambda: SubprocessStreamProtocol(limit=MOST_BYTES, loop=loop),
+            *supervise(command),
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,
             cwd=directory,
             env={name: value for name, value in environ.items() if name != TOKEN},
-            limit=MOST_BYTES,
             start_new_session=True,
         )
-        return cls(process, log, odd)
+        return cls(Process(pipes, protocol, loop), pipes, log, odd)
 
     # A transport
 
@@ -104,7 +121,7 @@ class AgentProcess:
 
     async def ended(self) -> str:
         """Returns when it has ended, or will not be heard of any more, and how."""
-        exited = asyncio.create_task(self._process.wait())
+        exited = asyncio.create_task(self._exit())
         silent = asyncio.create_task(self._end_of_output.wait())
         try:
             await asyncio.wait({exited, silent}, return_when=asyncio.FIRST_COMPLETED)
@@ -128,27 +145,36 @@ class AgentProcess:
         """End it and whatever it has started: by closing its input, then by signals."""
         with suppress(OSError, RuntimeError):
             self._stdin.close()
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            if self._process.returncode is not None:
+        for ask in (self._terminate, self.kill):
+            if await self._ends():
                 break
-            exited = asyncio.create_task(self._process.wait())
-            await asyncio.wait({exited}, timeout=GRACE)
-            exited.cancel()
-            if self._process.returncode is None:
-                self._signal(number)
-        await self._process.wait()
-        self._signal(signal.SIGKILL)
-        await asyncio.wait({self._complaints}, timeout=1.0)
+            ask()
+        await self._ends()
+        if not IS_POSSIBLE:
+            self.kill()
+        await asyncio.wait({self._complaints}, timeout=GRACE)
         self._complaints.cancel()
+        self._pipes.close()
 
     def kill(self) -> None:
-        """End it at once, without waiting."""
-        self._signal(signal.SIGKILL)
-        self._complaints.cancel()
+        """End it and whatever it has started at once, without waiting."""
+        if self._process.returncode is None or not IS_POSSIBLE:
+            end_all(self._process.pid)
 
-    def _signal(self, number: signal.Signals) -> None:
+    def _terminate(self) -> None:
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, number)
+            os.killpg(self._process.pid, signal.SIGTERM)
+
+    async def _ends(self) -> bool:
+        """Whether it ends within the grace."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._exit(), GRACE)
+        return self._process.returncode is not None
+
+    async def _exit(self) -> None:
+        # Not `Process.wait()`, which waits for everybody who holds its pipes.
+        while self._process.returncode is None:  # noqa: ASYNC110 - asyncio has no public event for it
+            await asyncio.sleep(PULSE)
 
     # What it complains of
 
@@ -162,6 +188,12 @@ class AgentProcess:
             with suppress(OSError, ValueError):
                 self._log.write(piece)
                 self._log.flush()
+
+
+def _is_program(name: str, directory: Path, environ: Mapping[str, str]) -> bool:
+    """Whether there is a program to start: a supervisor could say so only as the agent's last words."""
+    where = str(directory / name) if os.sep in name else name
+    return shutil.which(where, path=environ.get("PATH", os.defpath)) is not None
 
 
 def _message(line: bytes) -> Message | None:

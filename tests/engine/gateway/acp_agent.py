@@ -11,6 +11,7 @@ import atexit
 import gc
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -120,9 +121,15 @@ class ScriptedAgent:
                     self.note("error", str(error))
             case "complain", str(text):
                 print(text, file=sys.stderr, flush=True)
-            case ("start_child",):
-                child = await asyncio.create_subprocess_exec("sleep", "1000", stdin=subprocess.DEVNULL)
+            case "start_child", *rest:
+                child = await asyncio.create_subprocess_exec(
+                    "sleep", "1000", stdin=subprocess.DEVNULL, start_new_session=rest == ["session"]
+                )
                 self.note("child", child.pid)
+            case ("kill_supervisor",):
+                os.kill(os.getppid(), signal.SIGKILL)
+            case ("pid",):
+                self.note("pid", os.getpid())
             case "die", int(code):
                 os._exit(code)
             case _:

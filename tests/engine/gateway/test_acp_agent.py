@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import AsyncIterator
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from interlock.engine.agents import AgentError
+from interlock.engine.gateway import acp_process
 from interlock.engine.gateway.acp_agent import AcpAgent, AcpError
 from interlock.engine.history.events import (
     ApprovalWithdrawn,
@@ -150,9 +152,9 @@ class TestEnd:
     async def test_in_the_middle_of_a_turn_fails_the_session(self, world: World) -> None:
         """The session says how the agent ended and what it complained of; its requests are withdrawn."""
         await world.start(real=True)
-        await world.tell(["complain", "out of memory"], ["ask_twice", call("c1", "fetch")])
+        await world.tell(["pid"], ["complain", "out of memory"], ["ask_twice", call("c1", "fetch")])
         await world.until(lambda: len(world.asked()) == 2)
-        os.kill(world.hub._live.hosted(world.session).prompts._driver._process._process.pid, 9)
+        os.kill(world.done("pid")[0], 9)
         await world.hub.wait(world.session)
         state = await world.state()
         assert state.status == "failed"
@@ -173,15 +175,40 @@ class TestEnd:
         assert (await world.state()).status == "failed"
 
     async def test_of_the_session_ends_all_it_started(self, world: World) -> None:
-        """Closing the session ends the agent and its children."""
-        agent = await world.start(real=True)
-        await world.turn(["start_child"])
-        [child] = world.done("child")
-        pid = agent._process._process.pid
+        """Closing the session ends the agent and its children, also one in a session of its own."""
+        await world.start(real=True)
+        await world.turn(["pid"], ["start_child"], ["start_child", "session"])
         await world.hub.close_session(world.session, by="mia")
         assert await world.hub.sessions() == []
-        for gone in (pid, child):
-            await world.until(lambda gone=gone: not is_running(gone))
+        for pid in (*world.done("pid"), *world.done("child")):
+            await world.until(lambda pid=pid: not is_running(pid))
+
+    async def test_of_the_agent_ends_all_it_started(self, world: World) -> None:
+        """Nothing goes on, or holds the agent's pipes, in the name of an agent that has gone."""
+        await world.start(real=True)
+        await world.turn(["start_child", "session"])
+        await world.tell(["die", 4])
+        await asyncio.wait_for(world.hub.wait(world.session), 20)
+        assert "exit code 4" in ((await world.state()).error or "")
+        [child] = world.done("child")
+        await world.until(lambda: not is_running(child))
+
+    async def test_waits_for_nobody_who_holds_its_pipes(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A child that no supervisor can end any more keeps neither the session nor the hub open."""
+        monkeypatch.setattr(acp_process, "GRACE", 0.2)
+        await world.start(real=True)
+        await world.turn(["start_child", "session"])
+        [child] = world.done("child")
+        try:
+            await world.tell(["kill_supervisor"], ["until_cancelled"])
+            await asyncio.wait_for(world.hub.wait(world.session), 20)
+            assert (await world.state()).status == "failed"
+            await asyncio.wait_for(world.hub.close(), 20)
+            assert is_running(child)
+        finally:
+            os.kill(child, 9)
 
     async def test_of_the_hub_ends_a_turn(self, world: World) -> None:
         """Quitting while the agent works ends it, and the record says that the session was closed."""
