@@ -31,21 +31,13 @@ def add_hook(commands: object, command: Add) -> None:
         "--project", metavar="DIR", type=Path, help="those of DIR (default: those for everywhere)"
     )
     command(parts, "stop", "end the servers that hooks have started, e.g. to read changed rules")
+    # What else stands on their lines is for `hook_line` alone: it is no setting that a file may hold.
     for agent in AGENTS:
         answer = command(parts, agent, f"answer an event of {agent} on stdin; the hooks call this")
         answer.add_argument(
             "--timeout", metavar="SECONDS", help="when the agent ends the command (default: 60)"
         )
         answer.add_argument("--project", metavar="DIR", type=Path, help="the project it is for")
-        answer.add_argument(
-            "--config-dir", metavar="DIR", type=Path, help="where the user's settings and tokens are"
-        )
-        answer.add_argument(
-            "--rules",
-            metavar="FILE",
-            action="append",
-            help="rules that the user's settings have to name still; may be repeated",
-        )
 
 
 def answers(line: list[str]) -> bool:

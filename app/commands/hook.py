@@ -44,7 +44,8 @@ def hook(args: argparse.Namespace) -> int:
     if args.part == "stop":
         return _stop()
     if args.part not in ("install", "uninstall"):
-        return main(args.part, _words(args))
+        line = ["--timeout", args.timeout] if args.timeout else []
+        return main(args.part, [*line, *(["--project", str(args.project)] if args.project else [])])
     try:
         project = None if args.project is None else args.project.expanduser().resolve()
         if project is not None and not project.is_dir():
@@ -61,12 +62,6 @@ def hook(args: argparse.Namespace) -> int:
         print(f"interlock hook: {visible(str(error), keep_newlines=True)}", file=sys.stderr)
         return BAD_INPUT
     return 0
-
-
-def _words(args: argparse.Namespace) -> list[str]:
-    given = [("--timeout", args.timeout), ("--project", args.project), ("--config-dir", args.config_dir)]
-    given += [("--rules", each) for each in args.rules or ()]
-    return [word for option, value in given if value is not None for word in (option, str(value))]
 
 
 def _stop() -> int:
