@@ -16,6 +16,10 @@ class JournalError(Exception):
     """The journal cannot be opened, read or written; the message names the file and the remedy."""
 
 
+class JournalDisturbed(JournalError):  # noqa: N818 - says what happened
+    """Somebody else touched the files of a journal that is open for writing: it takes nothing more."""
+
+
 class SessionNotFound(LookupError):  # noqa: N818 - says what happened, as the session stores' own does
     """No session, or more than one, has an id that begins so; `candidates` are the ids to choose from.
 

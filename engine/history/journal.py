@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from ..clock import Clock, utc_now
 from ..text import visible
 from .encoded import Encoded, encoded
-from .errors import JournalError
+from .errors import JournalDisturbed, JournalError
 from .events import EventBody, JournalEvent, SessionOpened
 from .lock import WriteLock
 from .queries import HistoryReader
@@ -55,7 +55,8 @@ class Journal:
     Events get their numbers when they are handed over, so call order is the order of the record. They can
     be read by others only once they are durable. When a commit fails, all that was handed over and is not
     yet durable fails with it, and the numbers continue from what the file holds. Who hands over before it
-    has heard of that says what its events rest on: see `submit`.
+    has heard of that says what its events rest on: see `submit`. Once somebody else touched the files,
+    nothing more is taken.
     """
 
     def __init__(self, path: Path, lock: WriteLock, writer: Writer, clock: Clock) -> None:
@@ -71,6 +72,7 @@ class Journal:
         self._cursor: int | None = None
         self._now = 0, from_ms(0)
         self._closing = False
+        self._disturbed: str | None = None
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"journal {path.name}", daemon=True)
         self._thread.start()
@@ -179,6 +181,8 @@ class Journal:
                 raise JournalError(
                     f"Journal '{name_of(self.path)}' is closed; nothing more can be recorded."
                 )
+            if self._disturbed is not None:
+                raise JournalDisturbed(self._disturbed)
             head = self._heads.get(session) or self._head(session)
             if after is not None and head.seq != after and bodies:
                 raise JournalError(
@@ -275,12 +279,17 @@ class Journal:
 
     def _forget(self, batch: list[_Waiter], error: Exception) -> tuple[list[_Waiter], JournalError]:
         """Who is to hear of the failure: also who was numbered after `batch`: it would leave a hole."""
-        failure = JournalError(
-            f"Journal '{name_of(self.path)}' could not be written: {error}. "
-            "Nothing was recorded; check the free space and the permissions."
-        )
-        failure.__cause__ = error
+        if isinstance(error, JournalDisturbed):
+            failure: JournalError = error
+        else:
+            failure = JournalError(
+                f"Journal '{name_of(self.path)}' could not be written: {error}. "
+                "Nothing was recorded; check the free space and the permissions."
+            )
+            failure.__cause__ = error
         with self._queued:
+            if isinstance(error, JournalDisturbed):
+                self._disturbed = str(error)
             batch = batch + self._queue
             self._queue = []
             self._heads.clear()

@@ -15,8 +15,9 @@ from typing import NamedTuple
 from .chain import link_parts, new_salts, parts
 from .decided import BEARING, Change, SessionCalls, calls_before, opened_calls, write_changes
 from .encoded import Encoded
-from .errors import JournalError
+from .errors import JournalDisturbed, JournalError
 from .events import JournalEvent, SessionOpened
+from .footprint import Footprint, disturbance, remedy
 from .inserting import insert
 from .projection import Projection
 from .rows import INSERT_EVENT, LAST_HASH, SELECT_SESSION, UPSERT_SESSION, LinkedRow, SessionRow
@@ -81,13 +82,16 @@ class Writer:
         self._path = path
         self._sessions: dict[str, _Kept] = {}
         self._connection = connect_writing(path)
-        self._identity = _identity(path)
+        self._left = Footprint.of(path)
 
     def commit(self, batch: Sequence[Written]) -> None:
-        """Write `batch`; returns once it is durable. What it raises means that none was written."""
+        """Write `batch`; returns once it is durable. What it raises means that none was written.
+
+        Raises `JournalDisturbed` for files that somebody else touched, and writes nothing to them.
+        """
+        self._check_in_place()
         connection = self._connection
         try:
-            self._check_in_place()
             connection.execute("BEGIN IMMEDIATE")
             lines, events, decisions = self._rows(batch)
             insert(connection, UPSERT_SESSION, lines)
@@ -97,13 +101,17 @@ class Writer:
         except BaseException:
             self._undo()
             raise
+        self._left = Footprint.of(self._path)
 
     def _check_in_place(self) -> None:
-        """SQLite would go on writing into a file that was deleted, where nobody finds it again."""
-        if self._identity != _identity(self._path):
-            raise sqlite3.OperationalError(
-                "the file was moved, deleted or replaced; restart to use what is there"
-            )
+        """SQLite would go on writing into a file that was deleted, and from its cache into others."""
+        found = Footprint.of(self._path)
+        if found == self._left:
+            return
+        fault = disturbance(self._path, self._left, found)
+        if fault is not None:
+            raise JournalDisturbed(f"Journal '{name_of(self._path)}': {fault}. {remedy(self._path)}")
+        self._left = found
 
     def _rows(self, batch: Sequence[Written]) -> tuple[list[SessionRow], list[LinkedRow], list[Change]]:
         """What `batch` puts into the tables. Its events are linked to those before them."""
@@ -164,17 +172,12 @@ class Writer:
                 self._connection.close()
             with suppress(sqlite3.Error, JournalError):
                 self._connection = connect_writing(self._path)
+        found = Footprint.of(self._path)
+        if found.same_file(self._left):
+            self._left = found
 
     def close(self) -> None:
         """Empty the log into the file and close."""
         with suppress(sqlite3.Error):
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         self._connection.close()
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino

@@ -1,0 +1,86 @@
+"""The files of a journal as its writer left them: only the writer may change them while it runs."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+from .schema import connect_readonly, name_of
+
+
+class FileState(NamedTuple):
+    """What tells whether a file is the same and was written since. Times are in nanoseconds."""
+
+    device: int
+    inode: int
+    size: int
+    written: int
+    changed: int
+    """When it was written, or its name, owner or times were set; nobody can set this one."""
+
+
+class Footprint(NamedTuple):
+    """A journal's database and its write-ahead log; `None` for one that is not there."""
+
+    database: FileState | None
+    log: FileState | None
+
+    @classmethod
+    def of(cls, path: Path) -> Footprint:
+        """The footprint of the journal at `path`. Taken around every commit, so it has to be quick."""
+        database = os.fspath(path)
+        return cls(_state(database), _state(f"{database}-wal"))
+
+    def same_file(self, other: Footprint) -> bool:
+        """Tell whether both are of one database, whatever was written to it."""
+        return _identity(self.database) == _identity(other.database)
+
+
+def disturbance(path: Path, left: Footprint, found: Footprint) -> str | None:
+    """What became of the journal at `path` since its writer `left` it; `None` for nothing that matters.
+
+    Where its owner or its links may have changed and nothing else, the file is read through: times of
+    writing can be set back.
+    """
+    for what, before, now in (
+        ("file", left.database, found.database),
+        ("write-ahead log", left.log, found.log),
+    ):
+        if _identity(before) != _identity(now):
+            return f"its {what} was moved, deleted or replaced"
+        if before is not None and now is not None and before[:4] != now[:4]:
+            how = "cut off" if now.size < before.size else "changed by another program"
+            return f"its {what} was {how}"
+    return None if left == found else _fault(path)
+
+
+def _fault(path: Path) -> str | None:
+    try:
+        with closing(connect_readonly(path)) as connection:
+            found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    except sqlite3.Error as error:
+        found = str(error)
+    return None if found == "ok" else f"its file was damaged: {found}"
+
+
+def remedy(path: Path) -> str:
+    """What to do about a journal that was disturbed."""
+    return (
+        "Nothing is recorded or allowed on it any more. Stop this process, check what is there "
+        f"(interlock history --db {name_of(path)} verify), put a copy back if need be, and start again."
+    )
+
+
+def _identity(state: FileState | None) -> tuple[int, int] | None:
+    return None if state is None else (state.device, state.inode)
+
+
+def _state(path: str) -> FileState | None:
+    try:
+        status = os.stat(path)  # `Path.stat` takes several times as long
+    except OSError:
+        return None
+    return FileState(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
