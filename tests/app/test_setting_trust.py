@@ -76,8 +76,8 @@ CHOICES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
 # Files, addresses, names, code, choices of who starts it: the line's, or the user's own file's.
 _NEVER = """
     active after against agent allow_command api_base approval as at certificate changed_nets config
-    config_dir connect db dry_run fill format header headless idle_exit input_file key kind live log
-    messages name older_than open out overlap owner prefix project reason resume rules schema
+    connect db dry_run fill format header headless idle_exit input_file key kind live log
+    messages name older_than open out overlap owner prefix project reason resume schema
     session since test timeout token_file tools trust unasked unmasked url wait
 """
 NEVER = _NEVER.split()
