@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 from textual import events
@@ -19,7 +20,9 @@ from textual.widgets import Input, TextArea
 ROUNDS = 2
 """Passes through the queues of the focused widget, what it stands in, the screen and the app."""
 PATIENCE = 0.25
-"""Seconds after which the next key is handled though the effects of the one before are not done."""
+"""Seconds after which a key that is no text is handled though the one before has not had its effects."""
+TEXT_PATIENCE = 5.0
+"""Seconds after which text is, which may be meant for a line that the key before is to open."""
 
 Typed = events.Key | events.Paste
 
@@ -44,7 +47,8 @@ class KeyOrder:
         self._under_way = 0
         self._count = 0
         self.arrived = self.handled = 0
-        self._limit: Timer | None = None
+        self._overdue = False
+        self._limits: tuple[Timer, ...] = ()
 
     @property
     def busy(self) -> bool:
@@ -54,7 +58,8 @@ class KeyOrder:
     async def add(self, event: Typed) -> None:
         """Handle `event` now, or as soon as those before it have had their effects."""
         self.arrived += 1
-        if self.busy:
+        next_one = self._overdue and not self._waiting and not _is_text(event)
+        if self.busy and not next_one:
             self._waiting.append(event)
         else:
             await self._handle(event)
@@ -66,13 +71,16 @@ class KeyOrder:
         if not stays:
             self._count += 1
             self._under_way = self._count
-            self._limit = self._app.set_timer(PATIENCE, lambda key=self._count: self._done(key))
+            self._end_limits()
+            self._limits = (
+                self._app.set_timer(PATIENCE, partial(self._hurry, self._count)),
+                self._app.set_timer(TEXT_PATIENCE, partial(self._done, self._count)),
+            )
             self._pass(self._count, ROUNDS)
 
     def _stays_in_line(self, event: Typed) -> bool:
         """Tell whether a key only adds to the text that has the focus; many may come at once."""
-        typed = isinstance(event, events.Paste) or event.is_printable
-        return typed and isinstance(self._app.focused, Input | TextArea)
+        return _is_text(event) and isinstance(self._app.focused, Input | TextArea)
 
     def _pass(self, key: int, rounds: int) -> None:
         """Send a call through the queues, behind what is in them."""
@@ -90,6 +98,18 @@ class KeyOrder:
         if key == self._under_way:
             self._pass(key, rounds - 1)
 
+    async def _hurry(self, key: int) -> None:
+        """Let the next key be handled unless it is text."""
+        if key == self._under_way:
+            self._overdue = True
+            if self._waiting and not _is_text(self._waiting[0]):
+                await self._done(key)
+
+    def _end_limits(self) -> None:
+        for limit in self._limits:
+            limit.stop()
+        self._limits, self._overdue = (), False
+
     async def _done(self, key: int) -> None:
         """Handle the keys that came meanwhile, up to the next that has to be waited for."""
         if key != self._under_way:
@@ -97,8 +117,10 @@ class KeyOrder:
         self._under_way = 0
         if not self._app.screen_stack:
             self._waiting.clear()  # The app has ended.
-        if self._limit is not None:
-            self._limit.stop()
-            self._limit = None
+        self._end_limits()
         while self._waiting and not self._under_way:
             await self._handle(self._waiting.popleft())
+
+
+def _is_text(event: Typed) -> bool:
+    return isinstance(event, events.Paste) or event.is_printable

@@ -97,8 +97,28 @@ class TestHeldUp:
             finally:
                 released.set()
 
+    @pytest.mark.parametrize("late", [False, True])
+    async def test_text_for_a_line_that_is_to_open(
+        self, monkeypatch: pytest.MonkeyPatch, late: bool
+    ) -> None:
+        """What is typed waits for the line that the key before it opens, however late both are."""
+        monkeypatch.setattr("interlock.app.key_order.PATIENCE", 0.01)
+        state = release_bot()
+        state.approvals["ap1"] = deploy_request()
+        async with stage(state) as on:
+            dialog = await on.open_dialog()
+            released = asyncio.Event()
+            dialog.call_later(released.wait)
+            typed = (["d"], [*"no, xs"]) if late else (["d", *"no, xs"], [])
+            for keys in typed:
+                type_at_once(on, *keys)
+                await asyncio.sleep(0.05)  # longer than the patience
+            released.set()
+            await comes(on, lambda: dialog.query_one(Input).value == "no, xs")
+
     async def test_another_key_is_no_decision(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Two keys at once decide nothing, though the dialog is held up between them."""
+        monkeypatch.setattr("interlock.app.key_order.TEXT_PATIENCE", 0.2)
         state = release_bot()
         state.approvals["ap1"] = deploy_request()
         async with stage(state, quiet=0.05) as on:
