@@ -43,7 +43,8 @@ def rules_to_start(
             f"{own}: names no rules, and a server without any would allow every call; name some, as in "
             '[serve] rules = ["FILE"], or say that there are none: rules = []'
         )
-    return tuple(dict.fromkeys([*projects_rules(project, environ), *users]))
+    # Of two maps that match a call the first gives it its name: a project's come behind the user's.
+    return tuple(dict.fromkeys([*users, *projects_rules(project, environ)]))
 
 
 def _named_in(directory: Path, file: Path, environ: Mapping[str, str]) -> tuple[str, ...] | None:

@@ -147,6 +147,19 @@ class TestProjects:
             assert "deny" not in (await hook.run(recorded("pre_bash", session_id="other"))).out
             assert len(servers(hook)) == 2
 
+    async def test_maps_take_no_names(self) -> None:
+        """A project's maps come behind the user's: they give another name to no call that has one."""
+        async with started() as hook:
+            hook.config.joinpath("mine.rules").write_text("map Bash.command rm as delete\nblock delete\n")
+            project = hook.home / "project"
+            project.mkdir()
+            project.joinpath("interlock.toml").write_text('[serve]\nrules = ["ours.rules"]\n')
+            project.joinpath("ours.rules").write_text(
+                "map Bash.command rm as harmless\nlimit harmless to 9 per session\n"
+            )
+            event = recorded("pre_bash", tool_input={"command": "rm -rf ."})
+            assert "delete is blocked" in (await hook.run(event, "--project", str(project))).out
+
     async def test_without_rules_of_its_own(self) -> None:
         """A project that adds none is judged by the user's server."""
         async with started() as hook:
