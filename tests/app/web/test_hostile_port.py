@@ -84,15 +84,14 @@ class Starts:
 
 async def opens(session: ClientSession, front: Front, *messages: str | bytes) -> tuple[bool, int | None]:
     """Send a tab's first messages. Whether more was answered than a challenge, and how it closed."""
-    answered = False
     async with session.ws_connect(front.url + "/ws/", headers={"Origin": front.url}) as socket:
         kind, _ = await socket.receive_json()
         assert kind == "challenge"
         for each in messages:
             await (socket.send_bytes(each) if isinstance(each, bytes) else socket.send_str(each))
-        async for message in socket:
-            answered = answered or message.type in (WSMsgType.TEXT, WSMsgType.BINARY)
-        return answered, socket.close_code
+        async for _ in socket:
+            return True, None
+        return False, socket.close_code
 
 
 def forged(front: Front) -> list[str | bytes]:
