@@ -28,6 +28,7 @@ from textual.keys import (
 from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 
+from .key_rights import rights_for
 from .key_settings import KeySetting
 from .keymap import bindings_of, decides, display_key
 from .settings import SettingsError
@@ -117,9 +118,10 @@ def _problems(setting: KeySetting, known: Iterable[str]) -> Iterator[str]:
             close = get_close_matches(key, sorted(_NAMED | set(KEY_TO_UNICODE_NAME)), n=1)
             hint = f"did you mean '{close[0]}'?" if close else "write it like 'y', 'ctrl+y', 'f2' or '?'"
             yield f"[keys] '{binding}': there is no key '{key}'; {hint}"
-        elif decides(binding) and setting.project:
+        elif setting.project and (decides(binding) or rights_for(binding) != "look"):
+            does = "decides" if decides(binding) else "changes something"
             yield (
-                f"[keys] '{binding}' decides, so its key may stand in the user's own file only: agents "
+                f"[keys] '{binding}' {does}, so its key may stand in the user's own file only: agents "
                 "may write in the working directory; move the line there"
             )
         elif decides(binding) and normal(key) in ACCIDENTAL:

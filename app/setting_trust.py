@@ -42,7 +42,7 @@ TABLES: Mapping[str, frozenset[str]] = {
     "gateway": frozenset({"rules"}),
     "hook": frozenset({"rules", "wait"}),
 }
-"""The keys of tables that hold no options. Of `keys` it is what decides nothing: see `keymap_check`."""
+"""The keys of tables that hold no options. Of `keys` it is what only looks: see `keymap_check`."""
 
 
 def counted(command: str, option: str, value: object, users: object, directory: Path) -> object | None:

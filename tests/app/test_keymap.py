@@ -77,15 +77,24 @@ class TestFile:
         """The user's keys count where the directory's file has none."""
         found = keys(
             tmp_path,
-            '[keys]\n"live.nets" = "u"\n"live.mode" = "f6"',
-            '[keys]\n"live.nets" = "t"',
+            '[keys]\n"live.history" = "u"\n"live.mode" = "f6"',
+            '[keys]\n"live.history" = "t"',
         )
-        assert found == {"live.nets": "t", "live.mode": "f6"}
+        assert found == {"live.history": "t", "live.mode": "f6"}
 
     def test_keys_that_decide_are_the_users(self, tmp_path: Path) -> None:
         """Where an agent may write nobody changes what approves and what denies."""
         with pytest.raises(SettingsError, match=r"'approval\.deny' decides, so its key may stand"):
             keys(tmp_path, "", '[keys]\n"approval.deny" = "y"')
+
+    @pytest.mark.parametrize(
+        "binding",
+        ["live.approve", "live.mode", "live.nets", "live.limit", "nets.switch", "history.continue"],
+    )
+    def test_keys_that_change_something_are_the_users(self, tmp_path: Path, binding: str) -> None:
+        """Nor what switches modes and nets, raises limits or goes on with a session."""
+        with pytest.raises(SettingsError, match=f"'{binding}' changes something, so its key may stand"):
+            keys(tmp_path, "", f'[keys]\n"{binding}" = "f9"')
 
     def test_no_keys(self, tmp_path: Path) -> None:
         """Without the table nothing is changed, and nothing looked up."""
