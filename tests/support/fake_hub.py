@@ -25,7 +25,7 @@ from interlock.engine.history.events import (
     JournalEvent,
 )
 from interlock.engine.history.hidden_text import RevealedText
-from interlock.engine.history.state import ApprovalState, SessionState, SessionSummary
+from interlock.engine.history.state import ApprovalState, Origin, SessionState, SessionSummary
 from interlock.engine.hub import HubEvent, Nets, Outcome, Revealed, Streaming, UnknownSessionError
 from interlock.engine.judging import JudgedSource
 from interlock.engine.net import SkillNet
@@ -266,6 +266,9 @@ class FakeHub(JudgedSource):
 
     async def recorded(self, session_id: str) -> list[JournalEvent]:
         return self.journal
+
+    async def started_from(self, session_id: str) -> Origin:
+        return Origin(session_id, None)
 
     def subscribe(self) -> FakeSubscription:
         subscription = FakeSubscription()
