@@ -51,6 +51,16 @@ class Findings:
         """Stubs with a good signature of which nobody knows whose it is."""
         return sum(stub.good and not self.knows(stub) for stub in self.stubs)
 
+    def vouches(self, check: ChainCheck) -> bool:
+        """Whether somebody known vouches for all masked content of a session that a journal imported."""
+        known = self.trusted if self.own is None else self.trusted | {self.own}
+        return not check.imported or (not check.unvouched and check.keys <= known)
+
+    @property
+    def unsure(self) -> int:
+        """Sessions that were imported, whose masked content somebody may have changed since."""
+        return sum(check.fault is None and not self.vouches(check) for check in self.checks)
+
     @property
     def masked(self) -> int:
         """Events of which facts and place were checked, but not their texts."""
@@ -78,7 +88,11 @@ def findings_lines(found: Findings) -> Iterator[str]:
         imported = ", imported" if check.imported else ""
         masked = f", {check.masked} masked" if check.masked else ""
         head = check.head.hex()[:16] if check.head else "none"
-        yield f"✓ {name}  {count(check.events, 'event')}{imported}{masked}, hash {head}"
+        sure = found.vouches(check)
+        mark = "✓" if sure else "?"
+        yield f"{mark} {name}  {count(check.events, 'event')}{imported}{masked}, hash {head}"
+        if not sure:
+            yield f"    {_unsure(check)}"
     for stub in found.stubs:
         what = stub.stub
         if not stub.good:
@@ -119,6 +133,17 @@ def findings_lines(found: Findings) -> Iterator[str]:
     yield f"{count(len(found.checks), 'session')}, {count(total, 'event')}: {_verdict(found)}."
 
 
+def _unsure(check: ChainCheck) -> str:
+    """Why masked content of an imported session may have been changed since."""
+    if check.unvouched:
+        return (
+            f"nobody vouches for the content of {count(check.unvouched, 'masked event')}: an older "
+            "version imported it, or it was changed since. Import its export anew: --db FILE"
+        )
+    keys = ", ".join(map(fingerprint, sorted(check.keys)))
+    return f"imported with a key this machine does not know: {keys}"
+
+
 def _verdict(found: Findings) -> str:
     broken = sum(check.fault is not None for check in found.checks)
     if broken:
@@ -131,6 +156,8 @@ def _verdict(found: Findings) -> str:
         verdict = "not all that was exported"
     else:
         verdict = "all whole"
+    if found.unsure:
+        verdict = f"{verdict}, {count(found.unsure, 'import')} unproven"
     return f"{verdict}, {count(found.unknown, 'stub')} by unknown keys" if found.unknown else verdict
 
 
@@ -170,6 +197,7 @@ def findings_json(found: Findings) -> dict[str, object]:
                 "events": check.events,
                 "imported": check.imported,
                 "masked": check.masked,
+                "proven": found.vouches(check),
                 "head": check.head.hex() if check.head else None,
                 "fault": _fault(check.fault),
             }

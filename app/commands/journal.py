@@ -74,14 +74,14 @@ def _verify(args: argparse.Namespace, database: Path, out: TextIO) -> int:
     compared = tuple(_compared(path.expanduser(), database) for path in args.against or ())
     found = replace(found, compared=compared)
     trusted = frozenset(trusted_key(path.expanduser()) for path in args.trust or ())
-    if found.stubs:
+    if found.stubs or any(check.keys for check in found.checks):
         found = replace(found, own=public_key(_key(args)), trusted=trusted)
     if args.json:
         print(json.dumps(findings_json(found), indent=2), file=out)
     else:
         for line in findings_lines(found):
             print(line, file=out)
-    return BROKEN if found.broken or found.unknown else 0
+    return BROKEN if found.broken or found.unknown or found.unsure else 0
 
 
 def _compared(path: Path, database: Path) -> Compared:
@@ -186,7 +186,7 @@ def _save(lines: Iterator[str], path: Path, database: Path) -> None:
 
 def _import(args: argparse.Namespace, database: Path, out: TextIO) -> int:
     export = read_export(args.file)
-    import_session(export, database)
+    import_session(export, database, _key(args))
     masked = f", {export.check.masked} masked" if export.check.masked else ""
     events = count(export.check.events, "event")
     print(f"Imported {visible(export.session)}: {events}{masked}, its chain whole.", file=out)

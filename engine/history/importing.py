@@ -24,9 +24,11 @@ from .fold import fold
 from .projection import Projection
 from .rows import INSERT_EVENT, LAST_CURSOR, UPSERT_SESSION, LinkedRow
 from .schema import MAGIC, name_of
+from .signing import Signer
 from .times import from_ms, to_ms
 from .upkeep import changing
 from .verify import ChainCheck, Fault, LinkedEvent, check_chain, said_once
+from .vouching import vouched
 
 _HASH = r"^[0-9a-f]{64}$"
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -185,10 +187,11 @@ def _event(shown: str, number: int, line: _Line) -> LinkedEvent:
     )
 
 
-def import_session(export: Export, database: Path) -> None:
+def import_session(export: Export, database: Path, key: Path) -> None:
     """Take an export into the journal at `database`, which is created if there is none.
 
-    Its chain stays as it is. Raises `ExportError` for one whose chain has a fault or whose events this
+    Its chain stays as it is; the key in the file `key`, made if there is none, vouches for masked content
+    as it came. Raises `ExportError` for one whose chain has a fault or whose events this
     version cannot follow, `JournalError` when the journal has the session already or cannot be written.
     """
     if export.check.fault is not None:
@@ -204,6 +207,7 @@ def import_session(export: Export, database: Path) -> None:
             f"Session '{visible(export.session)}' cannot be followed: {visible(str(error))}. "
             "A newer Interlock may have written it; use that one. Nothing was imported."
         ) from error
+    signer = Signer.open(key) if export.check.masked else None
     with changing(database, create=True) as connection:
         known = connection.execute("SELECT 1 FROM session WHERE id = ?", (export.session,)).fetchone()
         gone = connection.execute("SELECT 1 FROM pruned WHERE session = ?", (export.session,)).fetchone()
@@ -215,7 +219,7 @@ def import_session(export: Export, database: Path) -> None:
             )
         cursor = int(connection.execute(LAST_CURSOR).fetchone()[0])
         connection.execute(UPSERT_SESSION, _projected(events).row())
-        connection.executemany(INSERT_EVENT, _rows(export.events, cursor))
+        connection.executemany(INSERT_EVENT, _rows(export.events, cursor, signer))
         rebuild_decisions(connection, export.session)
 
 
@@ -240,9 +244,11 @@ def _projected(events: Iterable[JournalEvent]) -> Projection:
     return line
 
 
-def _rows(events: Iterable[LinkedEvent], cursor: int) -> Iterator[LinkedRow]:
+def _rows(events: Iterable[LinkedEvent], cursor: int, signer: Signer | None) -> Iterator[LinkedRow]:
     for event in events:
-        place = event.place
+        place, content = event.place, event.content
+        if event.salt is None and content is not None and signer is not None:
+            content = vouched(content, event.hash, event.body, signer)
         yield (
             cursor + place.seq,
             place.session,
@@ -251,6 +257,6 @@ def _rows(events: Iterable[LinkedEvent], cursor: int) -> Iterator[LinkedRow]:
             event.kind,
             event.body,
             event.salt,
-            event.content,
+            content,
             event.hash,
         )

@@ -64,7 +64,7 @@ class Event(Table, table=True):
     """One event. `cursor` orders the whole file and is never reused; `seq` counts within the session.
 
     `hash` is its link of the session's chain, for which its content was hashed with `salt`. An imported
-    event whose content is masked has no salt, and `content` in place of it.
+    event whose content is masked has no salt, and `content` in place of it: see `vouching`.
 
     The index has the few events that `fatigue` counts; its condition is that of the question there.
     """

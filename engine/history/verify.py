@@ -23,6 +23,7 @@ from .chain import Place, event_hash, link
 from .errors import JournalError
 from .rows import SELECT_LINKED, LinkedRow, in_pages
 from .schema import UNLINKED, inspect, name_of, reading
+from .vouching import Vouch, vouch_in
 
 _BEFORE_ALL = -math.inf
 _LINES = "SELECT id, events, imported FROM session"
@@ -47,7 +48,8 @@ FaultKind: TypeAlias = Literal["changed", "removed", "inserted", "reordered"]
 class LinkedEvent:
     """An event as it is stored or exported, with its link; `body` is JSON.
 
-    Without `salt` its content is masked, and `content` is the hash that stands for it.
+    Without `salt` its content is masked, and `content` is the hash that stands for it; `vouch` is by
+    whoever imported it.
     """
 
     place: Place
@@ -56,6 +58,7 @@ class LinkedEvent:
     salt: bytes | None
     content: bytes | None
     hash: bytes
+    vouch: Vouch | None = None
 
     @property
     def seq(self) -> int:
@@ -76,7 +79,9 @@ class ChainCheck:
     """What the chain of one session shows.
 
     `head` is its last hash, up to the fault if there is one. Of `masked` events only facts and place
-    could be checked. `imported` sessions were recorded in another journal.
+    could be checked. `imported` sessions were recorded in another journal; `keys` vouch for their masked
+    content, and for that of `unvouched` events nobody does: an older version imported them, or somebody
+    took their salts.
     """
 
     session: str
@@ -85,6 +90,8 @@ class ChainCheck:
     masked: int = 0
     fault: Fault | None = None
     imported: bool = False
+    unvouched: int = 0
+    keys: frozenset[bytes] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +119,9 @@ class FileCheck:
 
 def linked(row: LinkedRow) -> LinkedEvent:
     """The event in a row."""
-    _, session, seq, at, kind, body, salt, content, own = row
-    return LinkedEvent(Place(session, seq, at), kind, body, salt, content, own)
+    _, session, seq, at, kind, body, salt, stored, own = row
+    content, vouch = vouch_in(stored)
+    return LinkedEvent(Place(session, seq, at), kind, body, salt, content, own, vouch)
 
 
 def verify_journal(path: Path) -> Iterator[ChainCheck]:
@@ -213,15 +221,24 @@ def check_chain(
     None of a journal's `own` events is masked: without its salt, an event's content could be anything.
     """
     prev: LinkedEvent | None = None
-    masked = 0
+    masked = unvouched = 0
+    keys: set[bytes] = set()
     rest = iter(events)
     for event in rest:
         fault = _fault(session, prev, event, rest)
         if fault is None and own and event.salt is None:
             fault = Fault(event.seq, "changed", f"event {event.seq} ({event.kind}) has lost its salt")
+        if fault is None and event.vouch is not None and not event.vouch.holds(event.hash, event.body):
+            message = f"event {event.seq} ({event.kind}) is not as it was imported"
+            fault = Fault(event.seq, "changed", message)
         if fault is not None:
             return ChainCheck(session, fault.seq - 1, _hash(prev), masked, fault)
-        masked += event.salt is None
+        if event.salt is None:
+            masked += 1
+            if event.vouch is None:
+                unvouched += 1
+            else:
+                keys.add(event.vouch.key)
         prev = event
     count = 0 if prev is None else prev.seq
     if expected is not None and type(expected) is not int:  # a column may hold a value of any type
@@ -233,7 +250,7 @@ def check_chain(
     if expected is not None and expected < count:
         message = f"the session's line counts {expected} events, and there are {count}"
         return ChainCheck(session, count, _hash(prev), masked, Fault(expected + 1, "inserted", message))
-    return ChainCheck(session, count, _hash(prev), masked)
+    return ChainCheck(session, count, _hash(prev), masked, unvouched=unvouched, keys=frozenset(keys))
 
 
 def _stored(connection: sqlite3.Connection, session: str) -> Iterator[LinkedEvent]:

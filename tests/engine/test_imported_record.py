@@ -81,7 +81,9 @@ async def forged(tmp_path: Path, shop: Shop) -> str:
 def taken_in(tmp_path: Path, session: str) -> None:
     """Import a session of `theirs.db` into `mine.db`."""
     lines = as_jsonl(session, linked_events(tmp_path / "theirs.db", session), None)
-    import_session(read_export(saved(tmp_path / "theirs.jsonl", lines)), tmp_path / "mine.db")
+    import_session(
+        read_export(saved(tmp_path / "theirs.jsonl", lines)), tmp_path / "mine.db", tmp_path / "key.pem"
+    )
 
 
 class TestGoesOn:

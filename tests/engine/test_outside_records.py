@@ -93,7 +93,7 @@ class TestRecord:
         path = tmp_path / "robin.jsonl"
         lines = as_jsonl("robin-1", linked_events(journal, "robin-1"), None)
         path.write_text("\n".join(lines) + "\n")
-        import_session(read_export(path), tmp_path / "other.db")
+        import_session(read_export(path), tmp_path / "other.db", tmp_path / "key.pem")
         assert [c.fault for c in verify_journal(tmp_path / "other.db")] == [None]
         assert fold(events(tmp_path / "other.db")) == fold(events(journal))
 
@@ -102,7 +102,7 @@ class TestRecord:
         path = tmp_path / "robin.jsonl"
         lines = as_jsonl("robin-1", linked_events(journal, "robin-1"), None)
         path.write_text("\n".join(lines) + "\n")
-        import_session(read_export(path), tmp_path / "other.db")
+        import_session(read_export(path), tmp_path / "other.db", tmp_path / "key.pem")
         hub = Hub.open(tmp_path / "other.db")
         with pytest.raises(ResumeError, match="was imported: nobody here made its decisions"):
             await hub.recorded_outside("robin-1")

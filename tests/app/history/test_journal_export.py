@@ -124,6 +124,15 @@ class TestImport:
         narrow(shell.out)
         assert ID in shell.run("--db", "other.db")
 
+    def test_by_somebody_unknown(self, shell: Shell) -> None:
+        """Masked content that a key of nobody known vouches for is not said to be whole."""
+        shell.run("export", ID, "-o", "a.jsonl")
+        shell.run("--db", "other.db", "import", "a.jsonl")
+        shell.key.unlink()
+        said = shell.run("--db", "other.db", "verify", code=1)
+        assert "imported with a key this machine does not know" in said
+        assert "1 import unproven" in said
+
     def test_refused(self, shell: Shell) -> None:
         """What is no export, was changed, or is there already is told with its remedy."""
         shell.run("export", ID, "-o", "a.jsonl")

@@ -131,6 +131,7 @@ class TestVerify:
             "events": 1,
             "imported": False,
             "masked": 0,
+            "proven": True,
             "head": session["head"],
             "fault": {"event": 2, "kind": "changed", "message": "event 2 (message) was changed"},
         }

@@ -117,7 +117,7 @@ class TestRoundTrip:
         assert export.check.head is not None
         assert export.check.head.hex() == json.loads(before[0])["head"]
         target = tmp_path / "other.db"
-        import_session(export, target)
+        import_session(export, target, target.with_suffix(".pem"))
         assert exported(target, mask=mask) == before  # pyright: ignore[reportArgumentType]
 
     @pytest.mark.parametrize("odd", ODD, ids=repr)
@@ -129,7 +129,7 @@ class TestRoundTrip:
         before = exported(database)
         export = read(tmp_path, before)
         assert export.check.masked == 0
-        import_session(export, target)
+        import_session(export, target, target.with_suffix(".pem"))
         assert exported(target) == before
         body = list(open_reader(target).events("s1"))[1].body
         assert canonical(json.loads(body.model_dump_json())) == canonical(
@@ -163,7 +163,7 @@ class TestRoundTrip:
                 export = read(folder, before)
                 assert export.check.fault is None
                 if mask is None:
-                    import_session(export, target)
+                    import_session(export, target, target.with_suffix(".pem"))
                     assert exported(target, session, mask) == before
                     assert exported(target, session, MASK) == exported(source, session, MASK)
 
@@ -172,7 +172,7 @@ class TestRoundTrip:
     def test_a_masked_import_hides_no_more_and_no_less(self, database: Path, tmp_path: Path) -> None:
         """A masked session that is exported from where it was imported has the same masks."""
         target = tmp_path / "target.db"
-        import_session(read(tmp_path, exported(database)), target)
+        import_session(read(tmp_path, exported(database)), target, target.with_suffix(".pem"))
         assert exported(target, mask=None) == exported(target) == exported(database)
 
 

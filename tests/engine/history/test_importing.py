@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from interlock.engine.history.canonical import canonical
-from interlock.engine.history.chain import Place, link
+from interlock.engine.history.chain import Place, content_hash, link
 from interlock.engine.history.events import EventBody, MessageAdded, SessionStatus
 from interlock.engine.history.exporting import as_jsonl
 from interlock.engine.history.importing import Export, ExportError, import_session, read_export
@@ -21,6 +21,7 @@ from interlock.engine.history.journal import Journal, JournalError
 from interlock.engine.history.prune import prune
 from interlock.engine.history.queries import open_reader
 from interlock.engine.history.replay import Replay
+from interlock.engine.history.signing import public_key
 from interlock.engine.history.times import to_ms
 from interlock.engine.history.verify import LinkedEvent, check_file
 from interlock.engine.hub import Hub
@@ -46,7 +47,7 @@ from pathlib import Path
 from interlock.engine.history.errors import JournalError
 from interlock.engine.history.importing import import_session, read_export
 try:
-    import_session(read_export(Path(sys.argv[1])), Path(sys.argv[2]))
+    import_session(read_export(Path(sys.argv[1])), Path(sys.argv[2]), Path(sys.argv[2] + ".pem"))
 except JournalError as error:
     print(error)
     sys.exit(2)
@@ -104,7 +105,7 @@ class TestTaken:
     def test_into_a_fresh_journal(self, export: Export, tmp_path: Path) -> None:
         """A journal that is not there yet is made, in a directory that is not there yet."""
         target = tmp_path / "new" / "journal.db"
-        import_session(export, target)
+        import_session(export, target, target.with_suffix(".pem"))
         check = verdicts(target)["s1"]
         assert (check.fault, check.events, check.masked) == (None, len(BODIES), len(MASKED))
         assert check.head == export.check.head
@@ -114,7 +115,7 @@ class TestTaken:
     def test_into_a_used_journal(self, export: Export, used: Path) -> None:
         """What is there stays as it is, is still whole, and goes on as before."""
         before = contents(used)
-        import_session(export, used)
+        import_session(export, used, used.with_suffix(".pem"))
         after = contents(used)
         for name, found in before.items():
             if name != "sqlite_sequence":
@@ -126,7 +127,7 @@ class TestTaken:
 
     def test_its_line(self, export: Export, used: Path, tmp_path: Path) -> None:
         """Its line in the list is the one it had, and says that it is another journal's."""
-        import_session(export, used)
+        import_session(export, used, used.with_suffix(".pem"))
         select = "SELECT * FROM session WHERE id = 's1'"
         (here,), (there,) = rows(used, select), rows(tmp_path / "source.db", select)
         assert here[:-1] == there[:-1]
@@ -134,7 +135,7 @@ class TestTaken:
 
     def test_its_decisions(self, export: Export, used: Path) -> None:
         """Its decisions are listed, with what is masked in them masked."""
-        import_session(export, used)
+        import_session(export, used, used.with_suffix(".pem"))
         (line,) = rows(
             used, "SELECT called, verdict, \"by\", input, result FROM decision WHERE session = 's1'"
         )
@@ -142,7 +143,7 @@ class TestTaken:
 
     def test_can_be_replayed(self, export: Export, used: Path) -> None:
         """Its events can be stepped through as if they were recorded here."""
-        import_session(export, used)
+        import_session(export, used, used.with_suffix(".pem"))
         replay = Replay(list(open_reader(used).events("s1")))
         replay.goto(len(BODIES))
         assert replay.state.status == "done"
@@ -157,7 +158,11 @@ class TestTaken:
         recorded_at(source, NOW, "deep", opening(), decided("c", "t", input={"value": value}))
         assert len(list(open_reader(source).events("deep"))) == 2
         lines = exported(source, "deep")
-        import_session(read_export(saved(tmp_path / "deep.jsonl", lines)), tmp_path / "target.db")
+        import_session(
+            read_export(saved(tmp_path / "deep.jsonl", lines)),
+            tmp_path / "target.db",
+            tmp_path / "key.pem",
+        )
         assert exported(tmp_path / "target.db", "deep") == lines
 
     def test_several(self, tmp_path: Path, used: Path) -> None:
@@ -165,13 +170,44 @@ class TestTaken:
         for name in ("a", "b", "c"):
             source = tmp_path / f"{name}.db"
             recorded_at(source, NOW, name)
-            import_session(read_export(saved(tmp_path / f"{name}.jsonl", exported(source, name))), used)
+            import_session(
+                read_export(saved(tmp_path / f"{name}.jsonl", exported(source, name))),
+                used,
+                tmp_path / "key.pem",
+            )
         assert {s: c.fault for s, c in verdicts(used).items()} == dict.fromkeys(("own", "a", "b", "c"))
         assert check_file(used).missing == 0
 
+    def test_vouched_content(self, export: Export, used: Path) -> None:
+        """Whoever imports vouches for masked content: who changes it later is found out."""
+        import_session(export, used, used.with_suffix(".pem"))
+        check = verdicts(used)["s1"]
+        assert (check.unvouched, check.keys) == (0, {public_key(used.with_suffix(".pem"))})
+        tamper(
+            used,
+            "UPDATE event SET body = replace(body, '[masked', '[shown') "
+            f"WHERE session = 's1' AND seq = {MASKED[0]}",
+        )
+        fault = verdicts(used)["s1"].fault
+        assert fault is not None
+        assert (fault.seq, fault.kind) == (MASKED[0], "changed")
+        assert "is not as it was imported" in fault.message
+
+    def test_said_to_be_imported(self, used: Path) -> None:
+        """Who takes the salt of an own event and says that it was imported has nobody to vouch for it."""
+        first = rows(used, "SELECT body, salt FROM event WHERE session = 'own' AND seq = 1")[0]
+        kept = content_hash(first[0], first[1]).hex()
+        tamper(
+            used,
+            "UPDATE session SET imported = 1 WHERE id = 'own'",
+            f"UPDATE event SET salt = NULL, content = x'{kept}' WHERE session = 'own' AND seq = 1",
+        )
+        check = verdicts(used)["own"]
+        assert (check.fault, check.imported, check.masked, check.unvouched) == (None, True, 1, 1)
+
     def test_masked_here_is_no_fault_but_losing_a_salt_is(self, export: Export, used: Path) -> None:
         """Only in a session of another journal can content be masked: here it would hide a change."""
-        import_session(export, used)
+        import_session(export, used, used.with_suffix(".pem"))
         assert verdicts(used)["s1"].fault is None
         tamper(used, "UPDATE session SET imported = 0 WHERE id = 's1'")
         fault = verdicts(used)["s1"].fault
@@ -194,7 +230,7 @@ class TestUnfinished:
             request("a1", "c1", "deploy"),
         )
         lines = exported(source, "open")
-        import_session(read_export(saved(tmp_path / "open.jsonl", lines)), used)
+        import_session(read_export(saved(tmp_path / "open.jsonl", lines)), used, used.with_suffix(".pem"))
         recorded_at(used, NOW, "mine", opening(), SessionStatus(status="running"))
         Hub.open(used)._journal.close()
         reader = open_reader(used)
@@ -207,10 +243,10 @@ class TestUnfinished:
 class TestRefused:
     def test_one_that_is_there(self, export: Export, used: Path) -> None:
         """A session of this id that is there already is left as it is."""
-        import_session(export, used)
+        import_session(export, used, used.with_suffix(".pem"))
         before = contents(used)
         with pytest.raises(JournalError, match=r"'s1' is in journal .* already; import it into another"):
-            import_session(export, used)
+            import_session(export, used, used.with_suffix(".pem"))
         assert contents(used) == before
 
     def test_one_that_was_pruned(self, export: Export, tmp_path: Path) -> None:
@@ -220,7 +256,7 @@ class TestRefused:
         prune(path, before=now, by="maria", at=now, key=tmp_path / "key.pem")
         before = contents(path)
         with pytest.raises(JournalError, match=r"'s1' was pruned from journal"):
-            import_session(export, path)
+            import_session(export, path, path.with_suffix(".pem"))
         assert contents(path) == before
 
     def test_one_that_was_changed(self, lines: list[str], used: Path, tmp_path: Path) -> None:
@@ -229,7 +265,7 @@ class TestRefused:
         export = read_export(saved(tmp_path / "changed.jsonl", remade(lines, 4, body=body)))
         before = contents(used)
         with pytest.raises(ExportError, match=r"event 3 \(message\) was changed\. Nothing was imported"):
-            import_session(export, used)
+            import_session(export, used, used.with_suffix(".pem"))
         assert contents(used) == before
 
     def test_another_schema_of_file(self, export: Export, tmp_path: Path) -> None:
@@ -237,7 +273,7 @@ class TestRefused:
         target = tmp_path / "notes.txt"
         target.write_text("milk, bread and more\n" * 10)
         with pytest.raises(JournalError, match="not an SQLite database"):
-            import_session(export, target)
+            import_session(export, target, target.with_suffix(".pem"))
         assert target.read_text() == "milk, bread and more\n" * 10
 
     @pytest.mark.parametrize(
@@ -256,7 +292,7 @@ class TestRefused:
         assert export.check.fault is None
         before = contents(used)
         with pytest.raises(ExportError, match="cannot be followed") as caught:
-            import_session(export, used)
+            import_session(export, used, used.with_suffix(".pem"))
         assert "Nothing was imported" in str(caught.value)
         assert message in str(caught.value)
         assert contents(used) == before
@@ -265,7 +301,7 @@ class TestRefused:
         """A kind of event that this version does not know is named by its number."""
         export = chained(tmp_path, opening().model_dump_json(), '{"type": "session.paused"}')
         with pytest.raises(ExportError, match=r"Event 2 of session 'x'.*newer Interlock.*use that one"):
-            import_session(export, used)
+            import_session(export, used, used.with_suffix(".pem"))
 
 
 class TestMalformed:
@@ -412,14 +448,14 @@ class TestDisk:
         before = target.read_bytes()
         target.chmod(0o400)
         with pytest.raises(JournalError, match="permissions"):
-            import_session(export, target)
+            import_session(export, target, target.with_suffix(".pem"))
         assert target.read_bytes() == before
 
     def test_no_directory(self, export: Export, tmp_path: Path) -> None:
         """A place below a file is no place for a journal."""
         (tmp_path / "file").write_text("")
         with pytest.raises(JournalError, match=r"Cannot make the directory .*Choose another place"):
-            import_session(export, tmp_path / "file" / "below" / "journal.db")
+            import_session(export, tmp_path / "file" / "below" / "journal.db", tmp_path / "key.pem")
 
 
 class TestTwoProcesses:
@@ -435,10 +471,10 @@ class TestTwoProcesses:
             assert holder.stdout.readline() == "open\n"
             before = contents(used)
             with pytest.raises(JournalError, match=rf"is being written by process {holder.pid}"):
-                import_session(export, used)
+                import_session(export, used, used.with_suffix(".pem"))
             assert contents(used) == before
             holder.communicate("")
-        import_session(export, used)
+        import_session(export, used, used.with_suffix(".pem"))
 
     def test_both_at_once(self, lines: list[str], used: Path, tmp_path: Path) -> None:
         """Of two that take the same session in at the same time one does, and the other says why not."""

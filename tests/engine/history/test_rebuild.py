@@ -116,7 +116,11 @@ class TestImported:
         """That a session is another journal's follows from no event, and is kept."""
         source = tmp_path / "source.db"
         recorded_at(source, NOW, "far")
-        import_session(read_export(saved(tmp_path / "far.jsonl", exported(source, "far"))), database)
+        import_session(
+            read_export(saved(tmp_path / "far.jsonl", exported(source, "far"))),
+            database,
+            database.with_suffix(".pem"),
+        )
         before = contents(database)
         assert rebuild(database) == Rebuilt(4, ())
         assert contents(database) == before

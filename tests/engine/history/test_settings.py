@@ -290,7 +290,7 @@ class TestJournal:
         """An exported session brings its changes along."""
         file, other = tmp_path / "s1.jsonl", tmp_path / "other.db"
         file.write_text("\n".join(as_jsonl("s1", linked_events(journal, "s1"), None)))
-        import_session(read_export(file), other)
+        import_session(read_export(file), other, other.with_suffix(".pem"))
         assert [line.input for line in found(other, "")] == [line.input for line in found(journal, "")]
         assert list(listed_otherwise(other)) == []
 
