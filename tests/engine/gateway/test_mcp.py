@@ -216,8 +216,9 @@ class TestOptions:
             assert found.agent == "clerk"
 
     async def test_from_the_line_alone(self, tmp_path: Path) -> None:
-        """A file in the working directory changes neither what rules call a tool nor its session."""
-        (tmp_path / "interlock.toml").write_text(
+        """A file, even the user's own, changes neither what rules call a tool nor its session."""
+        (tmp_path / "config").mkdir(exist_ok=True)
+        (tmp_path / "config/interlock.toml").write_text(
             '[mcp]\nprefix = "x_"\nsession = "s"\nurl = "http://127.0.0.1:9/"\n'
         )
         async with (
