@@ -1,9 +1,10 @@
-"""Waiting requests as lines: the riskiest first, with how long each has waited and still may."""
+"""Waiting requests in their order, and as lines with how long each has waited and still may."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from datetime import datetime
+from itertools import chain
 
 from textual.content import Content
 
@@ -25,8 +26,30 @@ _RANK = {"high": 0, "medium": 1, None: 2, "low": 3}
 
 
 def in_order(approvals: Iterable[ApprovalState]) -> list[ApprovalState]:
-    """By the risk that rules name, then by how long they wait; one without a risk before a low one."""
-    return sorted(approvals, key=lambda a: (_RANK[a.risk], a.since, a.id))
+    """By the risk that rules name, then in turns, then by how long they wait.
+
+    One without a risk comes before a low one. Those who ask take turns, agents elsewhere by their tokens
+    and each one's sessions among themselves: a hundred requests of one hide no request of another.
+    """
+    oldest = sorted(approvals, key=lambda a: (a.since, a.id))
+    by_session = _in_turns(oldest, lambda a: (a.risk, a.session))
+    turns = _in_turns(by_session, lambda a: (a.risk, a.opener is None, a.opener or a.session))
+    return sorted(turns, key=lambda a: _RANK[a.risk])
+
+
+def _in_turns(
+    approvals: Iterable[ApprovalState], whose: Callable[[ApprovalState], Hashable]
+) -> list[ApprovalState]:
+    """The first of everybody, then the second of everybody who has one, and so on."""
+    seen: dict[Hashable, int] = {}
+    rounds: list[list[ApprovalState]] = []
+    for approval in approvals:
+        asker = whose(approval)
+        turn = seen[asker] = seen.get(asker, -1) + 1
+        if turn == len(rounds):
+            rounds.append([])
+        rounds[turn].append(approval)
+    return list(chain.from_iterable(rounds))
 
 
 def time_left(approval: ApprovalState, now: datetime) -> tuple[str, str]:
@@ -62,7 +85,8 @@ def risk_and_time(approval: ApprovalState, now: datetime) -> list[Content]:
 def stopped_by(sessions_approvals: Iterable[ApprovalState]) -> dict[str, list[ApprovalState]]:
     """What each session waits for, subagents too, the most pressing first; by the session's id."""
     found: dict[str, list[ApprovalState]] = {}
-    for approval in in_order(sessions_approvals):
+    # Of one session there are no turns to take.
+    for approval in sorted(sessions_approvals, key=lambda a: (_RANK[a.risk], a.since, a.id)):
         for session in dict.fromkeys((approval.session, approval.via or approval.session)):
             found.setdefault(session, []).append(approval)
     return found

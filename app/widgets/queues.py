@@ -94,8 +94,15 @@ def _session_block(
     return Block(state.id, (state.status, mode, len(stopped), tool, waited, name, depth), lines)
 
 
+MOST_LISTED = 200
+"""Requests that are listed at a time: the next ones come up as these are decided."""
+
+
 class WaitingList(BlockList):
-    """Requests that wait for a person, the riskiest first; those that are marked are decided together."""
+    """Requests that wait for a person, the riskiest first; those that are marked are decided together.
+
+    Of a long queue the first are listed, so that it is painted as fast as a short one.
+    """
 
     def __init__(self) -> None:
         super().__init__(id="waiting", empty="Nothing waits for you.")
@@ -108,12 +115,23 @@ class WaitingList(BlockList):
         marked: Collection[str] = (),
     ) -> None:
         """Show requests in their order; the cursor stays on the one that it is on."""
-        self.show(
-            [
-                waiting_block(a, names.get(a.session, name_shown(a.agent)), now, marked)
-                for a in in_order(approvals)
-            ]
-        )
+        waiting = in_order(approvals)
+        listed = [
+            waiting_block(a, names.get(a.session, name_shown(a.agent)), now, marked)
+            for a in waiting[:MOST_LISTED]
+        ]
+        more = len(waiting) - len(listed)
+        self.show([*listed, _more_block(more)] if more else listed)
+
+
+def _more_block(number: int) -> Block:
+    """The last line of a long queue."""
+    text = f"and {number:,} more after these"
+
+    def lines(width: int) -> list[Content]:
+        return [Content.styled(text, MUTED).truncate(width, ellipsis=True)]
+
+    return Block("more", number, lines, selectable=False)
 
 
 class PendingList(BlockList):

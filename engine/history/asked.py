@@ -64,6 +64,7 @@ def requested(state: SessionState, event: JournalEvent, body: ApprovalRequested)
         original=original,
         edited_by=body.edited_by,
         shell_fields=body.shell_fields,
+        opener=state.opened_by if state.kind == "outside" else None,
     )
     if call is None:
         call = propose(state, event.at, body.call_id, body.called, body.input, body.shell_fields)

@@ -78,7 +78,8 @@ class ApprovalState(BaseModel):
     each of them did; `tokens` are those they came with. `extension` is the time that one person wants it
     to have and that takes a second one. `revealed` are the operators who have seen what `hidden` tells
     of. `original` is the agent's own input where a person had chosen another one, `None` where none had
-    (G-75). For the rest see `ApprovalRequested`.
+    (G-75). `opener` is the token that opened the session of an agent elsewhere. For the rest see
+    `ApprovalRequested`.
     """
 
     id: str
@@ -120,6 +121,7 @@ class ApprovalState(BaseModel):
     original: dict[str, JsonValue] | None = None
     edited_by: str | None = None
     shell_fields: tuple[str, ...] = ()
+    opener: str | None = None
 
 
 class SwitchState(BaseModel):

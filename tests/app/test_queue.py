@@ -10,7 +10,7 @@ from textual.content import Content
 from interlock.app.screens.approval import ApprovalScreen
 from interlock.app.screens.live import LiveScreen
 from interlock.app.widgets.queue_lines import in_order, risk_and_time, stopped_by, time_left
-from interlock.app.widgets.queues import WaitingList
+from interlock.app.widgets.queues import MOST_LISTED, WaitingList
 from interlock.engine.history.events import ApprovalExpired, ApprovalGiven
 from tests.app.queue_scenes import asking, asks, several
 from tests.app.scenes import NOW, before, docs_writer
@@ -38,6 +38,28 @@ class TestOrder:
             asks(6, risk="high"),
         ]
         assert [a.id for a in in_order(waiting)] == ["q6", "q4", "q5", "q3", "q2", "q1"]
+
+    def test_in_turns(self) -> None:
+        """Queue: whoever asks a hundred times, in however many sessions, hides nobody's request."""
+        flood = [asks(100 + n, session=f"s{n % 7}", agent=f"bot-{n}", opener="bot") for n in range(98)]
+        own = [asks(2, session="night"), asks(1, session="night")]
+        other = asks(3, session="day", opener="other")
+        urgent = asks(0, session="s1", opener="bot", risk="high")
+        found = in_order([*flood, *own, other, urgent])
+        assert [a.id for a in found[:6]] == ["q0", "q197", "q3", "q2", "q196", "q1"]
+        # One token's sessions take turns among themselves, too.
+        assert {a.session for a in found[1:14] if a.opener == "bot"} == {f"s{n}" for n in range(7)}
+
+    async def test_a_long_queue(self) -> None:
+        """Queue: of thousands only the first are made and listed; how many more there are is said."""
+        waiting = [asks(n) for n in range(10 * MOST_LISTED)]
+        async with stage(asking(*waiting)) as on:
+            shown = on.app.screen.query_one(WaitingList)
+            assert len(shown.blocks) == MOST_LISTED + 1
+            assert queue(on)[:-1] == [a.id for a in in_order(waiting)[:MOST_LISTED]]
+            [last] = shown.blocks[-1].lines(40)
+            assert last.plain == "and 1,800 more after these"
+            assert not shown.blocks[-1].selectable
 
     async def test_who_edited_it(self) -> None:
         """G-75: a request about what a person chose says so, and by whom, in the queue."""
