@@ -35,6 +35,8 @@ _STRICTER = {
     "read_only": True,
     "strict": True,
 }
+JUDGING = frozenset({"acp", "flow", "resume", "run", "serve", "web"})
+"""The commands that judge calls by rules, and run what passes."""
 _LIMITS = frozenset({"max_cost", "max_steps", "max_time", "max_turns"})
 
 TABLES: Mapping[str, frozenset[str]] = {
@@ -52,9 +54,10 @@ def counted(command: str, option: str, value: object, users: object, directory: 
     """
     match option, value:
         case "rules", list() if command != "hook":
-            return _joined(value, users)
+            # The user's maps come first: of two that meet a command the first one counts.
+            return _joined(users, value)
         case "redact", str():
-            return ",".join(_joined(value.split(","), str(users or "").split(",")))
+            return ",".join(_joined(str(users or "").split(","), value.split(",")))
         case _ if option in _LIMITS:
             limit = _usual_limit(command, option) if users is None else users
             return value if limit is None else min(_number(value), _number(limit))
@@ -87,10 +90,10 @@ def _may_say(command: str, option: str, value: object, users: object, directory:
             return False
 
 
-def _joined(first: Iterable[str], second: object) -> list[str]:
-    """Each once, those of `first` first; what is empty is none."""
-    others = second if isinstance(second, list) else []
-    return list(dict.fromkeys(text for each in (*first, *others) if (text := str(each).strip())))
+def _joined(*parts: object) -> list[str]:
+    """Each once, those of the first part first; what is empty, or no list, is none."""
+    each = [str(text).strip() for part in parts if isinstance(part, list) for text in part]
+    return list(dict.fromkeys(filter(None, each)))
 
 
 def _usual_limit(command: str, option: str) -> int | None:

@@ -119,7 +119,7 @@ class _Sources:
 
         Raises `SettingsError` for what may not be said there.
         """
-        from .setting_trust import counted
+        from .setting_trust import JUDGING, counted
 
         users_files = [each for each in self.files if each[0] == self.own]
         usual = replace(self, environ={}, files=users_files).find(action)
@@ -131,7 +131,23 @@ class _Sources:
                 f"{found.where}: may stand in {self.own} only, since agents may write in the working "
                 f"directory; move it there, or say it on the line: {option}"
             )
+        if action.dest == "rules" and self.command in JUDGING:
+            self._check_added_rules(found, value, users)
         return counts
+
+    def _check_added_rules(self, found: _Found, added: object, users: object) -> None:
+        """Raise `SettingsError` where rules of the working directory take calls from the user's."""
+        if not (isinstance(added, list) and isinstance(users, list)):
+            return
+        from .added_rules import loosened_by
+
+        files = [self.directory / str(each) for each in added]
+        if (rule := loosened_by(users, files)) is not None:
+            raise SettingsError(
+                f"{found.where}: what they name would be taken out of '{rule}' of {self.own}, and agents "
+                "may write in the working directory; name the tools in rules of your own, or all files "
+                "on the line: --rules"
+            )
 
 
 def named_file(args: argparse.Namespace, environ: Mapping[str, str]) -> Mapping[str, str]:

@@ -22,7 +22,9 @@ from interlock.app.hook_settings import hook_settings
 from interlock.app.notify import NotifySettings, notify_settings
 from interlock.app.setting_trust import added
 from interlock.app.settings import TABLES, SettingsError, apply_settings
+from interlock.engine import ToolCall
 from interlock.engine.questions import ApprovalPolicy
+from interlock.rules import load_rules
 from tests.app.test_settings import settled
 
 RUN = ["run", "--model", "openai/x", "go"]
@@ -262,7 +264,7 @@ class TestLimits:
     def test_masked_fields_are_added(self, tmp_path: Path) -> None:
         """What the user has masked stays masked."""
         args = settled(tmp_path, RUN, here="redact = 'salary, iban'", user="redact = ['iban', 'ssn']")
-        assert args.redact == "salary,iban,ssn"
+        assert args.redact == "iban,ssn,salary"
 
     def test_requests_expire_when_the_first_says_so(self, tmp_path: Path) -> None:
         """A directory lengthens no waiting time, and gives nobody a say in what they started."""
@@ -285,7 +287,43 @@ class TestRules:
             here="rules = ['a.rules']",
             user="rules = ['strict.rules']\n[serve]\nrules = ['mine.rules', '/etc/all.rules']",
         )
-        assert args.rules == ["a.rules", f"{tmp_path}/config/mine.rules", "/etc/all.rules"]
+        assert args.rules == [f"{tmp_path}/config/mine.rules", "/etc/all.rules", "a.rules"]
+
+    @pytest.mark.parametrize(
+        ("added", "refused"),
+        [
+            ("block fetch", False),
+            ("require human-approval before fetch", True),
+            ("limit fetch to 9 per session", True),
+            ("map bash.command ls as listing", True),
+        ],
+    )
+    def test_take_no_call_from_the_users(self, tmp_path: Path, added: str, refused: bool) -> None:
+        """A user's rule on what nothing names counts for as many calls as before."""
+        (tmp_path / "config").mkdir()
+        (tmp_path / "config" / "mine.rules").write_text(
+            "require test before deploy\nblock anything-else\n"
+        )
+        (tmp_path / "project").mkdir()
+        (tmp_path / "project" / "a.rules").write_text(added + "\n")
+        here, user = "rules = ['a.rules']", "rules = ['mine.rules']"
+        if refused:
+            with pytest.raises(SettingsError, match="taken out of 'block anything-else'"):
+                settled(tmp_path, ["serve"], here=here, user=user)
+        else:
+            assert len(settled(tmp_path, ["serve"], here=here, user=user).rules) == 2
+
+    def test_name_no_call_that_the_users_name(self, tmp_path: Path) -> None:
+        """Of two maps that meet a call the first counts, and that is the user's."""
+        (tmp_path / "config").mkdir()
+        (tmp_path / "config" / "mine.rules").write_text("map bash.command rm as delete\nblock delete\n")
+        (tmp_path / "project").mkdir()
+        (tmp_path / "project" / "a.rules").write_text("map bash.command rm as harmless\n")
+        args = settled(tmp_path, ["serve"], here="rules = ['a.rules']", user="rules = ['mine.rules']")
+        rules = load_rules(*(tmp_path / "project" / each for each in args.rules))
+        names = rules.resolve(ToolCall("c", "bash", {"command": "rm -rf x"}))
+        assert "delete" in names
+        assert "harmless" not in names
 
     def test_of_the_user_begin_beside_the_file(self, tmp_path: Path) -> None:
         """A file of the same name in the working directory does not stand in for the user's."""

@@ -1,0 +1,33 @@
+"""Rules that a working directory adds, held against the user's: they may not take calls from those.
+
+A rule on `anything-else` counts for what no other rule names. A file that names a tool, or maps its
+calls, would take that tool's calls out of it, and an agent may write that file (G-66).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..engine.gate.name_changes import takes_from
+from ..engine.text import visible
+from ..rules import RuleError, load_rules
+
+
+def loosened_by(users: Sequence[str | Path], added: Sequence[str | Path]) -> str | None:
+    """The rule of `users` that judges fewer calls beside the files `added`; `None` where none does.
+
+    Files that cannot be compiled loosen nothing here: whoever uses them says what is wrong.
+    """
+    if not users or not added:
+        return None
+    try:
+        own = [*load_rules(*users).registry.values()]
+        together = [*load_rules(*users, *added).registry.values()]
+    except (RuleError, OSError):
+        return None
+    for guarded in own:
+        if any(takes_from(net, guarded, own) for net in together):
+            written = None if guarded.rule is None else guarded.rule.source
+            return visible(guarded.name if written is None else written.text)
+    return None
