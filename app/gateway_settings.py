@@ -19,7 +19,8 @@ KNOWN = ("agents_may_shadow", "hosts", "limits", "origins", "rules")
 class GatewaySettings:
     """`rules` are sets that agents may add to a server's own, each a few files; `hosts` further names,
     with port, under which the server is reached; `origins` pages that may connect from a browser;
-    `limits` how much one peer may ask for.
+    `limits` how much one peer may ask for. `added` are the files in `rules` that a working directory
+    names.
     """
 
     rules: Mapping[str, tuple[str, ...]]
@@ -27,6 +28,7 @@ class GatewaySettings:
     origins: tuple[str, ...] = ()
     agents_may_shadow: bool = False
     limits: Limits = field(default_factory=Limits)
+    added: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def gateway_settings(
@@ -44,10 +46,10 @@ def gateway_settings(
         return user
     if environ.get(CONFIG):
         return _read(near)
-    rules = dict(user.rules)
-    for name, files in _read(near).rules.items():
+    rules, added = dict(user.rules), _read(near).rules
+    for name, files in added.items():
         rules[name] = (*rules.get(name, ()), *files)
-    return replace(user, rules=rules)
+    return replace(user, rules=rules, added=added)
 
 
 def _beside(directory: Path, settings: GatewaySettings) -> GatewaySettings:

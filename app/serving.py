@@ -27,6 +27,7 @@ from ..engine.net import SkillNet
 from ..engine.questions import ApprovalPolicy
 from ..engine.text import visible
 from ..rules import load_rules
+from .added_rules import loosened_by
 from .agent_build import Prepared
 from .agent_spec import AgentSpec
 from .certificate import Certificate
@@ -36,6 +37,7 @@ from .idling import until_unused
 from .language import LANGUAGE
 from .notify import notify_settings, notifying
 from .server_rules import ServerRules
+from .settings import SettingsError
 from .starting import asked_for, go_on, start
 
 FILES = 512
@@ -59,8 +61,13 @@ class Serving:
     """After how many seconds without a session and a connection it ends; `None` for never."""
 
 
-def rule_sets(files: tuple[str, ...], named: Mapping[str, tuple[str, ...]]) -> RuleSets:
-    """Every set compiled once, so that what is wrong is found at the start. Raises `RuleError`."""
+def rule_sets(files: tuple[str, ...], settings: GatewaySettings) -> RuleSets:
+    """Every set compiled once, so that what is wrong is found at the start.
+
+    Raises `RuleError`, and `SettingsError` for a set with which a working directory takes calls from
+    the rules in `files`: an agent could choose it.
+    """
+    named = settings.rules
 
     def compiled(names: tuple[str, ...]) -> Mapping[str, SkillNet]:
         every = [*files, *(file for name in names for file in named[name])]
@@ -68,6 +75,11 @@ def rule_sets(files: tuple[str, ...], named: Mapping[str, tuple[str, ...]]) -> R
 
     for name in named:
         compiled((name,))
+        if (rule := loosened_by(files, settings.added.get(name, ()))) is not None:
+            raise SettingsError(
+                f"[gateway]: rules: {name}: what this set of the working directory names would be taken "
+                f"out of '{rule}'; name the tools in rules of your own"
+            )
     compiled(tuple(sorted(named)))
     return RuleSets(compiled, named)
 
@@ -102,7 +114,7 @@ async def running(serving: Serving) -> AsyncGenerator[Address, None]:
 @asynccontextmanager
 async def _gateway(serving: Serving) -> AsyncGenerator[tuple[Gateway, Address], None]:
     hook = notify_settings()
-    rules = await asyncio.to_thread(rule_sets, serving.rules, serving.settings.rules)
+    rules = await asyncio.to_thread(rule_sets, serving.rules, serving.settings)
     hub = Hub.open(
         serving.database, redaction=serving.redaction, policy=serving.policy, language=LANGUAGE
     )

@@ -6,6 +6,7 @@ import argparse
 import json
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,11 @@ from interlock.app.attention import KNOWN as ATTENTION
 from interlock.app.attention import attention_settings
 from interlock.app.cli import parser
 from interlock.app.gateway_settings import KNOWN as GATEWAY
-from interlock.app.gateway_settings import gateway_settings
+from interlock.app.gateway_settings import GatewaySettings, gateway_settings
 from interlock.app.hook_settings import KNOWN as HOOK
 from interlock.app.hook_settings import hook_settings
 from interlock.app.notify import NotifySettings, notify_settings
+from interlock.app.serving import rule_sets
 from interlock.app.setting_trust import added
 from interlock.app.settings import TABLES, SettingsError, apply_settings
 from interlock.engine import ToolCall
@@ -370,6 +372,17 @@ class TestTold:
 
 
 class TestGateway:
+    @pytest.mark.parametrize("added", ["limit fetch to 9 per session", "map bash.command ls as listing"])
+    def test_no_set_takes_calls_from_the_servers_rules(self, tmp_path: Path, added: str) -> None:
+        """An agent could choose a set with which it is asked less."""
+        mine, more = tmp_path / "mine.rules", tmp_path / "more.rules"
+        mine.write_text("block anything-else\n")
+        more.write_text(added + "\n")
+        of_user = GatewaySettings({"more": (str(more),)})
+        assert rule_sets((str(mine),), of_user).names == {"more"}
+        with pytest.raises(SettingsError, match=r"rules: more: .* out of 'block anything-else'"):
+            rule_sets((str(mine),), replace(of_user, added=of_user.rules))
+
     def settings(self, tmp_path: Path, here: str, user: str) -> dict[str, tuple[str, ...]]:
         work, config = tmp_path / "project", tmp_path / "config"
         for folder, text in ((work, here), (config, user)):
