@@ -297,7 +297,8 @@ def _less(
         return "is missing"
     if key not in fit.markings:
         return "differs"
-    if was.name_maps is not None and _counts_less(was, registry[key]):
+    # A net without a rule, such as that of what tools wish for, goes by no maps.
+    if was.rule is not None and was.name_maps is not None and _counts_less(was, registry[key]):
         return "counts calls by other maps"
     return None if key in fit.active or key in timed else "is off"
 
