@@ -46,7 +46,7 @@ class Terms:
     `carried` says that the raw input has the new texts, too.
     """
 
-    kind: str
+    tools: tuple[str, ...]
     raw: JsonValue
     title: str | None
     paths: frozenset[str]
@@ -54,19 +54,29 @@ class Terms:
     carried: bool
 
 
+@dataclass(frozen=True, slots=True)
+class AtGate:
+    """A call as the nets judge it: under an id that no other call has, as one of a tool."""
+
+    call_id: str
+    tool: str
+
+
 @dataclass(slots=True)
 class SeenCall:
     """One tool call, everything the agent has said of it put together.
 
-    `stands` is where it is with the gate, under `gate_id`; `approved` is what was judged, as long as that
-    may hold, and `answered` says that the agent has asked about it. `begun` says that it was reported to
-    run, `response` is what the tool itself gave, where that is told, and `came_of_it` that anything of
-    what it came to was told, be it an empty output. Relative paths start from `workdir`.
+    `kind` is the last that the protocol has, and `is_unclear` says that another was given since. `stands`
+    is where it is with the gate, under `at_gate`; `approved` is what was judged, as long as that may
+    hold, and `answered` says that the agent has asked about it. `begun` says that it was reported to run,
+    `response` is what the tool itself gave, where that is told, and `came_of_it` that anything of what it
+    came to was told, be it an empty output. Relative paths start from `workdir`.
     """
 
     id: str
     workdir: str = ""
     kind: str = "other"
+    is_unclear: bool = False
     title: str = ""
     raw_input: JsonValue = None
     raw_output: JsonValue = None
@@ -75,7 +85,7 @@ class SeenCall:
     changes: tuple[FileEditToolCallContent, ...] = ()
     texts: tuple[str, ...] = ()
     stands: Stands = "told"
-    gate_id: str = ""
+    at_gate: tuple[AtGate, ...] = ()
     approved: Terms | None = None
     answered: bool = False
     begun: bool = False
@@ -86,7 +96,8 @@ class SeenCall:
         """What an update says replaces what was known; what it leaves out stays."""
         self.came_of_it = self.came_of_it or self._tells_result(update)
         if update.kind is not None:
-            self.kind = update.kind
+            self.is_unclear = update.kind == UNCLEAR
+            self.kind = self.kind if self.is_unclear else update.kind
         if update.title is not None:
             self.title = update.title
         if update.raw_input is not None:
@@ -118,6 +129,12 @@ class SeenCall:
         )
 
     @property
+    def tools(self) -> tuple[str, ...]:
+        """What rules call it: a call of unknown kind has to pass as an unclear one (G-64) and as one of
+        the kind it had, or of none."""
+        return (UNCLEAR, self.kind) if self.is_unclear else (self.kind,)
+
+    @property
     def _said(self) -> Said:
         return Said(self.kind, self.title, self.raw_input, self.paths, self.changes, self.workdir)
 
@@ -133,7 +150,7 @@ class SeenCall:
         told = bool(command_of(raw, "")) if self.kind == "execute" else raw is not None
         texts = frozenset(texts_in(raw))
         return Terms(
-            self.kind,
+            self.tools,
             raw,
             None if told else self.title,
             said.paths,
@@ -152,11 +169,11 @@ class SeenCall:
         if then is None:
             return None
         ended = update.status in _ENDED
-        if now.kind != then.kind:
+        if now.tools != then.tools:
             return "kind"
         if not same_json(now.raw, then.raw):
             return "input"
-        if then.title is not None and now.title != then.title and (now.kind == "execute" or not ended):
+        if then.title is not None and now.title != then.title and (self.kind == "execute" or not ended):
             return "title"
         if then.paths and not now.paths <= then.paths:
             return "path"
@@ -185,7 +202,7 @@ class SeenCall:
     @property
     def name(self) -> str:
         """How it is called in a sentence."""
-        return f"{self.kind} ‘{self.title[:200]}’" if self.title else self.kind
+        return f"{self.tools[0]} ‘{self.title[:200]}’" if self.title else self.tools[0]
 
     @property
     def output(self) -> str:
@@ -204,12 +221,15 @@ class SeenCall:
         """Keep of a call that has ended no more than what it takes to know it again."""
         self.texts, self.changes, self.raw_output, self.response = (), (), None, None
 
-    def next_id(self) -> str:
-        """An id at the gate that no earlier request about this call has had."""
+    def put(self) -> tuple[AtGate, ...]:
+        """Put it to the gate once more, as each of its tools, under ids that no request has had."""
+        self.at_gate = tuple(AtGate(self._next_id(), tool) for tool in self.tools)
+        return self.at_gate
+
+    def _next_id(self) -> str:
         number = len(self.gate_ids) + 1
-        self.gate_id = self.id if number == 1 else f"{self.id}#{number}"
-        self.gate_ids.append(self.gate_id)
-        return self.gate_id
+        self.gate_ids.append(self.id if number == 1 else f"{self.id}#{number}")
+        return self.gate_ids[-1]
 
 
 def mark_kind(update: ToolCall | ToolCallUpdate, said: object) -> None:

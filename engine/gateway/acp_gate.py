@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol, TypeAlias
 
@@ -30,12 +30,13 @@ from ..history.errors import JournalError
 from ..history.state import SessionState
 from ..outside_calls import CallAnswer
 from ..refusals import CallRefused, UnknownSessionError
-from .acp_calls import Choice, SeenCall
+from .acp_calls import AtGate, Choice, SeenCall
 from .acp_input import Input
 from .acp_process import Message
 
 Unasked: TypeAlias = Literal["cancel", "note"]
 """What becomes of a turn whose agent runs, without asking, what the nets do not allow."""
+Judged: TypeAlias = Literal["allow", "ask", "block"]
 UNDECIDED_AFTER: Final = 5.0
 """Seconds after which a call that runs already is no longer judged."""
 _REFUSALS = (CallRefused, UnknownSessionError, JournalError, ValueError)
@@ -65,8 +66,7 @@ class Asked:
 
     seen: SeenCall
     choice: Choice
-    call_id: str
-    tool: str
+    calls: tuple[AtGate, ...]
     input: Input
 
 
@@ -117,27 +117,44 @@ class AcpGate:
         if seen.stands == "allowed" and not asked_before and seen.changed_by(request.tool_call) is None:
             return _given(choice.allow)  # It was judged, and recorded, when it was reported to run.
         seen.stands, seen.approved, seen.came_of_it = "waiting", seen.terms, False
-        return Asked(seen, choice, seen.next_id(), seen.kind, seen.input)
+        return Asked(seen, choice, seen.put(), seen.input)
 
     async def decide(self, asked: Asked) -> Message:
         """The answer to a request, once there is one. Everything that fails refuses the call."""
         if asked.seen.stands != "waiting":
             return _refused(asked.choice, "the agent went on without waiting for the answer")
-        seen, answer = asked.seen, await self._ask(asked.call_id, asked.tool, asked.input)
-        allowed, why = _allows(answer)
+        seen, answers = asked.seen, await self._ask_each(asked)
+        allowed, why = _allows(answers[-1])
         if allowed and self.cancelled:
             allowed, why = False, "the agent was interrupted"
-        if seen.stands == "waiting" and seen.gate_id == asked.call_id:
+        if seen.stands == "waiting" and seen.at_gate == asked.calls:
             seen.stands = "allowed" if allowed else "refused"
         elif allowed:
             # What it has asked or reported meanwhile decides.
             allowed, why = False, "the agent went on without waiting for the answer"
         if allowed:
             return _given(asked.choice.allow)
-        if isinstance(answer, CallAnswer) and answer.outcome == "allow" and not answer.repeated:
-            told = f"The agent was not given the permission: {why}"
-            await self._hub.result(self._session, asked.call_id, output=told, is_error=True)
+        await self._close(asked.calls, answers, f"The agent was not given the permission: {why}")
         return _CANCELLED if self.cancelled else _refused(asked.choice, why)
+
+    async def _ask_each(self, asked: Asked) -> list[CallAnswer | str]:
+        """The hub's answers up to the first that is no permission."""
+        answers: list[CallAnswer | str] = []
+        for each in asked.calls:
+            if asked.seen.stands != "waiting" or self.cancelled:
+                return [*answers, "the agent went on without waiting for the answer"]
+            answers.append(await self._ask(each.call_id, each.tool, asked.input))
+            if not _allows(answers[-1])[0]:
+                break
+        return answers
+
+    async def _close(
+        self, calls: Sequence[AtGate], answers: Sequence[CallAnswer | str], why: str
+    ) -> None:
+        """Record that what was allowed was not done after all."""
+        for each, answer in zip(calls, answers, strict=False):
+            if isinstance(answer, CallAnswer) and answer.outcome == "allow" and not answer.repeated:
+                await self._hub.result(self._session, each.call_id, output=why, is_error=True)
 
     async def _ask(self, call_id: str, tool: str, given: Input) -> CallAnswer | str:
         """The hub's answer, or why there is none. `withdraw_all` takes it back."""
@@ -156,6 +173,10 @@ class AcpGate:
         """Nobody waits for an answer any more."""
         for call_id in list(self._waiting):
             await self._withdraw(call_id, reason)
+
+    async def _withdraw_seen(self, seen: SeenCall, reason: str) -> None:
+        for each in seen.at_gate:
+            await self._withdraw(each.call_id, reason)
 
     async def _withdraw(self, call_id: str, reason: str) -> None:
         await asyncio.sleep(0)  # The hub hears first of a call that is just being put to it.
@@ -198,7 +219,7 @@ class AcpGate:
         seen.approved = None
         if seen.stands == "waiting":
             seen.stands = "refused"
-            await self._withdraw(seen.gate_id, f"the agent changed its {what} while it waited")
+            await self._withdraw_seen(seen, f"the agent changed its {what} while it waited")
             return
         if seen.stands == "allowed":
             seen.stands, seen.begun = "refused", True
@@ -214,16 +235,14 @@ class AcpGate:
         try:
             if not _is_json(given):
                 raise ValueError("its input holds a number that JSON does not have")
-            outcome = (await self._hub.explain_input(self._session, seen.kind, given)).outcome
+            outcome = await self._explained(seen, given)
         except _REFUSALS as error:
             seen.stands = "refused"
             await self._object(seen, f"runs without having asked, and cannot be judged: {error}")
             return
-        if state.mode == "shadow" or outcome == "allow":
-            answer = await self._record(seen, given)
-            if isinstance(answer, CallAnswer) and answer.outcome == "allow":
-                seen.stands = "allowed"
-                return
+        if (state.mode == "shadow" or outcome == "allow") and await self._record(seen, given):
+            seen.stands = "allowed"
+            return
         seen.stands = "refused"
         if status == "failed" and not seen.begun:
             await self._hub.warn(
@@ -236,20 +255,32 @@ class AcpGate:
             seen, f"runs without having asked; the nets would have {_WOULD[outcome]}: {_shown(given)}"
         )
 
-    async def _record(self, seen: SeenCall, given: Input) -> CallAnswer | str:
-        """Put a call that runs to the nets, which have just allowed it."""
-        call_id = seen.next_id()
-        asking = asyncio.create_task(self._ask(call_id, seen.kind, given))
-        await asyncio.wait({asking}, timeout=UNDECIDED_AFTER)
-        if not asking.done():  # the nets have moved, and now want a person
-            await self._withdraw(call_id, "the agent runs it already, without having asked")
-        return await asking
+    async def _explained(self, seen: SeenCall, given: Input) -> Judged:
+        """The strictest outcome of all that it is judged as."""
+        views = [await self._hub.explain_input(self._session, tool, given) for tool in seen.tools]
+        outcomes = {view.outcome for view in views}
+        return "block" if "block" in outcomes else "ask" if "ask" in outcomes else "allow"
+
+    async def _record(self, seen: SeenCall, given: Input) -> bool:
+        """Put a call that runs to the nets, which have just allowed it; whether they still do."""
+        answers: list[CallAnswer | str] = []
+        for each in seen.put():
+            asking = asyncio.create_task(self._ask(each.call_id, each.tool, given))
+            await asyncio.wait({asking}, timeout=UNDECIDED_AFTER)
+            if not asking.done():  # the nets have moved, and now want a person
+                await self._withdraw(each.call_id, "the agent runs it already, without having asked")
+            answer = await asking
+            answers.append(answer)
+            if not isinstance(answer, CallAnswer) or answer.outcome != "allow":
+                await self._close(seen.at_gate, answers, "The agent runs it without a permission")
+                return False
+        return True
 
     async def _too_early(self, seen: SeenCall, status: ToolCallStatus) -> None:
         """A call moves on that waits for its answer."""
         if status == "in_progress":
             return  # some say so when they begin to ask
-        await self._withdraw(seen.gate_id, f"the agent reported it as {status}")
+        await self._withdraw_seen(seen, f"the agent reported it as {status}")
         if seen.stands == "waiting":
             seen.stands = "refused"
         if status == "completed":
@@ -270,15 +301,18 @@ class AcpGate:
         seen.forget()
 
     async def _record_result(self, seen: SeenCall, output: str, *, is_error: bool) -> None:
-        try:
-            await self._hub.result(self._session, seen.gate_id, output=output, is_error=is_error)
-        except _REFUSALS as error:
-            await self._hub.warn(self._session, f"the result of {seen.name} is lost: {error}")
+        """Record what a call came to. Of an unclear one's kind no success is known: it opens nothing."""
+        for each in seen.at_gate if is_error else seen.at_gate[:1]:
+            try:
+                await self._hub.result(self._session, each.call_id, output=output, is_error=is_error)
+            except _REFUSALS as error:
+                await self._hub.warn(self._session, f"the result of {seen.name} is lost: {error}")
 
     async def _leave_open(self, seen: SeenCall) -> None:
         """Leave a call without result; said of the first one, and of each that a rule waits for."""
         state = await self._hub.session(self._session)
-        if self._told_unproved and all(each.call_id != seen.gate_id for each in state.pending):
+        own = {each.call_id for each in seen.at_gate}
+        if self._told_unproved and {each.call_id for each in state.pending}.isdisjoint(own):
             return
         self._told_unproved = True
         await self._hub.warn(

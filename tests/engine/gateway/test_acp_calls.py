@@ -259,4 +259,4 @@ class TestId:
         """The gate never takes two requests about a call for one."""
         call = seen({})
         call.take(ToolCallProgress(tool_call_id="c1", session_update="tool_call_update"))
-        assert [call.next_id() for _ in range(3)] == ["c1", "c1#2", "c1#3"]
+        assert [call.put()[0].call_id for _ in range(3)] == ["c1", "c1#2", "c1#3"]

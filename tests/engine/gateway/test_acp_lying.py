@@ -205,7 +205,7 @@ class TestExecuted:
 class TestUnknownKind:
     @pytest.mark.parametrize("kind", ["launch_missiles", "Delete", "unclear", ["delete"]])
     async def test_is_unclear(self, world: World, kind: object) -> None:
-        """A kind that the protocol does not have is not taken for `other`."""
+        """A kind that the protocol does not have makes a call unclear."""
         await world.start(rules="block unclear")
         await world.turn(asked(kind=kind, title="ls"))
         assert answers(world) == ["no"]
@@ -220,6 +220,72 @@ class TestUnknownKind:
         await world.turn(["raw", json.dumps(message)])
         [note] = await world.notes()
         assert "unclear ‘launch_missiles it’ runs without having asked" in note
+
+    @pytest.mark.parametrize("rules", ["block other", "require test before other"])
+    async def test_is_held_to_the_rules_on_other(self, world: World, rules: str) -> None:
+        """What is blocked without a kind is blocked under an invented one, and nothing is left open."""
+        await world.start(rules=rules)
+        await world.turn(asked(kind="launch_missiles", title="ls"))
+        assert answers(world) == ["no"]
+        decided = await world.events(CallDecided)
+        assert [(each.tool, each.outcome) for each in decided] == [
+            ("unclear", "allow"),
+            ("other", "block"),
+        ]
+        assert [(each.call_id, each.is_error) for each in await world.events(CallResult)] == [
+            ("c1", True)
+        ]
+
+    async def test_is_held_to_the_kind_it_had(self, world: World) -> None:
+        """A kind that the protocol does not have takes no call out of the rules on the one before."""
+        await world.start(rules="block execute")
+        running = begun("c1", "execute", "pending", command="rm -rf /")
+        await world.turn(running, asked(kind="launch_missiles"))
+        assert answers(world) == ["no"]
+        assert [each.tool for each in await world.events(CallDecided)] == ["unclear", "execute"]
+
+    async def test_uses_up_both_limits(self, world: World) -> None:
+        """A call of unknown kind counts wherever it may be one of those that are limited."""
+        await world.start(rules="limit other to 2 per session\nlimit unclear to 1 per session")
+        odd = {"kind": "launch_missiles", "title": "ls"}
+        await world.turn(asked(**odd), asked(**odd), asked(kind="other"), asked(kind="other"))
+        assert answers(world) == ["yes", "no", "yes", "no"]
+
+    async def test_needs_each_approval(self, world: World) -> None:
+        """One answer lets nothing pass that rules on both names ask about."""
+        both = "require human-approval before other\nrequire human-approval before unclear"
+        await world.start(rules=both)
+        await world.tell(asked(kind="launch_missiles", title="ls"))
+        request = await world.question()
+        assert request.tool == "unclear"
+        await world.hub.decide(request.id, approved=True, by="mia")
+        await world.until(lambda: any(each.tool == "other" for each in world.asked()))
+        [request] = world.asked()
+        await world.hub.decide(request.id, approved=False, by="mia")
+        await world.hub.wait(world.session)
+        assert answers(world) == ["no"]
+
+    async def test_opens_nothing(self, world: World) -> None:
+        """The success of a call of unknown kind is none of the kind it may have."""
+        await world.start(rules="require other before delete")
+        await world.turn(
+            asked(kind="launch_missiles", title="ls"),
+            update(status="completed", rawOutput="done"),
+            ["request", "session/request_permission", asks({"toolCallId": "c2", "kind": "delete"})],
+        )
+        assert answers(world) == ["yes", "no"]
+
+    @pytest.mark.parametrize("rules", ["block other", "require human-approval before other"])
+    async def test_is_held_so_in_reports(self, world: World, rules: str) -> None:
+        """What runs under an invented kind is judged by the rules on `other`, too."""
+        await world.start(rules=rules, unasked="note")
+        said = {"sessionId": "s1", "update": begun("c1", "launch_missiles")[1]}
+        await world.turn(
+            ["raw", json.dumps({"jsonrpc": "2.0", "method": "session/update", "params": said})]
+        )
+        [note] = await world.notes()
+        assert "unclear ‘launch_missiles it’ runs without having asked" in note
+        assert await world.events(CallDecided) == []
 
 
 class TestAnswer:
