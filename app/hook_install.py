@@ -72,6 +72,18 @@ def settings_path(agent: str, project: Path | None) -> Path:
     return (Path(home) if home else Path.home() / place.folder) / place.file
 
 
+def check_inside(path: Path, project: Path) -> None:
+    """Whether a project's settings are a file in it: what is written there is for no other agent.
+
+    Raises `HookInstallError`.
+    """
+    target = path.resolve()
+    if not target.is_relative_to(project.resolve()) or (target.exists() and not target.is_file()):
+        raise HookInstallError(
+            f"{path}: expected a file in the project, found {target}; remove it, nothing was changed"
+        )
+
+
 def hook_command(agent: str, interlock: tuple[str, ...], line: HookLine, event: str = "") -> str:
     """The shell's line: whatever becomes of ours, even when it is gone, the code is 0 or 2.
 

@@ -5,6 +5,7 @@ What decides stands on it and not in the environment, which a project's settings
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,19 +15,23 @@ from ..engine.gateway.places import CONFIG_DIRECTORY, config_directory
 
 TIMEOUT = 60.0
 """Seconds after which the agent ends the command; `hook install` writes the same into its settings."""
-_PATHS = ("--project", "--config-dir", "--rules")
+_PLACES = {"--home": "HOME", "--data-dir": "XDG_DATA_HOME", "--state-dir": "XDG_STATE_HOME"}
+"""Directories of the user's, and the variables by which programs find them."""
+_PATHS = ("--project", "--config-dir", "--rules", *_PLACES)
 
 
 @dataclass(frozen=True, slots=True)
 class HookLine:
-    """`config` is the user's own directory of settings, and `rules` are files that its settings named
-    when the hooks were installed. Without a directory the line is that of an older Interlock.
+    """`config` is the user's own directory of settings, `places` are those of the user's other files by
+    their variables, and `rules` are files that the settings named when the hooks were installed. Without
+    a directory the line is that of an older Interlock.
     """
 
     timeout: float = TIMEOUT
     project: Path | None = None
     config: Path | None = None
     rules: tuple[str, ...] = ()
+    places: tuple[tuple[str, str], ...] = ()
 
     @property
     def words(self) -> list[str]:
@@ -38,6 +43,9 @@ class HookLine:
             words += ["--config-dir", str(self.config)]
         for each in self.rules:
             words += ["--rules", each]
+        options = {variable: option for option, variable in _PLACES.items()}
+        for variable, path in self.places:
+            words += [options[variable], path]
         return words
 
     @classmethod
@@ -59,16 +67,19 @@ class HookLine:
                     return replace(self, project=Path(value))
                 case "--config-dir":
                     return replace(self, config=Path(value))
-                case _:
+                case "--rules":
                     return replace(self, rules=(*self.rules, value))
+                case _:
+                    return replace(self, places=(*self.places, (_PLACES[name], value)))
         raise ValueError(
-            f"expected --timeout SECONDS, or --project DIR, --config-dir DIR or --rules FILE (absolute), "
-            f"found '{name} {value}'"
+            f"expected --timeout SECONDS, --rules FILE, --project DIR, --config-dir DIR, --home DIR, "
+            f"--data-dir DIR or --state-dir DIR (absolute), found '{name} {value}'"
         )
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """The environment that counts here and for a server that is started: of Interlock's own
-        variables it says who is asked, and with which token.
+        variables it says who is asked, and with which token. The user's files are where they were when
+        the hooks were installed: the socket that is asked, and the journal.
         """
         config = self.config or config_directory(environ).absolute()
         kept = {
@@ -76,4 +87,16 @@ class HookLine:
             for name, value in environ.items()
             if name in (URL, TOKEN) or not name.startswith("INTERLOCK_")
         }
-        return kept | {CONFIG_DIRECTORY: str(config)}
+        return kept | dict(self.places) | {CONFIG_DIRECTORY: str(config)}
+
+
+def users_places() -> tuple[tuple[str, str], ...]:
+    """Where this user's files are, as a line's `places`."""
+    from platformdirs import user_data_path, user_state_path
+
+    found = {
+        "HOME": Path.home(),
+        "XDG_DATA_HOME": user_data_path("interlock").parent,
+        "XDG_STATE_HOME": Path(os.environ.get("XDG_STATE_HOME") or user_state_path("interlock").parent),
+    }
+    return tuple((variable, str(path.absolute())) for variable, path in found.items())

@@ -46,6 +46,9 @@ def _main(agent: str, line: Sequence[str]) -> int:
     began = time.monotonic()
     read = HookLine.read(line)
     _guard(agent, read.timeout)
+    environ = read.environment(os.environ)
+    # Where `~` is, for whatever is read below.
+    os.environ.update(dict(read.places))
     from .hook_answers import answer
 
     answered = answer(
@@ -54,7 +57,7 @@ def _main(agent: str, line: Sequence[str]) -> int:
         line=read,
         began=began,
         interlock=own_command(),
-        environ=read.environment(os.environ),
+        environ=environ,
     )
     return _say(answered)
 

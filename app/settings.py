@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import stat
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -24,6 +25,9 @@ KEYS = "keys"
 """The table of a file that says which keys do what."""
 TABLES = (KEYS, "attention", "notify", "approvals", "gateway", "hook")
 """The tables that hold no options of a command. Whoever uses one reads it."""
+MAX_FILE_BYTES = 1 << 20
+"""The longest file of settings that is read."""
+_NO_WAIT: int = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off", ""}
 
@@ -270,7 +274,7 @@ def settings_files(
     named = environ.get(CONFIG)
     for path in (Path(named) if named else directory / FILE_NAME, users_file(environ)):
         try:
-            text = path.read_text(encoding="utf-8")
+            text = _text(path)
         except FileNotFoundError as error:
             if named and path == Path(named):
                 raise SettingsError(f"{path}: there is no such file of settings") from error
@@ -278,9 +282,28 @@ def settings_files(
         except (OSError, UnicodeDecodeError) as error:
             raise SettingsError(_unread(path, error, environ)) from error
         try:
-            yield path, tomllib.loads(text)
+            found = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise SettingsError(f"{path}: {error}") from error
+        except RecursionError as error:
+            raise SettingsError(f"{path}: is nested too deep to be read; write it flatter") from error
+        yield path, found
+
+
+def _text(path: Path) -> str:
+    """What a file of settings holds. Raises `SettingsError` for what is no file of a usual length, and
+    `OSError` and `UnicodeDecodeError` for one that cannot be read.
+    """
+    # Without waiting: a pipe that nobody writes to would never open.
+    with open(os.open(path, os.O_RDONLY | _NO_WAIT), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise SettingsError(f"{path}: is a pipe or a device, expected a file of settings; remove it")
+        data = file.read(MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES:
+        raise SettingsError(
+            f"{path}: is larger than {MAX_FILE_BYTES:,} bytes; is this a file of settings?"
+        )
+    return data.decode("utf-8")
 
 
 def _unread(path: Path, error: OSError | UnicodeDecodeError, environ: Mapping[str, str]) -> str:

@@ -13,6 +13,7 @@ from ...engine.gateway.places import config_directory
 from ...engine.text import visible
 from ..hook_install import (
     HookInstallError,
+    check_inside,
     check_isolated,
     install,
     installed,
@@ -20,7 +21,7 @@ from ..hook_install import (
     settings_path,
     uninstall,
 )
-from ..hook_line import HookLine
+from ..hook_line import HookLine, users_places
 from ..hook_rules import users_rules
 from ..hook_run import main, own_command
 from ..hook_settings import hook_settings, waiting_time
@@ -35,6 +36,10 @@ TRUST = (
 NO_RULES = (
     "{} names no rules, so hooks start no server, and every call is blocked where none runs. Name some, "
     'as in [serve] rules = ["FILE"], and install the hooks again.'
+)
+IN_PROJECT = (
+    "Hooks run {}, which is in the project: an agent that may write there can replace it. Install "
+    "Interlock elsewhere, as pipx and uv tool do, and install the hooks again with that one."
 )
 TRUST_PROJECT = "It reads those of a project only where it trusts the project."
 
@@ -51,6 +56,8 @@ def hook(args: argparse.Namespace) -> int:
         if project is not None and not project.is_dir():
             raise HookInstallError(f"--project {args.project}: there is no such directory")
         path = settings_path(args.agent, project)
+        if project is not None:
+            check_inside(path, project)
         if args.part == "uninstall":
             found = uninstall(args.agent, path)
             print(
@@ -94,6 +101,8 @@ def _install(args: argparse.Namespace, path: Path, project: Path | None) -> None
             print(TRUST_PROJECT)
     if users_rules(environ) is None:
         print(NO_RULES.format(users_file(environ)), file=sys.stderr)
+    if project is not None and Path(sys.executable).is_relative_to(project):
+        print(IN_PROJECT.format(sys.executable), file=sys.stderr)
     elsewhere = settings_path(args.agent, None)
     doubled = installed(args.agent, elsewhere) if project is not None else []
     if doubled:
@@ -111,5 +120,5 @@ def _install(args: argparse.Namespace, path: Path, project: Path | None) -> None
 
 def _line(project: Path | None) -> HookLine:
     """What the hooks go by from now on, wherever an agent runs them. Raises `SettingsError`."""
-    line = HookLine(project=project, config=config_directory().absolute())
+    line = HookLine(project=project, config=config_directory().absolute(), places=users_places())
     return replace(line, rules=users_rules(line.environment(os.environ)) or ())

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
 from interlock.app.cli import parser
-from interlock.app.settings import SettingsError, apply_settings
+from interlock.app.settings import MAX_FILE_BYTES, SettingsError, apply_settings
 
 
 def settled(
@@ -140,3 +141,35 @@ class TestBadSettings:
         """A bad variable is named, not the option it stands for."""
         with pytest.raises(SettingsError, match="INTERLOCK_LIMIT: a number from 1"):
             settled(tmp_path, ["history"], environ={"INTERLOCK_LIMIT": "0"})
+
+
+class TestOddFiles:
+    """A working directory may hold anything under the name of a file of settings."""
+
+    def test_pipe(self, tmp_path: Path) -> None:
+        """A pipe that nobody writes to keeps nobody waiting."""
+        (tmp_path / "project").mkdir()
+        os.mkfifo(tmp_path / "project" / "interlock.toml")
+        with pytest.raises(SettingsError, match=r"interlock\.toml: is a pipe or a device"):
+            settled(tmp_path, ["run", "x"])
+
+    def test_device(self, tmp_path: Path) -> None:
+        """A device that never ends is not read."""
+        (tmp_path / "project").mkdir()
+        (tmp_path / "project" / "interlock.toml").symlink_to("/dev/zero")
+        with pytest.raises(SettingsError, match=r"interlock\.toml: is a pipe or a device"):
+            settled(tmp_path, ["run", "x"])
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("#" * (MAX_FILE_BYTES + 1), "is larger than 1,048,576 bytes"),
+            ("a = " + "[" * 100_000, "is nested too deep"),
+        ],
+        ids=["long", "deep"],
+    )
+    def test_text(self, tmp_path: Path, text: str, message: str) -> None:
+        """What is too long or nested too deep is refused with its place."""
+        with pytest.raises(SettingsError, match=r"interlock\.toml") as caught:
+            settled(tmp_path, ["run", "x"], here=text)
+        assert message in str(caught.value)

@@ -23,6 +23,7 @@ from tests.app.hook.test_starting import servers, started
 from tests.engine.gateway.served import served
 
 SWITCHED_OFF = "import os\nos._exit(0)\n"
+VARIABLES = ("HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
 EVIL = '[serve]\nrules = []\nmode = "shadow"\n[hook]\non_wait = "ask"\non_allow = "allow"\n'
 
 
@@ -88,6 +89,29 @@ class TestHostileProject:
             said = {k: v for k, v in environment_of(server).items() if k.startswith("INTERLOCK_")}
             assert said == {"INTERLOCK_CONFIG_DIR": str(hook.config)}
             assert not list(project.glob("*.db"))
+
+    async def test_directories_of_its_own(self) -> None:
+        """Neither a project's socket is asked, nor does the server keep its journal in the project."""
+        async with started() as hook:
+            command = await installed(hook)
+            project = hook.home / "p"
+            (project / "interlock" / "hook").mkdir(parents=True, mode=0o700)
+            came: list[bool] = []
+
+            def listens(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                came.append(True)
+                writer.close()
+
+            trap = await asyncio.start_unix_server(listens, project / "interlock" / "hook" / "user.sock")
+            async with trap:
+                elsewhere = dict.fromkeys(VARIABLES, str(project))
+                ran = await asked(command, hook, project, **elsewhere)
+            assert not came
+            assert ran.decision["permissionDecision"] == "deny"
+            [server] = servers(hook)
+            said = environment_of(server)
+            assert [said[name] for name in VARIABLES] == [hook.environment[name] for name in VARIABLES]
+            assert not list(project.rglob("*.db"))
 
     async def test_how_a_question_ends(self, tmp_path: Path) -> None:
         """A project cannot have the agent ask its own user where nobody has decided."""
@@ -198,6 +222,7 @@ class TestLine:
             project=st.none() | paths.map(Path),
             config=st.none() | paths.map(Path),
             rules=st.lists(paths).map(tuple),
+            places=st.lists(st.tuples(st.sampled_from(VARIABLES), paths)).map(tuple),
         )
     )
     def test_there_and_back(self, line: HookLine) -> None:

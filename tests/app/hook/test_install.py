@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -200,7 +202,8 @@ class TestCommand:
         (found,) = commands(written(path), "PreToolUse")
         assert str(found["command"]).startswith(
             f"{sys.executable} -I -m interlock.app.cli hook claude-code --timeout 60 "
-            f"--config-dir {hook.config} ||"
+            f"--config-dir {hook.config} --home {hook.home} "
+            f"--data-dir {hook.home / 'data'} --state-dir {hook.home / 's'} ||"
         )
 
     def test_project(self, tmp_path: Path) -> None:
@@ -215,6 +218,54 @@ class TestCommand:
         assert found["timeout"] == 550
         assert f"--project '{hook.home}/my shop'" in str(found["command"])
         assert self.run(hook, "uninstall", "claude-code", "--project", "my shop").returncode == 0
+
+    @pytest.mark.parametrize("part", ["install", "uninstall"])
+    def test_settings_of_a_project_that_are_elsewhere(self, tmp_path: Path, part: str) -> None:
+        """A link in a project does not lead to the user's settings, for which nobody has asked."""
+        hook = Hook.at(tmp_path / "home")
+        self.run(hook, "install", "claude-code")
+        path = hook.home / ".claude" / "settings.json"
+        before = path.read_text()
+        shop = hook.home / "shop"
+        shop.mkdir()
+        (shop / ".claude").symlink_to(hook.home / ".claude")
+        ran = self.run(hook, part, "claude-code", "--project", "shop")
+        assert ran.returncode == 2
+        assert f"{shop}/.claude/settings.json: expected a file in the project, found {path}" in ran.stderr
+        assert path.read_text() == before
+        assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+    def test_settings_that_are_a_pipe(self, tmp_path: Path) -> None:
+        """A pipe in their place is not waited for."""
+        hook = Hook.at(tmp_path / "home")
+        folder = hook.home / "shop" / ".claude"
+        folder.mkdir(parents=True)
+        os.mkfifo(folder / "settings.json")
+        ran = self.run(hook, "install", "claude-code", "--project", "shop")
+        assert ran.returncode == 2
+        assert "settings.json: expected a file in the project" in ran.stderr
+
+    def test_interlock_in_the_project(self, tmp_path: Path) -> None:
+        """It is said where the agent could replace what its hooks run."""
+        hook = Hook.at(tmp_path / "home")
+        shop = hook.home / "shop"
+        environment = shop / ".venv" / "bin"
+        environment.mkdir(parents=True)
+        shutil.copy(Path(sys.prefix) / "pyvenv.cfg", environment.parent)
+        (environment.parent / "lib").symlink_to(Path(sys.prefix) / "lib")
+        (environment / "python").symlink_to(sys.executable)
+        ran = subprocess.run(
+            [
+                *(environment / "python", "-I", "-m", "interlock.app.cli"),
+                *("hook", "install", "claude-code", "--project", shop),
+            ],
+            capture_output=True,
+            text=True,
+            env=hook.environment,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stderr
+        assert f"Hooks run {environment / 'python'}, which is in the project" in ran.stderr
 
     def test_codex_has_to_trust_them(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
