@@ -43,8 +43,16 @@ def disturbance(path: Path, left: Footprint, found: Footprint) -> str | None:
     """What became of the journal at `path` since its writer `left` it; `None` for nothing that matters.
 
     Where its owner or its links may have changed and nothing else, the file is read through: times of
-    writing can be set back.
+    writing can be set back. As root, SQLite sets the owner of a log that it opens, here too: take the
+    footprint anew after this, or every commit reads the file through.
     """
+    fault = _difference(left, found)
+    if fault is not None or left == found:
+        return fault
+    return _fault(path) or _difference(found, Footprint.of(path))
+
+
+def _difference(left: Footprint, found: Footprint) -> str | None:
     for what, before, now in (
         ("file", left.database, found.database),
         ("write-ahead log", left.log, found.log),
@@ -54,7 +62,7 @@ def disturbance(path: Path, left: Footprint, found: Footprint) -> str | None:
         if before is not None and now is not None and before[:4] != now[:4]:
             how = "cut off" if now.size < before.size else "changed by another program"
             return f"its {what} was {how}"
-    return None if left == found else _fault(path)
+    return None
 
 
 def _fault(path: Path) -> str | None:

@@ -111,7 +111,7 @@ class Writer:
         fault = disturbance(self._path, self._left, found)
         if fault is not None:
             raise JournalDisturbed(f"Journal '{name_of(self._path)}': {fault}. {remedy(self._path)}")
-        self._left = found
+        self._left = Footprint.of(self._path)
 
     def _rows(self, batch: Sequence[Written]) -> tuple[list[SessionRow], list[LinkedRow], list[Change]]:
         """What `batch` puts into the tables. Its events are linked to those before them."""

@@ -12,8 +12,11 @@ from pathlib import Path
 import pytest
 
 from interlock.engine.agents import Agent, C, Message, Reply, ScriptedModel, T
+from interlock.engine.history import footprint, schema
+from interlock.engine.history import journal as journal_module
 from interlock.engine.history.events import MessageAdded
 from interlock.engine.history.journal import Journal, JournalError
+from interlock.engine.history.schema import connect_readonly
 from interlock.engine.hub import Hub
 from interlock.rules import compile_rules
 from tests.engine.history.recording import opening
@@ -32,6 +35,18 @@ def until_noticed(path: Path, change: Callable[[Path], None]) -> None:
     before = path.stat().st_mtime_ns
     while path.exists() and path.stat().st_mtime_ns == before:
         change(path)
+
+
+def touch(path: Path) -> None:
+    """Change nothing but the time of the last change, as a change of owner does."""
+    before = path.stat()
+    while path.stat().st_ctime_ns == before.st_ctime_ns:
+        path.chmod(before.st_mode)
+
+
+def append(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(b"\xff")
 
 
 def replace(path: Path) -> None:
@@ -107,6 +122,42 @@ class TestDisturbed:
             assert len(list(journal.reader().events("s1"))) == 3
             journal.write("s1", HELLO)
             assert len(list(journal.reader().events("s1"))) == 4
+
+    def test_new_sessions(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A session that begins has the file not read through anew, though root touches what it reads."""
+        checks: list[Path] = []
+
+        def as_root(path: Path) -> sqlite3.Connection:
+            touch(wal(path))
+            return connect_readonly(path)
+
+        def check(path: Path) -> sqlite3.Connection:
+            checks.append(path)
+            return as_root(path)
+
+        with checkpointed(tmp_path / "journal.db") as journal:
+            for module in (schema, journal_module):
+                monkeypatch.setattr(module, "connect_readonly", as_root, raising=False)
+            monkeypatch.setattr(footprint, "connect_readonly", check)
+            for number in range(5):
+                journal.write(f"new {number}", opening())
+            assert len(checks) == 1
+
+    def test_noticed_while_it_is_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What is written to the log while the file is read through fails that commit."""
+        log = wal(tmp_path / "journal.db")
+
+        def meanwhile(path: Path) -> sqlite3.Connection:
+            connection = connect_readonly(path)
+            append(log)
+            return connection
+
+        with checkpointed(tmp_path / "journal.db") as journal:
+            journal.write("s1", HELLO)
+            monkeypatch.setattr(footprint, "connect_readonly", meanwhile)
+            touch(log)
+            with pytest.raises(JournalError, match="write-ahead log was changed"):
+                journal.write("s1", HELLO)
 
 
 class TestHub:
