@@ -52,13 +52,13 @@ class Findings:
         return sum(stub.good and not self.knows(stub) for stub in self.stubs)
 
     def vouches(self, check: ChainCheck) -> bool:
-        """Whether somebody known vouches for all masked content of a session that a journal imported."""
+        """Whether somebody known vouches for the origin and all masked content of an imported session."""
         known = self.trusted if self.own is None else self.trusted | {self.own}
         return not check.imported or (not check.unvouched and check.keys <= known)
 
     @property
     def unsure(self) -> int:
-        """Sessions that were imported, whose masked content somebody may have changed since."""
+        """Sessions marked as imported, whose origin or masked content nobody known vouches for."""
         return sum(check.fault is None and not self.vouches(check) for check in self.checks)
 
     @property
@@ -134,11 +134,11 @@ def findings_lines(found: Findings) -> Iterator[str]:
 
 
 def _unsure(check: ChainCheck) -> str:
-    """Why masked content of an imported session may have been changed since."""
+    """Why a session may not have been imported as it is."""
     if check.unvouched:
         return (
-            f"nobody vouches for the content of {count(check.unvouched, 'masked event')}: an older "
-            "version imported it, or it was changed since. Import its export anew: --db FILE"
+            f"nobody vouches for {count(check.unvouched, 'event')} of it: an older version imported it, "
+            "or it was changed or marked since. Import its export anew: --db FILE"
         )
     keys = ", ".join(map(fingerprint, sorted(check.keys)))
     return f"imported with a key this machine does not know: {keys}"

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from ..text import visible
 from .canonical import canonical
-from .chain import Place
+from .chain import Place, content_hash
 from .decided import rebuild_decisions
 from .errors import FoldError, JournalError
 from .events import JournalEvent, event_body
@@ -28,7 +28,7 @@ from .signing import Signer
 from .times import from_ms, to_ms
 from .upkeep import changing
 from .verify import ChainCheck, Fault, LinkedEvent, check_chain, said_once
-from .vouching import vouched
+from .vouching import is_vouched, vouched
 
 _HASH = r"^[0-9a-f]{64}$"
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -190,9 +190,9 @@ def _event(shown: str, number: int, line: _Line) -> LinkedEvent:
 def import_session(export: Export, database: Path, key: Path) -> None:
     """Take an export into the journal at `database`, which is created if there is none.
 
-    Its chain stays as it is; the key in the file `key`, made if there is none, vouches for masked content
-    as it came. Raises `ExportError` for one whose chain has a fault or whose events this
-    version cannot follow, `JournalError` when the journal has the session already or cannot be written.
+    Its chain stays as it is; the key in the file `key`, made if there is none, vouches for its origin and
+    for masked content as it came. Raises `ExportError` for one whose chain has a fault or whose events
+    this version cannot follow, `JournalError` when the journal has the session already or cannot be written.
     """
     if export.check.fault is not None:
         raise ExportError(
@@ -207,7 +207,7 @@ def import_session(export: Export, database: Path, key: Path) -> None:
             f"Session '{visible(export.session)}' cannot be followed: {visible(str(error))}. "
             "A newer Interlock may have written it; use that one. Nothing was imported."
         ) from error
-    signer = Signer.open(key) if export.check.masked else None
+    signer = Signer.open(key)
     with changing(database, create=True) as connection:
         known = connection.execute("SELECT 1 FROM session WHERE id = ?", (export.session,)).fetchone()
         gone = connection.execute("SELECT 1 FROM pruned WHERE session = ?", (export.session,)).fetchone()
@@ -244,10 +244,12 @@ def _projected(events: Iterable[JournalEvent]) -> Projection:
     return line
 
 
-def _rows(events: Iterable[LinkedEvent], cursor: int, signer: Signer | None) -> Iterator[LinkedRow]:
+def _rows(events: Iterable[LinkedEvent], cursor: int, signer: Signer) -> Iterator[LinkedRow]:
     for event in events:
         place, content = event.place, event.content
-        if event.salt is None and content is not None and signer is not None:
+        if event.salt is not None and is_vouched(place.seq, event.salt):
+            content = content_hash(event.body, event.salt)
+        if content is not None:
             content = vouched(content, event.hash, event.body, signer)
         yield (
             cursor + place.seq,

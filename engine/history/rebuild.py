@@ -14,6 +14,7 @@ from .projection import Projection
 from .rows import REPLACE_SESSION, SELECT_SESSION, session_events
 from .schema import name_of
 from .upkeep import changing
+from .vouching import vouch_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +33,8 @@ def rebuild(path: Path) -> Rebuilt:
     """Write every session's line and those of its decisions anew from its events, where they differ.
 
     A line without events is left: the verification names it. That a session was imported is known from
-    its line alone, and kept. Raises `JournalError`, also for an event that cannot be read; then nothing
-    is changed.
+    its line, or from the signature of its first event where the line was changed. Raises `JournalError`,
+    also for an event that cannot be read; then nothing is changed.
     """
     mended: list[str] = []
     with changing(path) as connection:
@@ -48,8 +49,8 @@ def rebuild(path: Path) -> Rebuilt:
                     f"Session '{visible(session)}' of journal '{name_of(path)}' cannot be followed: "
                     f"{visible(str(error))}. Nothing was changed; restore a backup."
                 ) from error
-            if row is not None:
-                line = replace(line, imported=bool(row[-1]))
+            marked = row is not None and bool(row[-1])
+            line = replace(line, imported=marked or _is_signed(connection, session))
             if row is None or tuple(row) != line.row():
                 mended.append(session)
                 connection.execute(REPLACE_SESSION, line.row())
@@ -59,6 +60,14 @@ def rebuild(path: Path) -> Rebuilt:
         if not changed:
             connection.execute("ROLLBACK TO decisions")
     return Rebuilt(len(sessions), tuple(mended), changed)
+
+
+def _is_signed(connection: sqlite3.Connection, session: str) -> bool:
+    """Whether somebody who imported it has signed a session's first event."""
+    row = connection.execute(
+        "SELECT content FROM event WHERE session = ? ORDER BY seq LIMIT 1", (session,)
+    ).fetchone()
+    return vouch_in(row[0])[1] is not None
 
 
 def _decisions(connection: sqlite3.Connection) -> bytes:

@@ -23,7 +23,7 @@ from .chain import Place, event_hash, link
 from .errors import JournalError
 from .rows import SELECT_LINKED, LinkedRow, in_pages
 from .schema import UNLINKED, inspect, name_of, reading
-from .vouching import Vouch, vouch_in
+from .vouching import Vouch, is_vouched, vouch_in
 
 _BEFORE_ALL = -math.inf
 _LINES = "SELECT id, events, imported FROM session"
@@ -79,9 +79,9 @@ class ChainCheck:
     """What the chain of one session shows.
 
     `head` is its last hash, up to the fault if there is one. Of `masked` events only facts and place
-    could be checked. `imported` sessions were recorded in another journal; `keys` vouch for their masked
-    content, and for that of `unvouched` events nobody does: an older version imported them, or somebody
-    took their salts.
+    could be checked. `imported` sessions were recorded in another journal; `keys` vouch for that and for
+    their masked content, and for `unvouched` events nobody does: an older version imported them, or
+    somebody marked the session or took their salts.
     """
 
     session: str
@@ -226,6 +226,8 @@ def check_chain(
     rest = iter(events)
     for event in rest:
         fault = _fault(session, prev, event, rest)
+        if fault is None and own and event.vouch is not None:
+            fault = Fault(event.seq, "changed", "the mark that the session was imported was taken off")
         if fault is None and own and event.salt is None:
             fault = Fault(event.seq, "changed", f"event {event.seq} ({event.kind}) has lost its salt")
         if fault is None and event.vouch is not None and not event.vouch.holds(event.hash, event.body):
@@ -233,12 +235,11 @@ def check_chain(
             fault = Fault(event.seq, "changed", message)
         if fault is not None:
             return ChainCheck(session, fault.seq - 1, _hash(prev), masked, fault)
-        if event.salt is None:
-            masked += 1
-            if event.vouch is None:
-                unvouched += 1
-            else:
-                keys.add(event.vouch.key)
+        masked += event.salt is None
+        if event.vouch is not None:
+            keys.add(event.vouch.key)
+        elif not own and is_vouched(event.seq, event.salt):
+            unvouched += 1
         prev = event
     count = 0 if prev is None else prev.seq
     if expected is not None and type(expected) is not int:  # a column may hold a value of any type

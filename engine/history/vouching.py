@@ -1,8 +1,10 @@
-"""What whoever imports a masked event signs: its content is the one that came with the export.
+"""What whoever imports a session signs: where it comes from, and that masked content is as it came.
 
-Nothing but the hash of what is behind the masks is part of the chain. So the content as it is shown could
-be changed afterwards, and so could that of any event once it is said to be imported and its salt is gone.
-The key and the signature stand behind that hash in the event's column `content`.
+That a session was imported is no part of its chain, so its first event is signed: the mark can be neither
+put on nor taken off by itself. Of masked events nothing but the hash of what is behind the masks is part
+of the chain. So the content as it is shown could be changed afterwards, and so could that of any event
+once it is said to be imported and its salt is gone. The key and the signature stand behind that hash in
+the event's column `content`.
 """
 
 from __future__ import annotations
@@ -32,8 +34,13 @@ class Vouch(NamedTuple):
         return signed(_message(event, body), self.signature, self.key)
 
 
+def is_vouched(seq: int, salt: bytes | None) -> bool:
+    """Whether the event of this number and salt is one that is signed when its session is imported."""
+    return seq == 1 or salt is None
+
+
 def vouched(content: bytes, event: bytes, body: str, signer: Signer) -> bytes:
-    """What the column `content` of a masked event holds: its content's hash and the vouch of `signer`."""
+    """What the column `content` of a signed event holds: its content's hash and the vouch of `signer`."""
     return content + signer.public + signer.sign(_message(event, body))
 
 

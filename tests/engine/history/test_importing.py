@@ -20,6 +20,7 @@ from interlock.engine.history.importing import Export, ExportError, import_sessi
 from interlock.engine.history.journal import Journal, JournalError
 from interlock.engine.history.prune import prune
 from interlock.engine.history.queries import open_reader
+from interlock.engine.history.rebuild import rebuild
 from interlock.engine.history.replay import Replay
 from interlock.engine.history.signing import public_key
 from interlock.engine.history.times import to_ms
@@ -209,11 +210,59 @@ class TestTaken:
         """Only in a session of another journal can content be masked: here it would hide a change."""
         import_session(export, used, used.with_suffix(".pem"))
         assert verdicts(used)["s1"].fault is None
-        tamper(used, "UPDATE session SET imported = 0 WHERE id = 's1'")
+        tamper(
+            used,
+            "UPDATE session SET imported = 0 WHERE id = 's1'",
+            "UPDATE event SET content = substr(content, 1, 32) WHERE session = 's1'",
+        )
         fault = verdicts(used)["s1"].fault
         assert fault is not None
         assert (fault.seq, fault.kind) == (MASKED[0], "changed")
         assert "has lost its salt" in fault.message
+
+
+class TestMark:
+    """Nothing is masked in these sessions: their chain is the one of a session that was recorded here."""
+
+    @pytest.fixture
+    def unmasked(self, tmp_path: Path, used: Path) -> Path:
+        recorded_at(tmp_path / "open.db", NOW, "s2")
+        lines = exported(tmp_path / "open.db", "s2", None)
+        import_session(read_export(saved(tmp_path / "s2.jsonl", lines)), used, used.with_suffix(".pem"))
+        assert exported(used, "s2", None) == lines
+        return used
+
+    def test_taken_off(self, unmasked: Path) -> None:
+        """An import that is said to be recorded here is found out, and rebuilding marks it again."""
+        check = verdicts(unmasked)["s2"]
+        assert (check.fault, check.masked, check.unvouched) == (None, 0, 0)
+        assert check.keys == {public_key(unmasked.with_suffix(".pem"))}
+        tamper(unmasked, "UPDATE session SET imported = 0 WHERE id = 's2'")
+        fault = verdicts(unmasked)["s2"].fault
+        assert fault is not None
+        assert fault.message == "the mark that the session was imported was taken off"
+        assert rebuild(unmasked).mended == ("s2",)
+        check = verdicts(unmasked)["s2"]
+        assert (check.fault, check.imported) == (None, True)
+
+    def test_put_on(self, used: Path) -> None:
+        """For a session recorded here that is said to be imported nobody vouches."""
+        assert verdicts(used)["own"].unvouched == 0
+        tamper(used, "UPDATE session SET imported = 1 WHERE id = 'own'")
+        check = verdicts(used)["own"]
+        assert (check.fault, check.masked, check.unvouched) == (None, 0, 1)
+
+    def test_moved(self, unmasked: Path) -> None:
+        """A signature is for one event: that of an import marks no other session."""
+        tamper(
+            unmasked,
+            "UPDATE session SET imported = 1 WHERE id = 'own'",
+            "UPDATE event SET content = (SELECT content FROM event WHERE session = 's2' AND seq = 1) "
+            "WHERE session = 'own' AND seq = 1",
+        )
+        fault = verdicts(unmasked)["own"].fault
+        assert fault is not None
+        assert "is not as it was imported" in fault.message
 
 
 class TestUnfinished:
