@@ -96,8 +96,9 @@ class SeenCall:
         """What an update says replaces what was known; what it leaves out stays."""
         self.came_of_it = self.came_of_it or self._tells_result(update)
         if update.kind is not None:
-            self.is_unclear = update.kind == UNCLEAR
-            self.kind = self.kind if self.is_unclear else update.kind
+            self.is_unclear = update.kind not in KINDS
+            if not self.is_unclear:
+                self.kind = update.kind
         if update.title is not None:
             self.title = update.title
         if update.raw_input is not None:

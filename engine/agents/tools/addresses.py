@@ -11,8 +11,10 @@ from ..errors import ToolError
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-# A cloud's own services at an address that counts as public.
+# What counts as public, for some versions of Python: clouds' own services, and the IETF's own addresses,
+# among them the metadata service of another cloud.
 _METADATA = frozenset({ipaddress.ip_address("168.63.129.16")})
+_PROTOCOLS = ipaddress.ip_network("192.0.0.0/24")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")
 
@@ -50,4 +52,6 @@ def is_public(address: Address) -> bool:
             return all(is_public(each) for each in inner)
         if address not in _GLOBAL_UNICAST:
             return False
-    return address.is_global and not address.is_multicast and address not in _METADATA
+    if address in _METADATA or address in _PROTOCOLS:
+        return False
+    return address.is_global and not address.is_multicast

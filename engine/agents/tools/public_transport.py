@@ -27,7 +27,8 @@ class PublicTransport(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send `request` to the first of its host's addresses that takes a connection."""
         url = request.url
-        addresses = await public_addresses(url.host, url.port or (443 if url.scheme == "https" else 80))
+        host = url.raw_host.decode("ascii")
+        addresses = await public_addresses(host, url.port or (443 if url.scheme == "https" else 80))
         if (proxy := _proxy(url)) is not None:
             transport = self._proxies.setdefault(proxy, httpx.AsyncHTTPTransport(proxy=proxy))
             return await transport.handle_async_request(request)

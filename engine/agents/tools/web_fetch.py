@@ -21,8 +21,12 @@ if TYPE_CHECKING:
 TIMEOUT_SECONDS = 15.0
 MAX_BYTES = 51_200
 MAX_REDIRECTS = 20
+MOST_OF_A_HEADER = 200
+"""Characters of what a server says of its answer that are shown."""
 CREDENTIALS = frozenset({"authorization", "proxy-authorization", "cookie"})
 UNENCODED = {"accept-encoding": "identity"}
+NOT_TO_BE_SET = frozenset({"host", "transfer-encoding"})
+"""Headers that could say another host than the URL does, or another end of the request."""
 BODY_HEADERS = frozenset({"content-type", "content-length", "content-encoding", "content-language"})
 
 CheckUrl: TypeAlias = Callable[[str], "Awaitable[None] | None"]
@@ -82,6 +86,9 @@ async def _fetch(given: WebFetchInput, terms: _Terms) -> ToolOutput:
 
     from .public_transport import PublicTransport
 
+    for name in given.headers or ():
+        if name.strip().lower() in NOT_TO_BE_SET:
+            raise ToolError(f"The header '{name}' follows from the URL and the body; leave it out")
     transport = None if terms.private else PublicTransport()
     try:
         async with httpx.AsyncClient(
@@ -153,7 +160,7 @@ def _elsewhere(response: httpx.Response, location: str) -> ToolOutput:
 
 
 def _status(response: httpx.Response) -> str:
-    return f"{response.status_code} {response.reason_phrase}".rstrip()
+    return f"{response.status_code} {response.reason_phrase[:MOST_OF_A_HEADER]}".rstrip()
 
 
 async def _output(response: httpx.Response, max_bytes: int) -> ToolOutput:
@@ -164,7 +171,7 @@ async def _output(response: httpx.Response, max_bytes: int) -> ToolOutput:
         shown += f"\n\n[Output truncated at {kilobytes(max_bytes)}.]"
     else:
         shown = text.decode(errors="replace")
-    content_type = response.headers.get("content-type", "unknown")
+    content_type = response.headers.get("content-type", "unknown")[:MOST_OF_A_HEADER]
     return ToolOutput(
         f"Status: {_status(response)}\nContent-Type: {content_type}\n\n{shown}",
         metadata={"status": response.status_code, "url": str(response.url)},

@@ -93,7 +93,7 @@ class TestAddress:
         [
             "127.0.0.1", "127.9.9.9", "0.0.0.0", "10.0.0.1", "172.16.0.1", "192.168.1.1",
             "169.254.169.254", "100.64.0.1", "100.100.100.200", "168.63.129.16", "224.0.0.1", "240.0.0.1",
-            "255.255.255.255",
+            "255.255.255.255", "192.0.0.192", "192.0.0.8",
             "::1", "::", "fe80::1", "fc00::1", "fd00:ec2::254", "ff02::1", "::ffff:127.0.0.1",
             "::ffff:10.0.0.1", "::127.0.0.1", "::ffff:0:10.0.0.1", "fec0::1", "64:ff9b:1::a00:1",
             "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "2002:7f00:1::", "2002:a00:1::",
@@ -158,6 +158,13 @@ class TestTool:
         names.know("inner.example", ["10.0.0.1"])
         with pytest.raises(ToolError, match=r"'inner.example' is 10.0.0.1"):
             await fetch("http://1.1.1.1@inner.example:80/", WebFetchTool)
+
+    async def test_letters_of_a_name(self, names: Names) -> None:
+        """The name that is looked up is the one that the request is for, in the same spelling."""
+        names.know("strasse.example", ["1.1.1.1"])
+        names.know("xn--strae-oqa.example", ["10.0.0.1"])
+        with pytest.raises(ToolError, match=r"'xn--strae-oqa.example' is 10.0.0.1"):
+            await fetch("http://straße.example/", WebFetchTool)
 
     @pytest.mark.parametrize(
         "url", ["http://[1", "http://a..b/", "http://0177.0.0.1/", "http:///x", "http://[::ffff:7f00:1]/"]

@@ -67,6 +67,15 @@ class TestRequest:
             await fetch(url, headers=headers)
         assert len(site.requests) == before
 
+    @pytest.mark.parametrize("name", ["Host", "host", "Transfer-Encoding"])
+    async def test_headers_that_follow(self, site: Site, name: str) -> None:
+        """No header says another host than the URL, which rules look at, or another end of the body."""
+        url = site.page("/other", b"ok")
+        before = len(site.requests)
+        with pytest.raises(ToolError, match=f"The header '{name}' follows from the URL and the body"):
+            await fetch(url, headers={name: "chunked"}, method="POST", body="x")
+        assert len(site.requests) == before
+
     @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
     async def test_redirects(self, site: Site, status: int) -> None:
         """A-124, A-127: every redirect is followed; the metadata has the URL where it ended."""
@@ -113,6 +122,11 @@ class TestBody:
         site.pages[f"/pieces{size}"] = serve
         text = await fetch(site.url(f"/pieces{size}"))
         assert text.endswith(NOTICE) == (size > 51_200)
+
+    async def test_beside(self, site: Site) -> None:
+        """What a server says of its answer is cut, too."""
+        text = await fetch(site.page("/type", b"ok", headers={"content-type": "a" * 60_000}))
+        assert text == f"Status: 200 OK\nContent-Type: {'a' * 200}\n\nok"
 
     @pytest.mark.parametrize("status", [204, 304, 200])
     async def test_none(self, site: Site, status: int) -> None:
@@ -163,6 +177,28 @@ class TestEncoding:
 
         site.pages["/gzip-pieces"] = serve
         assert (await fetch(site.url("/gzip-pieces"))).endswith(" 8998 8999 ")
+
+    @pytest.mark.parametrize(("encoding", "window"), [("gzip", GZIP), ("deflate", RAW)])
+    async def test_end(self, site: Site, encoding: str, window: int) -> None:
+        """What a server sends after the end of an encoded body is neither waited for nor kept."""
+        packer = zlib.compressobj(wbits=window)
+        body = packer.compress(b"all of it") + packer.flush()
+        release = threading.Event()
+
+        def serve(handler: BaseHTTPRequestHandler) -> None:
+            handler.send_response(200)
+            handler.send_header("content-encoding", encoding)
+            handler.end_headers()
+            handler.wfile.write(body)
+            handler.wfile.flush()
+            release.wait(10)
+
+        site.pages[f"/end{window}"] = serve
+        tool = create_web_fetch_tool(timeout=5, private=True)
+        try:
+            assert (await fetch(site.url(f"/end{window}"), tool)).endswith("\n\nall of it")
+        finally:
+            release.set()
 
     async def test_none_is_asked_for(self, site: Site) -> None:
         """A server is asked for bodies as they are."""
