@@ -192,7 +192,8 @@ def import_session(export: Export, database: Path, key: Path) -> None:
 
     Its chain stays as it is; the key in the file `key`, made if there is none, vouches for its origin and
     for masked content as it came. Raises `ExportError` for one whose chain has a fault or whose events
-    this version cannot follow, `JournalError` when the journal has the session already or cannot be written.
+    this version cannot follow, `JournalError` when the journal has the session already or cannot be
+    written.
     """
     if export.check.fault is not None:
         raise ExportError(
