@@ -6,16 +6,19 @@ are those of whoever resumes it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Literal
 
-from .history.events import ChangeDropped
+from .history.events import ChangeDropped, EventBody, MessageAdded
 from .history.state import SessionState
 from .resuming import ResumeError
 from .terms import Terms
 from .text import visible
 
 FROM_ELSEWHERE = "the record was imported"
+REPORTER = "an imported record"
+"""Who says that a user said it, where a message of such a record is in one of this journal."""
 
 
 def check_loop_here(session_id: str, loop: Literal["here", "elsewhere", "flow"]) -> None:
@@ -37,3 +40,13 @@ def own_terms(terms: Terms) -> Terms:
 def dropped_changes(state: SessionState) -> list[ChangeDropped]:
     """The end of each proposed change: those who are said to have agreed count for nothing."""
     return [ChangeDropped(change_id=change, reason=FROM_ELSEWHERE) for change in state.changes]
+
+
+def reported(messages: Iterable[EventBody]) -> list[EventBody]:
+    """Messages for a record of this journal's own: that a person said them is what the import says."""
+    return [
+        each.model_copy(update={"by": None, "reported_by": REPORTER if each.role == "user" else None})
+        if isinstance(each, MessageAdded)
+        else each
+        for each in messages
+    ]

@@ -29,7 +29,7 @@ from .history.journal import Journal, JournalError
 from .history.redaction import Redaction
 from .history.state import SessionState, SessionSummary
 from .hosted import HostedSession, Publish
-from .imported_record import check_loop_here, dropped_changes, own_terms
+from .imported_record import check_loop_here, dropped_changes, own_terms, reported
 from .left import Left, look
 from .open_requests import OpenRequests
 from .outside import OutsideSession
@@ -229,7 +229,8 @@ class LiveSessions:
                 "reason": terms.reason,
             }
             opened = hosted.opened(agent, terms.by, terms.source).model_copy(update=origin)
-            return await self._start(hosted, agent, opened, *copied(events, state))
+            said = copied(events, state)
+            return await self._start(hosted, agent, opened, *(reported(said) if line.imported else said))
 
     async def close(self, session_id: str, by: str) -> None:
         """Stop a session's agent, withdraw its questions and record who ended it."""

@@ -120,7 +120,7 @@ class MessageAdded(Record):
     `kept`, counted without summaries; `by` is then who wanted it. `message_id` is that of a message which
     was queued before: it waits no more. `input` is what the call of a tool message ran with, where no
     decision says so and it is not what the model wrote (A-45). `reported_by` is the token of an agent
-    elsewhere that says a user said this: no person is known to have.
+    elsewhere that says a user said this, or an imported record: no person is known to have.
     """
 
     type: Literal["message"] = "message"

@@ -222,7 +222,7 @@ class TranscriptEntry(BaseModel):
 
     A `summary` is what the model reads from there on in place of older entries; `by` is who wanted it.
     Of what an agent said, `by` is the node of the flow that it works at, if any. `reported_by` is the
-    token of an agent elsewhere that says a user said this.
+    token of an agent elsewhere that says a user said this, or an imported record.
     """
 
     at: datetime
