@@ -188,6 +188,8 @@ class Questions:
         self._open: dict[str, _Open] = {}
         # Of requests that are asked anew, by call and net.
         self._deadlines: dict[tuple[str, str], Deadline] = {}
+        # Which of them were void here: no agent can have that done to them.
+        self._voided: set[tuple[str, str]] = set()
         self._tasks = Tasks()
         self._looks = False
         self.withdrawals = Withdrawals(host, self._tasks, self._open)
@@ -205,17 +207,18 @@ class Questions:
 
         What is `wanted` stands in the recorded answer; the call itself is not changed by it. `stands`
         tells, when somebody approves, whether what the `preview` shows still holds; else all are asked
-        anew. Nobody is asked while too many requests of the same opener wait, but for what was asked
-        before.
+        anew. Nobody is asked while too many requests of the same opener wait, but for what was void here.
         """
         approval_id = uuid4().hex[:12]
         call_id = request.call.tool_call_id
         digest = digest_of(self._host.id, self._host.manager, request)
-        kept = self._deadlines.pop((call_id, request.net), None)
+        about = call_id, request.net
+        time = self._deadlines.pop(about, None) or self._deadline(request)
         opener = self._host.bounded_by
-        if kept is None and (refusal := self._requests.refusal(opener)) is not None:
+        if about in self._voided:
+            self._voided.discard(about)
+        elif (refusal := self._requests.refusal(opener)) is not None:
             return ApprovalAnswer(False, refusal, asked=False)
-        time = kept or self._deadline(request)
         commands, marked = marked_commands(request.skill_net, request.call)
         asked = ApprovalRequested(
             approval_id=approval_id,
@@ -549,8 +552,9 @@ class Questions:
         shown = self._host.state.approvals.get(approval_id)
         if shown is not None:
             since = waits.since or shown.since
-            deadline = Deadline(since, shown.expires, waits.due)
-            self._deadlines[call_id, waits.request.net] = deadline
+            about = call_id, waits.request.net
+            self._deadlines[about] = Deadline(since, shown.expires, waits.due)
+            self._voided.add(about)
         gone = ApprovalWithdrawn(
             approval_id=approval_id,
             call_id=call_id,

@@ -221,6 +221,25 @@ class TestAFullQueue:
 
             await until(anew)
 
+    async def test_going_on_makes_no_room(self, tmp_path: Path) -> None:
+        """An agent that ends its sessions and goes on with them has no more requests for that."""
+        async with (
+            served(tmp_path, rules=ASKS, limits=Limits(requests_per_token=2)) as server,
+            server.agent_client() as client,
+        ):
+            for name in ("one", "two"):
+                gate = await client.open("bot", session=name)
+                for number in range(2):
+                    await wait_for_a_person(server, gate, f"c{number}")
+                await gate.close()
+            one, two = await client.resume("one"), await client.resume("two")
+            for number in range(2):
+                await wait_for_a_person(server, one, f"c{number}")
+            for number in range(2):
+                again = await two.call("deploy", {}, call_id=f"c{number}", wait=5)
+                assert again.outcome == "block"
+            assert len(await server.hub.approvals()) == 2
+
 
 class TestSlowReaders:
     async def test_a_console_that_never_reads(
