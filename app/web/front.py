@@ -118,6 +118,8 @@ class Front:
         """
         if tls is None and not Address(host).is_local:
             raise ValueError(f"expected TLS, or an address of this machine only; found {host}")
+        if tls is None and host == "localhost":
+            host = "127.0.0.1"  # The name stands for another address as well.
         self._runner = web.AppRunner(
             self._application(), handle_signals=False, access_log=None, shutdown_timeout=1.0
         )
@@ -219,7 +221,7 @@ class Front:
         acts = request.method not in ("GET", "HEAD") or name in _SOCKETS
         status = refused(request.headers, self._reached, same_origin=acts)
         if status is not None:
-            return web.Response(status=status, text=f"{status.phrase}\n")
+            return web.Response(status=status, text=f"{status.phrase}: open {self.url}\n")
         login = self.logins.find(request.cookies.get(self._cookie, ""))
         if login is not None:
             request[_LOGIN] = login

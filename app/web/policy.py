@@ -52,8 +52,11 @@ class Reached:
         # A browser warns of every other name. One of this machine only leads to this machine.
         is_here = Address(host).is_local
         names = (own, *certified) if is_here or own in certified else (*certified, own)
+        # Without a certificate a browser may reach somebody else by another name of this machine, and
+        # show who that is the key of a login that was made under that name.
+        here = _HERE if secure else ()
         default = 443 if secure else 80
-        written = [f"[{name}]" if ":" in name else name.lower() for name in (*names, *_HERE)]
+        written = [f"[{name}]" if ":" in name else name.lower() for name in (*names, *here)]
         return cls(
             tuple(dict.fromkeys(each if port == default else f"{each}:{port}" for each in written)),
             secure,

@@ -91,7 +91,19 @@ def server_url(given: str | None, environ: Mapping[str, str] = os.environ) -> st
         fits = fits and not (parts.username or parts.query or parts.fragment) and parts.path in ("", "/")
     if not fits:
         raise ValueError(f"expected ws://HOST:PORT, wss://HOST:PORT or unix:PATH, found '{url}'")
-    return url.rstrip("/")
+    return addressed(url.rstrip("/"))
+
+
+def addressed(url: str) -> str:
+    """A URL without TLS by an address in place of `localhost`.
+
+    That name stands for several addresses, of which a server has only some: who listens on another one
+    could pass on to it what only the server can answer.
+    """
+    parts = urlsplit(url)
+    if parts.scheme != "ws" or parts.hostname != "localhost":
+        return url
+    return parts._replace(netloc=_joined("127.0.0.1", parts.port or 80)).geturl()
 
 
 def check_private(url: str) -> None:

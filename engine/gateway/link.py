@@ -17,6 +17,7 @@ from pydantic import BaseModel, JsonValue, ValidationError
 from websockets.asyncio.client import ClientConnection, connect, unix_connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
+from .address import addressed
 from .agent_methods import HELLO, Hello, Welcome
 from .guard import SUBPROTOCOL
 from .method import Method, ParamsT, ResultT
@@ -90,7 +91,7 @@ class Link:
         read_only: bool = False,
     ) -> None:
         check_secret(token, "the token")
-        self.url = url
+        self.url = addressed(url)
         self.welcome: Welcome | None = None
         self._token = token
         self._fresh = fresh

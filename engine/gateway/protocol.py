@@ -52,7 +52,9 @@ Anybody on a machine may listen on a port while no server does. So before a toke
 TLS a client has who listens prove that it knows it: `GET {PATH}`, with the token's name as
 `{TOKEN_HEADER}` and 64 new hexadecimal digits as `{NONCE_HEADER}`, is answered with the hexadecimal
 HMAC-SHA256 of `interlock proof HOST NONCE`; its key is the 32 bytes of the token's SHA-256, and HOST the
-request's own, in lower case. A token's name is the first 32 digits of the same of `interlock name`.
+request's own, in lower case: without TLS a server answers to the addresses that it has and to no other
+name of its machine, as `localhost` is, where somebody else may listen. A token's name is the first 32
+digits of the same of `interlock name`.
 
 A field that a server does not know is an error, so that a misspelt limit is never passed over. Clients
 pass over fields they do not know. Times are ISO 8601 in UTC, lengths of time seconds.

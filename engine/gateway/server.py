@@ -124,7 +124,7 @@ class Gateway:
             address = replace(address, port=self._server.sockets[0].getsockname()[1])
         # Known before anybody can ask: who is refused by mistake may not come again.
         everywhere = address.path is None and address.host in ("0.0.0.0", "::")
-        hosts = self._guard.hosts | _names(address)
+        hosts = self._guard.hosts | _names(address, self._server, alone=tls is not None or everywhere)
         self._guard = replace(self._guard, hosts=hosts, any_address=everywhere)
         self.address = address
         for run in (self._follow(), self._look_after()):
@@ -300,11 +300,17 @@ class Gateway:
         await self.sessions.end_idle()
 
 
-def _names(address: Address) -> frozenset[str]:
-    """What clients call the server at an address, as `Host` has it."""
+def _names(address: Address, server: Server, *, alone: bool) -> frozenset[str]:
+    """What clients call the server at an address, as `Host` has it.
+
+    All names of this machine where nobody else can answer to them, `alone` with a certificate or on every
+    address. Else only the addresses it has: who listens on another could pass on what clients ask.
+    """
     if address.path is not None:
         return frozenset({"localhost"})
     port = address.port
+    if not alone:
+        return frozenset(str(Address(*each.getsockname()[:2])) for each in server.sockets)
     return frozenset({f"localhost:{port}", f"127.0.0.1:{port}", f"[::1]:{port}", str(address).lower()})
 
 

@@ -179,9 +179,9 @@ async def between(server: Served) -> AsyncGenerator[tuple[Between, str], None]:
     near = await asyncio.start_server(network._meet, "127.0.0.1", 0)
     port = near.sockets[0].getsockname()[1]
     guard = server.gateway._guard
-    server.gateway._guard = replace(guard, hosts=guard.hosts | {f"localhost:{port}"})
+    server.gateway._guard = replace(guard, hosts=guard.hosts | {f"127.0.0.1:{port}"})
     try:
-        yield network, f"ws://localhost:{port}"
+        yield network, f"ws://127.0.0.1:{port}"
     finally:
         near.close()
         network.cut()

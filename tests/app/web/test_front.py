@@ -9,7 +9,7 @@ import pytest
 from aiohttp import WSMsgType, WSServerHandshakeError
 
 from interlock.app.web.front import WRONG_LINKS, Front
-from tests.app.web.fronts import OBEYS, client, fronted, offer, program, secret_of, tab, until
+from tests.app.web.fronts import OBEYS, client, fronted, offer, program, secret_of, small_app, tab, until
 
 EVERYWHERE = (
     "/",
@@ -121,12 +121,21 @@ class TestOtherNames:
         assert both.split()[1] in ("400", "421")
         assert none.split()[1] in ("400", "421")
 
-    async def test_localhost_is_the_same_machine(self) -> None:
-        """The usual names of this machine are good."""
+    async def test_other_names_of_this_machine_lead_to_the_address(self) -> None:
+        """Somebody else may listen there: the answer says under which address this server is."""
         async with fronted() as front, client(front, logged_in=False) as session:
-            url = front.url.replace("127.0.0.1", "localhost")
-            async with session.get(url + "/login", headers={}) as answer:
-                assert answer.status == 200
+            port = front.url.rpartition(":")[2]
+            for name in (f"localhost:{port}", f"[::1]:{port}"):
+                async with session.get(front.url + "/login", headers={"Host": name}) as answer:
+                    assert (answer.status, front.url in await answer.text()) == (421, True)
+
+    async def test_on_localhost_it_is_an_address(self) -> None:
+        """A server on `localhost` has the address that its links lead to, and no other."""
+        front = Front(small_app)
+        try:
+            assert (await front.start("localhost", 0)).startswith("http://127.0.0.1:")
+        finally:
+            await front.close()
 
 
 class TestOtherPages:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from interlock.engine.gateway.address import Address
 from interlock.engine.gateway.agent_client import AgentClient
 from interlock.engine.gateway.console_client import ConsoleClient
 from interlock.engine.gateway.hook_socket import GoneError, HookError, NotLetInError, prove
@@ -152,13 +153,33 @@ class TestServer:
     async def test_passes_on_for_nobody(self, tmp_path: Path) -> None:
         """A question about another host has no answer here: nobody can ask it for somebody else."""
         async with served(tmp_path) as server:
-            for host in ("127.0.0.1:1", "example.com", ""):
+            port = server.address.port
+            for host in ("127.0.0.1:1", f"localhost:{port}", f"[::1]:{port}", "example.com", ""):
                 status, said = await asked(server, question(server.agent, host))
                 assert status == 421, said
-            host = f"127.0.0.1:{server.address.port}"
-            other = await asked(server, question(server.agent, f"localhost:{server.address.port}"))
-            assert other[0] == 200
-            assert other != await asked(server, question(server.agent, host))
+
+    async def test_of_another_address_of_this_machine(self, tmp_path: Path) -> None:
+        """Who listens on the same port there passes the question on, and gets no token."""
+        async with served(tmp_path, address=Address("127.0.0.2", 0)) as server:
+            heard = bytearray()
+
+            async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                own_reader, own_writer = await asyncio.open_connection("127.0.0.2", server.address.port)
+                asked_for = await reader.readuntil(b"\r\n\r\n")
+                heard.extend(asked_for)
+                own_writer.write(asked_for)
+                writer.write(await own_reader.read())
+                writer.close()
+                own_writer.close()
+
+            port = server.address.port
+            async with await asyncio.start_server(pass_on, "127.0.0.1", port):
+                for host in ("127.0.0.1", "localhost"):
+                    client = AgentClient(f"ws://{host}:{port}", server.agent, patience=1.0)
+                    with pytest.raises(NotAdmittedError, match="not sent"):
+                        await client.link.open()
+            assert heard.count(b"GET /proof") == 2
+            assert server.agent.encode() not in heard
 
     @pytest.mark.parametrize("nonce", ["", "0" * 63, "0" * 65, "g" * 64, "A" * 64, "0" * 5000])
     async def test_no_question(self, tmp_path: Path, nonce: str) -> None:
