@@ -29,12 +29,15 @@ _LONGEST_USER = 300
 _ELSEWHERE = re.compile(r"[\"']?(?:(?:file|env|fd):|stdin\b)")
 """How an option says where a password is, not what it is."""
 _COLON = re.compile(r"[ \t]{0,8}:")
-_TYPE = re.compile(r"&?[\w.?|\[\]' ]{1,40}? ?= ?(?=[\"'])")
+_TYPE = re.compile(r"&?[\w.?|\[\]' ]{1,40}? ?= ?(?=[\"'][^\s|;&),\]}])")
 """The type in `password: str = "x"`."""
 _BLANKS = re.compile(r"[ \t]{0,8}")
 _SPACE = re.compile(r"\s{0,64}")
 _CONSTANT = re.compile(r"(?:null|true|false|None|True|False)(?![^\s\"',;&|)}\]\\])")
 _BRACKET = re.compile(r"(\\{0,15})([\"'])|[\[\]{}]")
+_TUPLE = re.compile(r"\((?:\s{0,8}\\{0,15}(?:\"[^\"\n]{0,200}\"|'[^'\n]{0,200}')\s{0,8},?){1,8}\s{0,8}\)")
+"""Strings in brackets, as in `auth=("user", "password")`."""
+_SUBSTITUTION = "$("
 _SCALAR = re.compile(r"[^\s\"',}\]\\]+")
 _REST = re.compile(r"(?:[^\r\n\"'\\]|\\(?![nr\"']))+")
 _LAST_WORD = re.compile(r"[A-Za-z]+(?=[^A-Za-z]*\Z)")
@@ -144,6 +147,10 @@ class _Giving:
                 return _unquoted(text, line)
         if text.startswith(("[", "{"), start):
             return start, _bracketed(text, start)
+        if text.startswith("(", start) and (strings := _TUPLE.match(text, start)) is not None:
+            return strings.span()
+        if text.startswith(_SUBSTITUTION, start):
+            return start, start  # what a shell runs there is no value yet
         quote = QUOTE.match(text, start)
         if quote is not None:
             return quoted(text, quote)[0] if quote[1] else self._words.word(start)

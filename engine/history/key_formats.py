@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from .password_options import password_options
 from .piped_passwords import given_passwords, piped_passwords, sent_passwords
-from .private_keys import bare_keys, private_keys
+from .private_keys import bare_keys, private_keys, putty_keys
 from .random_words import looks_random
 from .spans import Masking, Span
 from .telling import lowered
@@ -122,6 +122,7 @@ _KEY_FORMATS: Mapping[str, Mapping[str, str]] = {
         ),
     },
     "": {
+        "oy2": _key("oy2", r"[a-z0-9]{43}(?![A-Za-z0-9])"),
         "dapi": _key("dapi", r"[a-h0-9]{32}(?:-[0-9])?"),
     },
 }
@@ -130,6 +131,7 @@ _KEY_FORMATS: Mapping[str, Mapping[str, str]] = {
 _LONG = {
     "-": re.compile(r"-[A-Za-z0-9_=+/-]{10}"),
     "_": re.compile(r"_[A-Za-z0-9_=+/-]{16}"),
+    ".": re.compile(r"\.[A-Za-z0-9_-]{8}"),
     "A": re.compile(r"A[A-Za-z0-9_-]{15}"),
 }
 """What follows such a character in every key with it."""
@@ -162,6 +164,8 @@ _HOOK = re.compile(
     r"(://(?:hooks\.slack\.com/[a-z]{1,20}/|discord(?:app)?\.com/api/webhooks/"
     r"|hooks\.zapier\.com/hooks/catch/|[\w.-]{1,60}\.webhook\.office\.com/webhookb2/))[A-Za-z0-9/@_-]{16,}"
 )
+_CHANNEL = re.compile(r"(://[\w.-]{1,100}/t/)[A-Za-z0-9-]{16,}(?=/)")
+"""A channel of conda packages, with the token that opens it."""
 _LOGIN = re.compile(r"(://[^\s#\"'\\<>]{1,200}/login#)[A-Za-z0-9_-]{16,}")
 _PASSWORD_LINE = re.compile(
     r"^[ \t]*(?:[\w.-]{1,253}|\*):(?:5432|\*):(?!\d+:)[\w.*-]{1,64}:[\w.*@-]{1,64}:([^\s:]{4,200})"
@@ -185,6 +189,8 @@ def hide_keys(masking: Masking) -> bool:
         masking.hide(private_keys(text))
     if "M" in text and (masking.text.find("MI") >= 0 or "MHcC" in text):
         masking.hide(bare_keys(masking.text))
+    if "Private-Lines" in text:
+        masking.hide(putty_keys(masking.text))
     for sign, formats in _FORMATS.items():
         if sign in text and (sign not in _LONG or _LONG[sign].search(masking.text)):
             for mark, pattern in formats.items():
@@ -211,7 +217,7 @@ def hide_keys(masking: Masking) -> bool:
 def _hide_in_addresses(masking: Masking) -> None:
     """Hide the passwords in addresses, and what alone opens them: a key, a signature."""
     text = masking.text
-    patterns = (("", _ADDRESS), ("@", _USER), ("hook", _HOOK), ("/login#", _LOGIN))
+    patterns = (("", _ADDRESS), ("@", _USER), ("hook", _HOOK), ("/login#", _LOGIN), ("/t/", _CHANNEL))
     for sign, pattern in patterns:
         if sign in text:
             masking.hide((found.end(1), found.end()) for found in pattern.finditer(masking.text))

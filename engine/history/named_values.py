@@ -32,6 +32,20 @@ _CHANGED = re.compile(
 )
 
 
+_VARIABLE = re.compile(r"\bvariable\s{1,8}\\{0,15}\"([\w-]{1,64})\\{0,15}\"\s{0,8}\{")
+_DEFAULT = re.compile(r"(?:[^{}]|\{[^{}]*\}){0,800}?\bdefault\s{0,40}=\s{0,8}(?=\\{0,15}\")")
+
+
+def default_values(text: str, names: TellingNames) -> Iterator[Span]:
+    """The spans of strings that Terraform takes for variables with telling names by default."""
+    for variable in _VARIABLE.finditer(text):
+        if names.telling(variable[1]):
+            default = _DEFAULT.match(text, variable.end())
+            quote = None if default is None else QUOTE.match(text, default.end())
+            if quote is not None:
+                yield quoted(text, quote)[0]
+
+
 def changed_values(text: str, names: TellingNames, ends: Iterable[int]) -> Iterator[Span]:
     """The spans of both values in `changed password from "…" to "…"`, as a model is told of an edit.
 

@@ -16,9 +16,17 @@ _BETWEEN = r"\s(?:[^\n;|&]{0,200}?\s)?"
 _QUOTED = r"\s{1,8}(?=\\{0,15}')"
 _COMMA = r"(?:\\{0,15}[\"'],)?"
 _WORD = r"\S{1,200}\s{1,8}"
+_STRING = r"\\{0,15}[\"'][^\"'\n\\]{1,64}\\{0,15}[\"'],\s{0,64}"
+_OPENS = r"(?=\\{0,15}[\"'])"
+_MADE_UP = r"(?!(?:aes|argon|base|bcrypt|md|scrypt|sha|utf)-?\d)(?=\S{0,60}[a-z])(?=\S{0,60}\d)(?=\S{8})"
+"""What a sentence calls a password, and is no word of it."""
 _PHRASES: Mapping[str, Mapping[str, re.Pattern[str]]] = {
     "config ": {
         "http-basic.": re.compile(rf"\bconfig\s[^\n]{{0,40}}?http-basic\.{_WORD}{_WORD}(?=\S)"),
+        "-oauth.": re.compile(rf"\bconfig\s[^\n]{{0,40}}?\w-oauth\.{_WORD}(?=\S)"),
+        "bundle": re.compile(
+            r"\bbundle\s{1,8}config\s(?:[^\n]{0,40}?\s)?[\w-]{1,60}\.\S{1,200}\s{1,8}[\w.-]{1,64}:(?=\S)"
+        ),
         "-token.": re.compile(rf"\bconfig\s[^\n]{{0,40}}?\w-token\.{_WORD}(?=\S)"),
     },
     "security ": {
@@ -28,18 +36,27 @@ _PHRASES: Mapping[str, Mapping[str, re.Pattern[str]]] = {
         ),
     },
     "-": {
+        "az ": re.compile(
+            r"\baz\s{1,8}(?:sql|mysql|postgres|synapse)\s[^\n;|&]{0,300}?\s-p\s{1,8}(?=\S)"
+        ),
         "securestring": re.compile(
             r"\bConvertTo-SecureString\s{1,8}(?:-String\s{1,8})?(?=[^\s$-])", re.IGNORECASE
         ),
     },
     "_": {
+        "_pw ": re.compile(r"\b(?:input|owner|user)_pw\s{1,8}(?=\S)"),
+        "encrypt_string": re.compile(r"\bencrypt_string\s{1,8}(?=[^\s-])"),
+        "secret_access_key": re.compile(r"\bsecret_access_key\s{1,8}(?=[A-Za-z0-9/+]{16})"),
         "rabbitmqctl": re.compile(
             rf"\brabbitmqctl\s{{1,8}}(?:add_user|change_password)\s{{1,8}}{_WORD}(?=\S)"
         ),
     },
     "/": {
+        "/p:": re.compile(r"freerdp\S{0,10}\s[^\n;|&]{0,300}?/p:(?=\S)"),
+        "oracle:": re.compile(r"\boracle:(?:thin|oci8?):[\w.-]{1,64}/(?=[^\s@/])"),
         "net use": re.compile(
-            rf"\bnet user\s{{1,8}}{_WORD}(?=[^\s/*])|\bnet use\s[^\n]{{0,200}}?/user:{_WORD}(?=[^\s/*])",
+            rf"\bnet user\s{{1,8}}{_WORD}(?=[^\s/*])|\bnet use\s[^\n]{{0,200}}?/user:{_WORD}(?=[^\s/*])"
+            rf"|\bnet use\s{{1,8}}(?:[a-z*]:?\s{{1,8}})?\\{{2,8}}{_WORD}(?=[^\s/*])",
             re.IGNORECASE,
         ),
         "sqlplus": re.compile(r"\bsqlplus\s{1,8}(?:-\S{1,20}\s{1,8}){0,4}[\w.-]{1,64}/(?=[^\s@/])"),
@@ -53,18 +70,69 @@ _PHRASES: Mapping[str, Mapping[str, re.Pattern[str]]] = {
             rf"\bsshpass{_COMMA}(?:\s{{1,8}}-v)?\s{{1,8}}\\{{0,15}}[\"']?-p{_COMMA}\s{{0,8}}(?=\S)"
         ),
         "password": re.compile(
-            rf"\bpassword{_QUOTED}|=\s{{0,4}}password\(\s{{0,4}}(?=\\{{0,15}}')"
-            rf"|\bset-initial-password\s{{1,8}}(?=\S)|\bnmcli{_BETWEEN}password\s{{1,8}}(?=\S)",
+            rf"\b\w{{0,40}}password{_QUOTED}|=\s{{0,4}}password\(\s{{0,4}}(?=\\{{0,15}}')"
+            rf"|\bset-initial-password\s{{1,8}}(?=\S)|\bnmcli{_BETWEEN}password\s{{1,8}}(?=\S)"
+            rf"|\bpassword is (?:generated for \S{{1,200}}: (?=\S)|{_MADE_UP})"
+            r"|\bpassword (?=\\{0,15}\"[^\s\"\\]{0,60}\d[^\s\"\\]{0,60}\\{0,15}\")",
             re.IGNORECASE,
         ),
+        "requirepass": re.compile(r"\brequirepass\s{1,8}(?=\S)"),
         "htpasswd": re.compile(
             rf"\bhtpasswd\s{{1,8}}-(?=\w*b)(?:\w*n\w*\s{{1,8}}|\w+\s{{1,8}}{_WORD}){_WORD}(?=\S)"
         ),
         "wpa_passphrase": re.compile(rf"\bwpa_passphrase\s{{1,8}}{_WORD}(?=\S)"),
     },
+    "(": {
+        "auth": re.compile(
+            rf"(?:\bauth\s?=\s?|basic_?auth\w{{0,20}})\(\s{{0,8}}{_STRING}(?:Some\()?{_OPENS}",
+            re.IGNORECASE,
+        ),
+        "credential(": re.compile(rf"\b(?:Network|Password)Credential\(\s{{0,8}}{_STRING}{_OPENS}"),
+        "client(": re.compile(
+            rf"\b\w*Client\(\s{{0,8}}{_STRING}(?=\\{{0,15}}[\"'][0-9a-f]{{32}}\\{{0,15}}[\"'])"
+        ),
+        "connect": re.compile(
+            rf"\b(?:getConnection|DBI->connect|mysqli?_connect)\(\s{{0,8}}[^,\n]{{1,300}},\s{{0,64}}{_STRING}{_OPENS}"
+        ),
+        "pdo(": re.compile(rf"\bPDO\(\s{{0,8}}[^,\n]{{1,300}},\s{{0,64}}{_STRING}{_OPENS}"),
+        "mysqli(": re.compile(rf"\bmysqli\(\s{{0,8}}[^,\n]{{1,300}},\s{{0,64}}{_STRING}{_OPENS}"),
+        ".set": re.compile(
+            rf"\.set_?(?:\w{{0,20}}password|passphrase|\w{{0,20}}secret|\w{{0,20}}token|\w{{0,20}}api_?key)\(\s{{0,8}}{_OPENS}",
+            re.IGNORECASE,
+        ),
+    },
+    "un": {
+        "unlock": re.compile(r"\bbw\s{1,8}unlock\s{1,8}(?:--(?:raw|quiet)\s{1,8}){0,2}(?=[^\s-])"),
+        "unseal": re.compile(
+            r"\bvault\s{1,8}(?:operator\s{1,8})?unseal\s{1,8}(?:-\S{1,80}\s{1,8}){0,4}(?=[^\s-])"
+            r"|\bUnseal Key(?: \d{1,3})?:\s{1,8}(?=\S)"
+        ),
+    },
+    "nuget": {
+        "setapikey": re.compile(r"\bnuget\S{0,4}\s{1,8}setapikey\s{1,8}(?=[^\s-])", re.IGNORECASE),
+        "push": re.compile(
+            r"\bnuget\S{0,4}\s{1,8}push\s{1,8}[^\s-]\S{0,200}\s{1,8}(?=[^\s-])", re.IGNORECASE
+        ),
+    },
+    "mc ": {
+        "mc ": re.compile(
+            rf"\bmc\s{{1,8}}(?:alias\s{{1,8}}set|config\s{{1,8}}host\s{{1,8}}add)\s{{1,8}}{_WORD}{_WORD}{_WORD}(?=[^\s-])"
+        ),
+    },
+    "redis": {
+        "auth": re.compile(
+            r"\bredis\S{0,12}[^\n]{0,200}?\sAUTH\s{1,8}(?:[\w.-]{1,64}\s{1,8}(?=[\w!#%+.:=?@^~/-]))?(?=\S)"
+            r"|\bredis-cli\s[^\n]{0,200}?[\"']AUTH\s{1,8}(?=\S)"
+        ),
+    },
+    "snyk": {"snyk": re.compile(r"\bsnyk\s{1,8}auth\s{1,8}(?=[^\s-])")},
+    "cloudflared": {
+        "cloudflared": re.compile(r"\bcloudflared\S{0,4}\s{1,8}service\s{1,8}install\s{1,8}(?=[^\s-])")
+    },
     "": {
         "login": re.compile(
             rf"\blogin{_BETWEEN}password\s{{1,8}}(?=\S)|\blogin\s{{1,8}}{_WORD}password\s{{1,8}}(?=\S)|\b(?:cargo|vault)\s{{1,8}}login\s{{1,8}}(?=[\w.]{{12,}})"
+            rf"|\bbw\s{{1,8}}login\s{{1,8}}[^\s-]\S{{0,200}}\s{{1,8}}(?=[^\s-])"
         ),
     },
 }
@@ -131,6 +199,9 @@ _PROGRAMS: Mapping[str, Mapping[str, Taking]] = {
     "kadmin": {"-w": _APART},
     "useradd usermod": {"-p": _APART},
     "ccrypt": {"-K": _APART},
+    "psexec psexec64 PsExec PsExec64": {"-p": _APART},
+    "bw": {"--session": _APART},
+    "nuget": {"-k": _APART, "-p": _APART},
     "influx": {"-password": _APART},
     "doctl": {"-t": _APART},
     "secret": {
@@ -218,7 +289,7 @@ def _options(text: str) -> Iterator[tuple[int, Taking]]:
     done = 0
     for option in _OPTION.finditer(text):
         if option[0] not in present:
-            present[option[0]] = any(program in text for program in _BY_OPTION[option[0]])
+            present[option[0]] = _has_any(text, _BY_OPTION[option[0]])
         if not present[option[0]]:
             continue
         at = option.start()
@@ -241,6 +312,14 @@ def _options(text: str) -> Iterator[tuple[int, Taking]]:
             yield done, taking
         elif apart is not None and taking.apart and not text.startswith("-", apart.end()):
             yield apart.end(), taking
+
+
+def _has_any(text: str, words: Sequence[str]) -> bool:
+    """Tell whether one of `words` is in `text`, in half the time of `any` for a short one."""
+    for word in words:  # noqa: SIM110
+        if word in text:
+            return True
+    return False
 
 
 def _command(text: str, start: int, end: int) -> int:

@@ -41,6 +41,19 @@ def bare_keys(text: str) -> Iterator[Span]:
         yield found.span()
 
 
+_PUTTY = re.compile(
+    r"^Private-Lines: \d{1,4}\s{1,4}((?:[A-Za-z0-9+/]{1,64}={0,2}[ \t]*(?:\r?\n|\Z)){1,200})",
+    re.MULTILINE,
+)
+
+
+def putty_keys(text: str) -> Iterator[Span]:
+    """The spans of private keys in `text` as PuTTY stores them."""
+    for found in _PUTTY.finditer(text):
+        start, end = found.span(1)
+        yield start, start + len(text[start:end].rstrip())
+
+
 def private_keys(text: str) -> Iterator[Span]:
     """The spans of private keys in `text`.
 

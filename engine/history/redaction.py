@@ -23,7 +23,7 @@ from .hidden_text import hidden_texts
 from .key_formats import hide_keys, may_hold_key
 from .manifests import KIND, secret_values
 from .named_arguments import argument_values
-from .named_values import changed_values, named_values
+from .named_values import changed_values, default_values, named_values
 from .parts import CallRecord
 from .password_options import holds_program, password_start
 from .shell_masking import Paths, ShellReader, is_shell_field, paths_below, shell_spans, shell_texts
@@ -92,6 +92,9 @@ class Redaction:
             text = masking.text
             ends = names.ends(text)
         if ends and "alue" in text and masking.hide(named_values(text, names, ends)):
+            text = masking.text
+            ends = names.ends(text)
+        if ends and "default" in text and masking.hide(default_values(text, names)):
             text = masking.text
             ends = names.ends(text)
         if ends and "changed " in text and masking.hide(changed_values(text, names, ends)):

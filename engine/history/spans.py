@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import TypeAlias
 
+from .placeholders import is_placeholder
+
 MASK = "[masked]"
 """A mask without a size, as older versions wrote it. Patterns are searched in texts with this form."""
 
@@ -124,8 +126,12 @@ class Masking:
         return changed
 
     def spans(self) -> list[Span]:
-        """The parts of `whole` that are hidden, without the masks it came with."""
-        return [span for span in self._hidden if MASKED.fullmatch(self.whole, *span) is None]
+        """The parts of `whole` that are hidden, without the masks it came with and placeholders."""
+        return [
+            span
+            for span in self._hidden
+            if MASKED.fullmatch(self.whole, *span) is None and not is_placeholder(self.whole, *span)
+        ]
 
     def _marks(self) -> list[Span]:
         found: list[Span] = []

@@ -11,12 +11,15 @@ NAMES = (
     "account key",
     "api key",
     "api keys",
+    "apikeys",
     "app key",
     "application key",
-    "auth",
     "auth key",
+    "auth salt",
+    "auth",
     "authkey",
     "authorization",
+    "bw session",
     "client key data",
     "client secret",
     "connection string",
@@ -25,37 +28,48 @@ NAMES = (
     "credential",
     "credentials",
     "decryption key",
+    "deploy key",
     "encryption key",
+    "fernet key",
     "function key",
     "functions key",
     "hmac key",
+    "jenkins crumb",
+    "jsessionid",
     "jwt key",
     "license key",
     "master key",
     "otp",
+    "pass phrase",
     "pass",
     "passcode",
     "passphrase",
     "passwd",
     "password",
     "passwords",
+    "pat",
     "preshared key",
     "private key",
     "psk",
+    "pw",
     "pwd",
-    "secret",
-    "secret key",
+    "recovery key",
     "secret key base",
+    "secret key",
+    "secret string",
+    "secret",
     "secrets",
     "service role key",
     "sessid",
     "shared key",
     "signing key",
+    "sonar login",
     "ssh key",
     "storage key",
     "subscription key",
     "token",
     "totp",
+    "unseal key",
     "webhook key",
 )
 """A field is telling when its name ends with the words of one of these: `dbPassword`, `X-Api-Key`."""
@@ -80,9 +94,14 @@ _ENDINGS = (
 )
 """So does a word that ends so: `PGPASSWORD`, `authtoken`."""
 
+_JOINED = {"pat": ("_pat", "-pat")}
+"""What is looked for in place of a last word that begins too many others."""
+
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+")
 _BEHIND = re.compile(r"[0-9_.-]{0,62}+(?=[\\\"' \t\r\n:=>/])")
 """What may stand between a name's last word and its end, and what comes next where a value may follow."""
+_BEFORE_NAME = frozenset(" \t\r\n\"'(,{[<&?;") | {""}
+"""What may stand before a name, and so is no part of one."""
 
 
 class TellingNames:
@@ -91,11 +110,14 @@ class TellingNames:
     def __init__(self, also: Iterable[str] = ()) -> None:
         self._names = frozenset(_words(name) for name in (*NAMES, *also)) - {()}
         self._by_sight = _by_sight(self._names)
+        self._alone = {*_ENDINGS, *(name[0] for name in self._names if len(name) == 1)}
+        self._alone |= {each for joined in _JOINED.values() for each in joined}
+        """Last words before which a name needs no other."""
         self.telling = lru_cache(maxsize=4096)(self._telling)
 
     def _telling(self, name: str) -> bool:
         """Whether a field of this name holds what is not to be shown."""
-        words = _words(latin(name))
+        words = _words(latin(name).removeprefix("-D"))  # as Java is given properties
         return bool(words) and (
             words[-1].endswith(_ENDINGS)
             or any(words[-size:] in self._names for size in range(1, len(words) + 1))
@@ -111,7 +133,7 @@ class TellingNames:
         for sight, words in self._by_sight.items():
             if sight in lower:
                 for word in words:
-                    _add_ends(lower, word, found)
+                    _add_ends(lower, word, found, alone=word in self._alone)
         return sorted(found)
 
 
@@ -141,14 +163,19 @@ def lowered(text: str) -> str:
     return lower if len(lower) == len(text) else text.replace("İ", "I").lower()  # only this one grows
 
 
-def _add_ends(lower: str, word: str, found: list[int]) -> None:
-    """Add where names end whose last word ends so. A plain search is the fastest where there are few."""
+def _add_ends(lower: str, word: str, found: list[int], *, alone: bool) -> None:
+    """Add where names end whose last word ends so. A plain search is the fastest where there are few.
+
+    Unless `alone`, a name has another word before it, as `key` has in `api_key`.
+    """
     at = lower.find(word)
     while at >= 0:
+        before = lower[at - 1 : at]
         at += len(word)
-        end = _BEHIND.match(lower, at)
-        if end is not None:
-            found.append(end.end())
+        if alone or before not in _BEFORE_NAME:
+            end = _BEHIND.match(lower, at)
+            if end is not None:
+                found.append(end.end())
         at = lower.find(word, at)
 
 
@@ -166,7 +193,11 @@ def _by_sight(names: Collection[tuple[str, ...]]) -> Mapping[str, tuple[str, ...
     for word, sight in sorted(sights.items()):
         if not any(word != other and word.endswith(other) and sights[other] in word for other in last):
             alike.setdefault(sight[:4], {})[word] = sight
-    return {_shared(start, words.values()): tuple(words) for start, words in alike.items()}
+    found = {_shared(start, words.values()): tuple(words) for start, words in alike.items()}
+    for word, joined in _JOINED.items():
+        if found.pop(word, None) is not None:
+            found |= {each: (each,) for each in joined}
+    return found
 
 
 def _shared(start: str, sights: Collection[str]) -> str:

@@ -1,0 +1,41 @@
+"""Placeholders: what stands where a secret would, and tells nothing of it."""
+
+from __future__ import annotations
+
+import re
+from sys import maxsize
+
+_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,60}"
+_PLACEHOLDER = re.compile(
+    r"(?:(?:Bearer|Basic|token) )?(?:"
+    r"\$[A-Z_][A-Z0-9_]{0,60}"
+    rf"|\$\{{{_NAME}(?::?\?[a-z ]{{0,60}})?\}}"
+    r"|%[A-Z_]{1,60}%"
+    r"|\$?\{\{(?:[A-Za-z_. |]{0,80}\}\})?"
+    r"|<[A-Za-z][A-Za-z _-]{0,60}>|\[[A-Za-z][a-z _-]{0,60}\]"
+    r"|x{3,80}|X{3,80}|\*{3,80}|\.{3}|\u2026|[Yy](?:our|OUR)[ _-][A-Za-z _-]{1,60}|REDACTED"
+    r"|(?:[Nn]one|[Nn]ull|yes|no|on|off|enabled|disabled|required|optional|missing|invalid|expired|accepted)"
+    r"[.,;]?"
+    r"|[<>]{1,2}|\"\":?|'':?"
+    r")"
+)
+_TYPE = re.compile(
+    r"(?:str|string|String|bytes|SecretStr|&str|Optional\[str\])(?: \| (?:None|null|undefined))?"
+    r"(?:[;,]|\)(?: -> [A-Za-z_.\[\]| ]{1,60})?:?|(?: = None)[,)]?)?"
+)
+_REFERENCE = re.compile(
+    r"(?:await|(?:await )?(?:"
+    r"(?:self|this|process\.env|os|getpass|var|local|secrets|env|config|settings|request|args|options)"
+    rf"(?:\.{_NAME}|\[\\{{0,3}}[\"']?{_NAME}\\{{0,3}}[\"']?\]|\((?:[\"']?{_NAME}[\"']?)?\)){{1,6}}"
+    r"|[A-Za-z_.]{1,60}\([A-Za-z_., ]{0,60}\)"
+    r"));?"
+)
+"""What code reads a secret from: a variable of the environment, a field, a call with names alone."""
+_LONGEST = 200
+
+
+def is_placeholder(text: str, start: int = 0, end: int = maxsize) -> bool:
+    """Tell whether `text` between `start` and `end` names or stands for a secret and holds none."""
+    return min(end, len(text)) - start <= _LONGEST and any(
+        kind.fullmatch(text, start, end) is not None for kind in (_PLACEHOLDER, _TYPE, _REFERENCE)
+    )
