@@ -211,13 +211,14 @@ class Driving:
         call = ToolCall("", tool, json_input(input))
         return await asyncio.to_thread(self._live.hosted(session_id).explain_call, call)
 
-    async def recorded_outside(self, session_id: str) -> RecordedOutside | None:
+    async def recorded_outside(self, session_id: str, *, whole: bool = False) -> RecordedOutside | None:
         """Who a recorded session of this sort is of; `None` for any other session.
 
-        Raises `SessionNotFound` for an unknown id, `ResumeError` for one that was imported, which goes on
-        with no agent elsewhere, `JournalError` for a record that cannot be read.
+        `whole` says that the id is no beginning of one. Raises `SessionNotFound` for an unknown id,
+        `ResumeError` for one that was imported, which goes on with no agent elsewhere, `JournalError` for
+        a record that cannot be read.
         """
-        line, events = await self._live.recorded(session_id)
+        line, events = await self._live.recorded(session_id, whole=whole)
         found = RecordedOutside.of(line.id, events)
         if found is not None and line.imported:
             check_loop_here(line.id, "elsewhere")

@@ -290,9 +290,11 @@ class LiveSessions:
             except Exception:
                 log.exception("The runtime of session '%s' could not be closed", hosted.id)
 
-    async def recorded(self, session_id: str) -> tuple[SessionSummary, list[JournalEvent]]:
-        """A recorded session's line, and its events. Raises `SessionNotFound`."""
-        line = await asyncio.to_thread(self._journal.reader().session, session_id)
+    async def recorded(
+        self, session_id: str, *, whole: bool = False
+    ) -> tuple[SessionSummary, list[JournalEvent]]:
+        """A recorded session's line, and its events; as `HistoryReader.session` finds it."""
+        line = await asyncio.to_thread(self._journal.reader().session, session_id, whole=whole)
         return line, await self._events(line.id)
 
     async def _events(self, session_id: str) -> list[JournalEvent]:

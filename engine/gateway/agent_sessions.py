@@ -144,7 +144,7 @@ class AgentSessions:
     async def _recorded(self, identity: Identity, session_id: str) -> OutsideAgent | None:
         """The agent of a recorded session of this token. Of others nothing is said, not even ids."""
         try:
-            recorded = await self.hub.recorded_outside(session_id)
+            recorded = await self.hub.recorded_outside(session_id, whole=True)
         except SessionNotFound:
             return None
         mine = recorded is not None and recorded.id == session_id and recorded.opened_by == identity.name

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from ..clock import Clock, utc_now
 from ..text import visible
+from .connections import Connections
 from .encoded import Encoded, encoded
 from .errors import JournalDisturbed, JournalError
 from .events import EventBody, JournalEvent, SessionOpened
@@ -25,7 +26,7 @@ from .lock import WriteLock
 from .queries import HistoryReader
 from .quick import made, named
 from .rows import LAST_CURSOR, LAST_OF_SESSION
-from .schema import CURRENT, Schema, connect_readonly, damaged, inspect, name_of, prepare
+from .schema import CURRENT, Schema, inspect, name_of, prepare
 from .times import from_ms, to_ms
 from .writer import Writer, Written
 
@@ -64,8 +65,8 @@ class Journal:
         self._lock = lock
         self._writer = writer
         self._clock = clock
-        self._reader = HistoryReader(path)
-        self._reading: sqlite3.Connection | None = None
+        self._connections = Connections(path)
+        self._reader = HistoryReader(path, connections=self._connections)
         self._mutex = threading.Lock()
         self._queued = threading.Condition(self._mutex)
         self._queue: list[_Waiter] = []
@@ -246,31 +247,13 @@ class Journal:
             raise JournalError(
                 f"'{visible(session)}' cannot be a session's id; use letters, digits and dashes."
             )
-        row = self._first_row(LAST_OF_SESSION, session)
+        with self._connections.reading() as connection:
+            row = connection.execute(LAST_OF_SESSION, (session,)).fetchone()
         return _Head(0, 0) if row is None else _Head(*row)
 
     def _last_cursor(self) -> int:
-        row = self._first_row(LAST_CURSOR)
-        return 0 if row is None else int(row[0])
-
-    def _first_row(self, question: str, *values: str) -> Sequence[Any] | None:
-        """The answer to a question about the file, for who holds the mutex.
-
-        Asked on a connection that is kept: to open one takes longer than the question, and where root
-        does, the writer has to read the file through (see `footprint.disturbance`).
-        """
-        try:
-            if self._reading is None:
-                self._reading = connect_readonly(self.path)
-            return self._reading.execute(question, values).fetchone()
-        except sqlite3.Error as error:
-            self._stop_reading()
-            raise JournalError(damaged(self.path, error)) from error
-
-    def _stop_reading(self) -> None:
-        if self._reading is not None:
-            self._reading.close()
-            self._reading = None
+        with self._connections.reading() as connection:
+            return int(connection.execute(LAST_CURSOR).fetchone()[0])
 
     # The writing thread
 
@@ -288,8 +271,7 @@ class Journal:
                 self._fail(batch, error)
             else:
                 _release(batch, None)
-        with self._mutex:
-            self._stop_reading()
+        self._connections.close()
         self._writer.close()
         self._lock.release()
         self._closed.set()

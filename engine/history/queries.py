@@ -1,6 +1,6 @@
 """Reading a journal, beside whoever writes it: sessions and their events.
 
-Every question opens its own read-only connection, so a reader can be kept, shared between threads and
+Every question has a read-only connection to itself, so a reader can be kept, shared between threads and
 forgotten, and never holds up the writer.
 """
 
@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from ..text import visible
+from .connections import Connections
 from .errors import JournalError, SessionNotFound
 from .events import JournalEvent, MessageAdded
 from .lazy import LazyEvents
@@ -31,7 +33,7 @@ from .rows import (
     SessionRow,
     event_of,
 )
-from .schema import CURRENT, Schema, connect_readonly, inspect, name_of, reading
+from .schema import CURRENT, Schema, inspect, name_of, reading
 from .state import SessionSummary
 from .times import from_ms
 
@@ -76,14 +78,17 @@ class Talk:
 class HistoryReader:
     """What a journal holds, as of each question. Methods raise `JournalError` for an unreadable file."""
 
-    def __init__(self, path: Path, select: str = SELECT_SESSION) -> None:
+    def __init__(
+        self, path: Path, select: str = SELECT_SESSION, connections: Connections | None = None
+    ) -> None:
         self.path = path
         self._select = select
+        self._reading = partial(reading, path) if connections is None else connections.reading
 
     def sessions(self, limit: int | None = 200, *, agent: str | None = None) -> list[SessionSummary]:
         """Sessions, the latest changed first: all without a `limit`, those of one `agent` if named."""
         where, arguments = ("WHERE agent = ? ", [agent]) if agent is not None else ("", [])
-        with reading(self.path) as connection:
+        with self._reading() as connection:
             rows = connection.execute(
                 f"{self._select} {where}{_LATEST_FIRST} LIMIT ?",
                 [*arguments, -1 if limit is None else limit],
@@ -92,21 +97,26 @@ class HistoryReader:
 
     def unfinished(self) -> list[SessionSummary]:
         """Sessions of this journal's own that neither ended nor failed, the latest changed first."""
-        with reading(self.path) as connection:
+        with self._reading() as connection:
             rows = connection.execute(
                 f"{self._select} WHERE status NOT IN ('done', 'failed') {_LATEST_FIRST}"
             ).fetchall()
         return [self._summary(row) for row in rows if not row[-1]]
 
-    def session(self, id_or_prefix: str) -> SessionSummary:
-        """The session of this id, or the only one whose id begins so. Else raises `SessionNotFound`."""
+    def session(self, id_or_prefix: str, *, whole: bool = False) -> SessionSummary:
+        """The session of this id, or the only one whose id begins so. Else raises `SessionNotFound`.
+
+        With `whole` no other is looked for, which takes longer the more there are.
+        """
         wanted = id_or_prefix.encode(
             "utf-8", "replace"
         ).decode()  # a shell may pass what SQLite cannot take
-        with reading(self.path) as connection:
+        with self._reading() as connection:
             row = connection.execute(f"{self._select} WHERE id = ?", (wanted,)).fetchone()
             if row is not None:
                 return self._summary(row)
+            if whole:
+                raise SessionNotFound(id_or_prefix, [], ambiguous=False)
             begins = connection.execute(
                 f"{self._select} WHERE substr(id, 1, ?) = ? {_LATEST_FIRST} LIMIT ?",
                 (len(wanted), wanted, _CANDIDATES + 1),
@@ -122,7 +132,7 @@ class HistoryReader:
     def _pruned(self, wanted: str) -> str | None:
         """When and by whom the session was pruned that had this id, or the only one that began so."""
         rows: list[tuple[str, int, str]] = []
-        with suppress(sqlite3.Error), closing(connect_readonly(self.path)) as connection:
+        with suppress(JournalError), self._reading() as connection:
             rows = connection.execute(  # the oldest journals have no such table
                 "SELECT session, at, by FROM pruned WHERE substr(session, 1, ?) = ?",
                 (len(wanted), wanted),
@@ -141,7 +151,7 @@ class HistoryReader:
         left = limit
         while left is None or left > 0:
             size = PAGE if left is None else min(PAGE, left)
-            with reading(self.path) as connection:
+            with self._reading() as connection:
                 rows = connection.execute(SELECT_EVENTS, (session, after, size)).fetchall()
             for row in rows:
                 yield event_of(row, self.path)
@@ -152,24 +162,24 @@ class HistoryReader:
 
     def since(self, cursor: int, limit: int) -> list[JournalEvent]:
         """The first `limit` events of all sessions behind `cursor`, in their order."""
-        with reading(self.path) as connection:
+        with self._reading() as connection:
             rows = connection.execute(SELECT_SINCE, (cursor, limit)).fetchall()
         return [event_of(row, self.path) for row in rows]
 
     def last_cursor(self) -> int:
         """The cursor of the latest event; 0 for a journal that has none."""
-        with reading(self.path) as connection:
+        with self._reading() as connection:
             return int(connection.execute(LAST_CURSOR).fetchone()[0])
 
     def recorded(self, session: str) -> LazyEvents:
         """All events of a session as of now, in order, each understood when it is looked at."""
-        with reading(self.path) as connection:
+        with self._reading() as connection:
             rows = connection.execute(SELECT_EVENTS, (session, 0, -1)).fetchall()
         return LazyEvents(rows, self.path)
 
     def talks(self) -> list[Talk]:
         """Sessions in which something was said, the latest said first."""
-        with reading(self.path) as connection:
+        with self._reading() as connection:
             rows = connection.execute(
                 "SELECT session, count(*), max(at) FROM event WHERE type = 'message' "
                 "GROUP BY session ORDER BY max(cursor) DESC"
@@ -188,7 +198,7 @@ class HistoryReader:
 
     def count(self, session: str) -> int:
         """How many events a session has."""
-        with reading(self.path) as connection:
+        with self._reading() as connection:
             found = connection.execute(
                 "SELECT count(*) FROM event WHERE session = ?", (session,)
             ).fetchone()

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from interlock.engine.agents import Agent, C, Message, Reply, ScriptedModel, T
-from interlock.engine.history import footprint, schema
-from interlock.engine.history import journal as journal_module
+from interlock.engine.history import connections, footprint, schema
 from interlock.engine.history.events import MessageAdded
 from interlock.engine.history.journal import Journal, JournalError
+from interlock.engine.history.queries import SessionNotFound
 from interlock.engine.history.schema import connect_readonly
 from interlock.engine.hub import Hub
 from interlock.rules import compile_rules
@@ -136,10 +136,12 @@ class TestDisturbed:
             return as_root(path)
 
         with checkpointed(tmp_path / "journal.db") as journal:
-            for module in (schema, journal_module):
-                monkeypatch.setattr(module, "connect_readonly", as_root, raising=False)
+            for module in (schema, connections):
+                monkeypatch.setattr(module, "connect_readonly", as_root)
             monkeypatch.setattr(footprint, "connect_readonly", check)
             for number in range(5):
+                with suppress(SessionNotFound):
+                    journal.reader().session(f"new {number}")
                 journal.write(f"new {number}", opening())
             assert len(checks) == 1
 
