@@ -43,7 +43,7 @@ def from_command_line(
     elif args.target is not None:
         base = {"agent": args.target}
     data = _merged(base, said)
-    data["import_from"] = list(dict.fromkeys([*_list(base.get("import_from")), here]))
+    data["import_from"] = _import_from(base, said, here)
     if args.task is not None:
         data["task"] = args.task
     try:
@@ -53,6 +53,15 @@ def from_command_line(
             _as_option(keys, message, remedy)
             for keys, message, remedy in describe_errors(error, AgentSpec)
         ) from error
+
+
+def _import_from(base: Mapping[str, object], said: _Said, here: Path) -> list[object]:
+    """Where modules come from. An agent file says it; the working directory, where agents write, is added
+    for modules that were named for this run only: its files would come before installed packages.
+    """
+    own = _list(base.get("import_from"))
+    named = not own or said.now("tools") is not None
+    return list(dict.fromkeys([*own, here] if named else own))
 
 
 class _Said:

@@ -134,11 +134,18 @@ class TestOptions:
         return from_command_line(args, environ={})
 
     def test_the_file_alone(self, here: Path) -> None:
-        """Without options the file counts, and tools may also come from the working directory."""
+        """Without options the file counts, and its modules come from its directory alone."""
         (here / "sub").mkdir()
         (here / "sub/agent.toml").write_text(FILE)
         spec = self.spec(here, "sub/agent.toml")
         assert spec.model == "openai://from-file"
+        assert spec.import_from == (here / "sub",)
+
+    def test_tools_of_the_line(self, here: Path) -> None:
+        """Modules that are named for this run may be in the working directory, too."""
+        (here / "sub").mkdir()
+        (here / "sub/agent.toml").write_text(FILE)
+        spec = self.spec(here, "sub/agent.toml", "--tools", "mine:tool")
         assert spec.import_from == (here / "sub", here)
 
     def test_options_win(self, here: Path) -> None:

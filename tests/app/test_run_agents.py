@@ -119,8 +119,20 @@ class TestAgentFile:
         assert isinstance(opened, SessionOpened)
         spec = AgentSpec.model_validate(opened.source)
         assert (spec.name, spec.rules) == ("agent", (path.parent / "deploy.rules",))
-        assert spec.import_from == (path.parent, tmp_path)
+        assert spec.import_from == (path.parent,)
         assert b"sk-secret" not in (tmp_path / "run.db").read_bytes()
+
+    def test_a_directory_full_of_modules(self, tmp_path: Path) -> None:
+        """Python files where the command runs stand in for nothing that an agent file's modules import."""
+        taken = tmp_path / "taken"
+        (tmp_path / "colorsys.py").write_text(f"open({str(taken)!r}, 'w').close()\n")
+        (tmp_path / "home").mkdir()
+        (tmp_path / "home" / "mine.py").write_text("import colorsys\ntool = colorsys.__name__\n")
+        (tmp_path / "home" / "agent.toml").write_text("model = 'openai/m'\ntools = ['mine:tool']\n")
+        done = run(tmp_path, "home/agent.toml", "hi")
+        assert done.returncode == 2
+        assert "mine:tool" in done.stderr
+        assert not taken.exists()
 
     def test_faulty(self, tmp_path: Path) -> None:
         """Every problem of a file is shown with its place, and nothing starts."""
