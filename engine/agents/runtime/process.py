@@ -23,7 +23,8 @@ from ..errors import AgentRuntimeError, RuntimeAbortError
 from .base import ExecResult
 from .ending import timing_out
 from .output import Limits, Output
-from .supervisor import END_SECONDS, end_all, end_grace, supervise
+from .subreaper import END_SECONDS
+from .supervisor import end_all, end_grace, supervise
 
 _SHELLS = ("/bin/bash", "/usr/bin/bash")
 
@@ -202,15 +203,19 @@ class _Process:
                 os.killpg(self._pid, signal.SIGKILL)
 
     async def clean_up(self) -> None:
-        """Kill what is left, close the pipes and wait for the end."""
+        """Kill what is left, close the pipes and wait for the end.
+
+        A supervisor that still kills those who start others faster goes on with it by itself.
+        """
         self.stop()
         for pipe in self._pipes:
             pipe.close()
         try:
             if self._process is not None:
                 await asyncio.wait({self._exited}, timeout=2 * END_SECONDS)
-                self._kill_group()
+                if not self._launch.has_supervisor:
+                    self._kill_group()
         finally:
             self._may_reap.set()
-        if self._process is not None:
+        if self._process is not None and not self._launch.has_supervisor:
             await asyncio.shield(self._exited)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from interlock.engine.agents import AbortSignal, LocalRuntime, RuntimeAbortError, RuntimeTimeoutError
+from interlock.engine.agents.runtime import process
 
 from ..script import until
 from ..test_abort import alive, pid_in
@@ -78,6 +80,27 @@ if os.fork() == 0:
 os.close(write)
 os.read(read, 1)
 """
+RELAY = """
+import fcntl, os, time
+os.setsid()
+os.closerange(0, 3)
+lock = open("lock", "w")
+fcntl.flock(lock, fcntl.LOCK_EX)
+until = time.monotonic() + 5
+hops = 0
+while time.monotonic() < until:
+    if os.fork():
+        os._exit(0)
+    hops += 1
+    if hops == 50:
+        open("runs", "w").close()
+"""
+PROGRAM = """
+import asyncio
+from interlock.engine.agents import LocalRuntime
+command = "setsid sh -c 'echo $$ > daemon; exec sleep 1000' & echo $$ > pid; sleep 1000"
+asyncio.run(LocalRuntime().exec(command))
+"""
 HOLDS = {
     "keeps the pipes": "",
     "lets go of the pipes": "os.closerange(0, 3)",
@@ -116,6 +139,33 @@ class TestDaemon:
         with pytest.raises(RuntimeTimeoutError):
             await here.exec("setsid sh -c 'echo $$ > pid; exec sleep 1000' & sleep 1000", timeout=1)
         assert not alive(await pid_in(tmp_path / "pid"))
+
+    async def test_one_that_is_always_another(self, here: LocalRuntime, tmp_path: Path) -> None:
+        """A process that has a child and ends, over and over, is met whatever its number is by then."""
+        (tmp_path / "relay.py").write_text(RELAY)
+        await here.exec(f"{sys.executable} -I -S relay.py & until [ -e runs ]; do sleep 0.01; done")
+        with (tmp_path / "lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # Whoever of them is alive has it.
+
+    async def test_longer_than_is_waited(
+        self, here: LocalRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What takes longer to end than the call waits for is ended all the same."""
+        monkeypatch.setattr(process, "END_SECONDS", 0.0)
+        running = asyncio.create_task(here.exec("setsid sleep 1000 & echo $! > pid; sleep 1000"))
+        pid = await pid_in(tmp_path / "pid")
+        running.cancel()
+        await asyncio.wait({running})
+        assert running.cancelled()
+        await until(lambda: not alive(pid))
+
+    async def test_end_of_the_program_above(self, tmp_path: Path) -> None:
+        """What a command has started ends with the program that runs it, however that ends."""
+        program = await asyncio.create_subprocess_exec(sys.executable, "-c", PROGRAM, cwd=tmp_path)
+        pids = [await pid_in(tmp_path / name) for name in ("pid", "daemon")]
+        program.kill()
+        await program.wait()
+        await until(lambda: not any(map(alive, pids)))
 
     async def test_several_commands(self, here: LocalRuntime, tmp_path: Path) -> None:
         """One command's end ends nothing of another's."""
@@ -187,7 +237,7 @@ class TestSupervisor:
         assert (await here.exec("true")).exit_code == 0
         assert not (tmp_path / "planted").exists()
 
-    @pytest.mark.parametrize("signal", ["TERM", "INT", "HUP", "USR1"])
+    @pytest.mark.parametrize("signal", ["TERM", "INT", "HUP", "USR1", "ALRM", "SEGV"])
     async def test_signalled(self, here: LocalRuntime, signal: str) -> None:
         """A command that signals its parent, or its own group, does not end what is above it."""
         result = await here.exec(
