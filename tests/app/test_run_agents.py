@@ -123,7 +123,7 @@ class TestAgentFile:
         assert b"sk-secret" not in (tmp_path / "run.db").read_bytes()
 
     def test_a_directory_full_of_modules(self, tmp_path: Path) -> None:
-        """Python files where the command runs stand in for nothing that an agent file's modules import."""
+        """Python files where the command runs stand in for nothing that the agent's modules import."""
         taken = tmp_path / "taken"
         (tmp_path / "colorsys.py").write_text(f"open({str(taken)!r}, 'w').close()\n")
         (tmp_path / "home").mkdir()
