@@ -17,7 +17,7 @@ from ..hub import Nets, Outcome, Revealed, Streaming
 from .agent_methods import OfCall, OfSession
 from .judging_methods import JUDGING_METHODS
 from .method import Method, Said
-from .wire import Answer, Nothing, Payload
+from .wire import Answer, Nothing, Number, Payload
 
 _ID = Field(min_length=1, max_length=200)
 MOST_EVENTS = 2000
@@ -47,7 +47,7 @@ class Listed(Answer):
 class Subscribe(Payload):
     """Tell everything from now on. With `after` also what the journal has behind that cursor, first."""
 
-    after: int | None = Field(default=None, ge=0)
+    after: Number | None = None
 
 
 class Subscribed(Answer):
@@ -162,7 +162,7 @@ class Compact(Payload):
     """Have the conversation summed up."""
 
     session: str = _ID
-    keep_last: int | None = Field(default=None, ge=0)
+    keep_last: Number | None = None
     instructions: str | None = None
 
 
@@ -179,7 +179,7 @@ class GoOn(Payload):
     """
 
     session: str = _ID
-    at: int | None = Field(default=None, ge=1)
+    at: Number | None = Field(default=None, ge=1)
     nets: Nets = "recorded"
     task: str | None = None
     max_cost: float | None = Field(default=None, ge=0)
@@ -208,7 +208,7 @@ class Recorded(Payload):
     """Events of a recorded session, behind event number `after`. A unique beginning of the id will do."""
 
     session: str = _ID
-    after: int = Field(default=0, ge=0)
+    after: Number = 0
 
 
 class Events(Answer):
@@ -252,7 +252,7 @@ class OneDecision(Payload):
     """The event of a decision."""
 
     session: str = _ID
-    seq: int = Field(ge=1)
+    seq: Number = Field(ge=1)
 
 
 class CountDecisions(Payload):

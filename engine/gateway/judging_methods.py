@@ -11,7 +11,7 @@ from pydantic import Field
 
 from ..backtest.source import Backtested, Counted, Judged
 from .method import Method
-from .wire import Answer, Nothing, Payload
+from .wire import Answer, Nothing, Number, Payload
 
 MOST_RULES = 900_000
 """Bytes of rules in one question, so that it fits into a message."""
@@ -31,8 +31,8 @@ class WhatIf(Payload):
     """Judge what came in a session after event `at`, up to event `until`, by `rules` or its own nets."""
 
     session: str = Field(min_length=1, max_length=200)
-    at: int = Field(ge=0)
-    until: int = Field(ge=0)
+    at: Number
+    until: Number
     active: tuple[str, ...] = Field(max_length=100_000)
     rules: _Text | None = None
 
@@ -52,7 +52,7 @@ class Begun(Answer):
 class OfJob(Payload):
     """Something that was begun."""
 
-    job: int
+    job: Number
 
 
 class JobPart(Answer):

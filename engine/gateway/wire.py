@@ -32,6 +32,9 @@ Id: TypeAlias = (
     | Annotated[StrictStr, Field(max_length=LONGEST_ID)]
 )
 
+Number: TypeAlias = Annotated[int, Field(ge=0, le=LARGEST_ID)]
+"""Of an event, a cursor or a job; a journal holds no larger one."""
+
 _MEMBERS = {"jsonrpc", "method", "id", "params"}
 _PERHAPS_INFINITE = re.compile(r"\d[eE]\+?\d{3}|\d{309}")
 

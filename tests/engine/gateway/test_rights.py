@@ -144,6 +144,22 @@ class TestTheServer:
                 assert (await cy.decide(waits.id, approved=True, digest=waits.digest)).ok
 
 
+class TestLargeNumbers:
+    async def test_no_journal_has_them(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        """A number beyond any event's is a parameter that does not fit, and no failure of the server."""
+        async with served(tmp_path) as server, raw(server, server.ada, "/console") as socket:
+            asked = 0
+            for method in CONSOLE_METHODS:
+                for example in EXAMPLES[method.name]:
+                    for name, value in example.items():
+                        if type(value) is int:
+                            found = await ask(socket, method.name, **{**example, name: 2**63})
+                            assert code(found) == Code.PARAMS, (method.name, name)
+                            asked += 1
+            assert asked >= 8
+            assert not [each for each in caplog.records if each.levelname == "ERROR"]
+
+
 class TestTokens:
     def test_one_from_before_there_were_kinds(self, tmp_path: Path) -> None:
         """An operator's token without a kind goes on doing everything, also after its rotation."""
