@@ -22,6 +22,7 @@ MEASUREMENTS = (
     "decisions",
     "fatigue",
     "gateway",
+    "queue",
     "flows",
 )
 
