@@ -104,6 +104,7 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
         self._looking: asyncio.Task[None] | None = None
         self._moved = asyncio.Condition()
         self._fetching: set[str] = set()
+        self._loading: asyncio.Task[None] | None = None
         self._held: list[HubEvent] = []
         self._subscriptions: list[Subscription] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -158,17 +159,39 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
     # The connection
 
     async def _come_back(self) -> None:
-        """Before anything else on a new connection: hear of everything from where we were."""
+        """Before anything else on a new connection: hear of everything from where we were.
+
+        What is long in coming is waited for no longer than a screen waits.
+        """
         subscribed = await self.link.ask(SUBSCRIBE, Subscribe(after=self._mirror.cursor))
         if self._mirror.cursor is None:
             self._mirror.cursor = subscribed.after
         listed = await self._ask_which()
         self._listed = tuple(session for session, _ in listed.sessions)
         self._mirror.keep(self._listed)
-        for session, seq in listed.sessions:
-            if self._mirror.lacks(session, seq):
-                await self._fetch(session)
+        lacking = [session for session, seq in listed.sessions if self._mirror.lacks(session, seq)]
+        self._stop_loading()
+        # From now on: nobody hears of what comes before all of them are here.
+        self._fetching.update(lacking)
+        self._loading = self._start(self._load(lacking))
+        await asyncio.wait({self._loading}, timeout=SOON)
+
+    async def _load(self, lacking: list[str]) -> None:
+        """Fetch these sessions, one after the other, so that screens are painted in between."""
+        try:
+            for session in lacking:
+                await self._fetch_missing(session)
+        finally:
+            self._fetched(*lacking)
         self._say(None)
+
+    @property
+    def _is_loading(self) -> bool:
+        return self._loading is not None and not self._loading.done()
+
+    def _stop_loading(self) -> None:
+        if self._loading is not None:
+            self._loading.cancel()
 
     def _say(self, trouble: str | None) -> None:
         self.trouble = trouble
@@ -176,6 +199,7 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
             self.connected(trouble is None)
 
     def _lost(self) -> None:
+        self._stop_loading()
         if self._closed:
             return
         self._say(LOST)
@@ -238,12 +262,16 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
             with suppress(GatewayError):
                 await self._fetch(session)
         finally:
-            self._fetching.discard(session)
-            if not self._fetching:
-                held, self._held = self._held, []
-                for event in held:
-                    self._publish(event)
+            self._fetched(session)
         await self._wake()
+
+    def _fetched(self, *sessions: str) -> None:
+        """These are not fetched any more; what was held back for the last of them is told."""
+        self._fetching.difference_update(sessions)
+        if not self._fetching:
+            held, self._held = self._held, []
+            for event in held:
+                self._publish(event)
 
     async def _fetch(self, session: str) -> None:
         while True:
@@ -289,11 +317,13 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
         """
         if self._listing is None or self._listing.done():
             self._listing = self._start(self._list())
-        await asyncio.wait({self._listing}, timeout=0 if self._slow else SOON)
+        await asyncio.wait({self._listing}, timeout=0 if self._slow or self._is_loading else SOON)
         return [state for each in self._listed if (state := self._mirror.get(each)) is not None]
 
     async def _list(self) -> None:
         """Ask which sessions are live, and wait until everything of them up to now is known."""
+        if self._loading is not None:
+            await asyncio.wait({self._loading})
         begun = time.monotonic()
         with suppress(GatewayError):
             before = self._listed
@@ -326,6 +356,8 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
     async def session(self, session_id: str) -> SessionState:
         """The state of a live session. Raises `UnknownSessionError`."""
         await self.sessions()
+        if self._is_loading and self._mirror.get(session_id) is None:
+            await self._list()
         state = self._mirror.get(session_id)
         if state is None:
             raise UnknownSessionError(f"No live session '{session_id}'")

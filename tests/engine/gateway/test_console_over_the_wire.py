@@ -10,12 +10,14 @@ import pytest
 from interlock.engine.agents import AgentError
 from interlock.engine.gate.types import GrantTerms
 from interlock.engine.gateway import RequestFailedError, console_desk, server
+from interlock.engine.gateway.agent_methods import OfSession
 from interlock.engine.gateway.console_client import ConsoleClient
 from interlock.engine.gateway.mirror import Mirror
 from interlock.engine.history.decision_filter import DecisionFilter
 from interlock.engine.history.decisions import Decision
 from interlock.engine.history.fold import fold
 from interlock.engine.history.queries import SessionNotFound
+from interlock.engine.history.state import SessionState
 from interlock.engine.hub import UnknownSessionError
 from tests.engine.gateway.served import served, until
 
@@ -172,6 +174,50 @@ class TestTheMirror:
             assert all(mirror.take(event) for event in events[3:])
             assert mirror.put(fold(events[:2]))
             assert mirror.get(gate.id) == fold(events)
+
+
+class TestALongQueue:
+    """A console that connects while states are long in coming."""
+
+    async def test_is_painted_before_all_of_it_is_there(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It has what has come, waits for none of the rest, and then has all, in the hub's order."""
+        room = asyncio.Event()
+        asked: list[str] = []
+        usual = console_desk.ConsoleDesk._session  # pyright: ignore[reportPrivateUsage]
+
+        async def slow(desk: console_desk.ConsoleDesk, wanted: OfSession) -> SessionState:
+            asked.append(wanted.session)
+            if len(asked) > 1:
+                await room.wait()
+            return await usual(desk, wanted)
+
+        monkeypatch.setattr(console_desk.ConsoleDesk, "_session", slow)
+        rules = "require human-approval before deploy"
+        async with served(tmp_path, rules=rules) as server, server.agent_client() as client:
+            gates = [await client.open("bot") for _ in range(3)]
+            calls = [asyncio.create_task(gate.call("deploy", {})) for gate in gates]
+
+            async def all_wait() -> bool:
+                return len(await server.hub.approvals()) == len(gates)
+
+            await until(all_wait)
+            heard: list[bool] = []
+            async with asyncio.timeout(4), server.console() as console:
+                console.connected = heard.append
+                assert [asking.session for asking in await console.approvals()] == [gates[0].id]
+                last = asyncio.create_task(console.session(gates[2].id))
+                await gates[0].said("assistant", "meanwhile")
+                room.set()
+                assert await last == await server.hub.session(gates[2].id)
+                assert await console.sessions() == await server.hub.sessions()
+                assert await console.approvals() == await server.hub.approvals()
+                assert heard == [True]
+                assert asked == [gate.id for gate in gates]
+            for call in calls:
+                call.cancel()
+            await asyncio.gather(*calls, return_exceptions=True)
 
 
 class TestARevokedConsole:
