@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 import os
-from collections.abc import Callable, Collection, Mapping
+import stat
+from collections.abc import Callable, Collection, Generator, Mapping
 from pathlib import Path
+from typing import BinaryIO, Literal
 
 from ...condition import Shell, shell_named
 from ..abort import AbortSignal
@@ -75,16 +79,42 @@ class LocalRuntime:
         return await run(launch, self._limits, timeout=timeout, abort=abort, on_data=on_data)
 
     async def read_file(self, path: str) -> str:
-        """See `Runtime.read_file`; bytes that are no UTF-8 become U+FFFD."""
-        content = await asyncio.to_thread((self._cwd / path).read_bytes)
-        return content.decode(errors="replace")
+        """See `Runtime.read_file`; bytes that are no UTF-8 become U+FFFD.
+
+        Raises `AgentRuntimeError` for what is no regular file.
+        """
+
+        def read() -> bytes:
+            with _regular(self._cwd / path, "rb") as file:
+                return file.read()
+
+        return (await asyncio.to_thread(read)).decode(errors="replace")
 
     async def write_file(self, path: str, content: str) -> None:
-        """See `Runtime.write_file`."""
+        """See `Runtime.write_file`. Raises `AgentRuntimeError` for what is no regular file."""
 
         def write() -> None:
             target = self._cwd / path
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(content.encode())
+            with _regular(target, "wb") as file:
+                file.write(content.encode())
 
         await asyncio.to_thread(write)
+
+
+@contextlib.contextmanager
+def _regular(path: Path, mode: Literal["rb", "wb"]) -> Generator[BinaryIO]:
+    """A file, and no pipe: a thread that waits for a pipe's other end may do so until the program ends."""
+    try:
+        with open(path, mode, opener=_without_waiting) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise AgentRuntimeError(f"{path} is no regular file")
+            yield file
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        raise AgentRuntimeError(f"{path} is no regular file") from error
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK, 0o666)

@@ -11,7 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from interlock.engine.agents import AbortSignal, LocalRuntime, RuntimeAbortError, RuntimeTimeoutError
+from interlock.engine.agents import (
+    AbortSignal,
+    AgentRuntimeError,
+    LocalRuntime,
+    RuntimeAbortError,
+    RuntimeTimeoutError,
+)
 from interlock.engine.agents.runtime import process
 
 from ..script import until
@@ -35,6 +41,42 @@ class TestDirectory:
     async def test_anywhere(self, here: LocalRuntime) -> None:
         """A-101: a call's directory may be anywhere on this machine."""
         assert (await here.exec("pwd -P", cwd="/")).stdout == "/\n"
+
+
+class TestPipe:
+    """A pipe of whose other end nobody knows when it comes holds no thread of this program."""
+
+    async def test_read(self, here: LocalRuntime, tmp_path: Path) -> None:
+        """What is no regular file is not read."""
+        os.mkfifo(tmp_path / "pipe")
+        reading = asyncio.create_task(here.read_file("pipe"))
+        done, _ = await asyncio.wait({reading}, timeout=5)
+        if not done:
+            os.close(os.open(tmp_path / "pipe", os.O_WRONLY))
+        with pytest.raises(AgentRuntimeError, match="pipe is no regular file"):
+            await reading
+
+    @pytest.mark.parametrize("has_reader", [False, True])
+    async def test_write(self, here: LocalRuntime, tmp_path: Path, has_reader: bool) -> None:
+        """Nor is it written."""
+        os.mkfifo(tmp_path / "pipe")
+        reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK) if has_reader else None
+        writing = asyncio.create_task(here.write_file("pipe", "x"))
+        done, _ = await asyncio.wait({writing}, timeout=5)
+        if not done:
+            os.close(os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK))
+        with pytest.raises(AgentRuntimeError, match="pipe is no regular file"):
+            await writing
+        if reader is not None:
+            os.close(reader)
+
+    async def test_mode(self, here: LocalRuntime, tmp_path: Path) -> None:
+        """A new file has the rights that the umask leaves, and an old one is replaced."""
+        await here.write_file("new/file", "something")
+        (tmp_path / "other").write_text("")
+        assert (tmp_path / "new/file").stat().st_mode == (tmp_path / "other").stat().st_mode
+        await here.write_file("new/file", "less")
+        assert await here.read_file("new/file") == "less"
 
 
 class TestFlood:
