@@ -104,7 +104,7 @@ class LocalRuntime:
 
 @contextlib.contextmanager
 def _regular(path: Path, mode: Literal["rb", "wb"]) -> Generator[BinaryIO]:
-    """A file, and no pipe: a thread that waits for a pipe's other end may do so until the program ends."""
+    """A file, and no pipe: a thread that waits for a pipe's other end may do so to the program's end."""
     try:
         with open(path, mode, opener=_without_waiting) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
