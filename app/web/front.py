@@ -13,7 +13,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Collection
 from http import HTTPStatus
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import aiohttp_jinja2
 import jinja2
@@ -45,6 +45,8 @@ HEARTBEAT = 15.0
 """Seconds after which a browser is asked for a sign of life; half as many later its tab is closed."""
 STRANGERS = 64
 """Connections that have not shown a login; for one more the oldest has to go."""
+VISITORS = 256
+"""Connections that have shown a login's cookie and not its key; for one more the oldest has to go."""
 WRONG_LINKS = 20
 """Wrong links and keys a minute, before one is only told to wait."""
 PROOF_WITHIN = 10.0
@@ -62,6 +64,7 @@ _SOCKETS = frozenset({"ws", "deep-ws"})
 _LOGIN: web.RequestKey[Login] = web.RequestKey("login", Login)
 _NONCE: web.RequestKey[str] = web.RequestKey("nonce", str)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_Connections: TypeAlias = "dict[RequestHandler[web.Request], None]"
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +98,8 @@ class Front:
         self._tabs: dict[web.WebSocketResponse, Login] = {}
         self._empty = asyncio.Event()
         self._empty.set()
-        self._strangers: dict[RequestHandler[web.Request], None] = {}
+        self._strangers: _Connections = {}
+        self._visitors: _Connections = {}
         self._reached = Reached(())
         self._listens = ("", 0)
         self._cookie = ""
@@ -157,15 +161,11 @@ class Front:
 
         def came(handler: RequestHandler[web.Request], transport: asyncio.Transport) -> None:
             made(handler, transport)
-            self._strangers[handler] = None
-            if len(self._strangers) > STRANGERS:
-                oldest = next(iter(self._strangers))
-                del self._strangers[oldest]
-                if isinstance(oldest.transport, asyncio.Transport):
-                    oldest.transport.abort()
+            _add(handler, self._strangers, STRANGERS)
 
         def left(handler: RequestHandler[web.Request], error: BaseException | None = None) -> None:
             self._strangers.pop(handler, None)
+            self._visitors.pop(handler, None)
             lost(handler, error)
 
         server.connection_made = came
@@ -227,6 +227,7 @@ class Front:
             request[_LOGIN] = login
             if name not in _SOCKETS:  # One of these shows its key first.
                 self._strangers.pop(request.protocol, None)
+                _add(request.protocol, self._visitors, VISITORS)
         elif name not in _PUBLIC:
             return self._not_in(request, name)
         return await handler(request)
@@ -321,6 +322,7 @@ class Front:
             await socket.close(code=refusal)
             return socket
         self._strangers.pop(request.protocol, None)
+        self._visitors.pop(request.protocol, None)
         if len(self._tabs) >= self._most_tabs:
             most = (
                 f"{len(self._tabs)} tabs are open, which is the most. This one opens when one is closed."
@@ -386,6 +388,17 @@ class Front:
     async def _end_tabs(self, app: web.Application) -> None:
         await asyncio.gather(*(socket.close(code=WSCloseCode.GOING_AWAY) for socket in list(self._tabs)))
         await self._empty.wait()
+
+
+def _add(handler: RequestHandler[web.Request], to: _Connections, most: int) -> None:
+    """Count a connection as the latest of its kind; the oldest of too many is cut."""
+    to.pop(handler, None)
+    to[handler] = None
+    if len(to) > most:
+        oldest = next(iter(to))
+        del to[oldest]
+        if isinstance(oldest.transport, asyncio.Transport):
+            oldest.transport.abort()
 
 
 def _signature(text: str) -> str | None:

@@ -20,6 +20,16 @@ async def closed(reader: asyncio.StreamReader) -> bool:
         return True
 
 
+async def logged_in(front: Front) -> bytes:
+    """The request of a browser that has logged in, with its cookie."""
+    # Cookies of addresses are kept, as browsers do.
+    async with ClientSession(cookie_jar=CookieJar(unsafe=True)) as browser:
+        assert (await offer(browser, front, secret_of(front.link()))).status == 204
+        cookie = "; ".join(f"{c.key}={c.value}" for c in browser.cookie_jar)
+    host = front.url.removeprefix("http://")
+    return f"GET /login/state HTTP/1.1\r\nHost: {host}\r\nCookie: {cookie}\r\n\r\n".encode()
+
+
 class TestStrangers:
     async def test_are_few(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """One more than there may be cuts the one that has been there longest; nobody else."""
@@ -46,15 +56,8 @@ class TestStrangers:
         await front.start("127.0.0.1", 0)
         port = int(front.url.rpartition(":")[2])
         try:
-            # Cookies of addresses are kept, as browsers do.
-            async with ClientSession(cookie_jar=CookieJar(unsafe=True)) as browser:
-                assert (await offer(browser, front, secret_of(front.link()))).status == 204
-                async with browser.get(f"{front.url}/login/state") as answer:
-                    assert answer.status == 204
-                cookie = "; ".join(f"{c.key}={c.value}" for c in browser.cookie_jar)
+            ask = await logged_in(front)
             inside = await asyncio.open_connection("127.0.0.1", port)
-            lines = ("GET /login/state HTTP/1.1", f"Host: 127.0.0.1:{port}", f"Cookie: {cookie}", "", "")
-            ask = "\r\n".join(lines).encode()
             inside[1].write(ask)
             assert (await inside[0].readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 204")
             came = [await asyncio.open_connection("127.0.0.1", port) for _ in range(10)]
@@ -62,6 +65,28 @@ class TestStrangers:
             inside[1].write(ask)
             assert (await inside[0].readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 204")
             for _, writer in (*came, inside):
+                writer.close()
+        finally:
+            await front.close()
+
+    async def test_with_a_cookie_are_not_without_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Whoever has the cookie alone does not take every file that the server may have open."""
+        monkeypatch.setattr(front_module, "VISITORS", 2)
+        front = Front(small_app)
+        await front.start("127.0.0.1", 0)
+        port = int(front.url.rpartition(":")[2])
+        try:
+            ask = await logged_in(front)
+            came: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+            for _ in range(4):
+                came.append(await asyncio.open_connection("127.0.0.1", port))
+                came[-1][1].write(ask)
+                assert (await came[-1][0].readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 204")
+            assert await closed(came[0][0])
+            assert await closed(came[1][0])
+            came[2][1].write(ask)
+            assert (await came[2][0].readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 204")
+            for _, writer in came:
                 writer.close()
         finally:
             await front.close()
