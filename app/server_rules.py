@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from ..engine.gate.types import Mode
 from ..engine.net import SkillNet
 from ..engine.rule import ApprovalRule, asks_less, people_to_loosen
 from ..rules import load_rules
+from .added_rules import loosened_by
 from .agent_build import Prepared, prepare, shown_path
 from .agent_spec import AgentSpec, AgentSpecError
 from .flow_spec import FlowSpec, FlowSpecError
@@ -24,15 +25,28 @@ class ServerRules:
     """Rules `files` of a server, or none; agents and flows are made under them and their own.
 
     Who names rules cannot leave the server's out, nor have them ask for less. Where the server's `mode`
-    is shadow they block nothing anyway.
+    is shadow they block nothing anyway. `added` are those of the files that a working directory names.
     """
 
-    def __init__(self, files: Sequence[str] = (), mode: Mode = "enforce") -> None:
+    def __init__(
+        self, files: Sequence[str] = (), mode: Mode = "enforce", added: Collection[str] = ()
+    ) -> None:
         self._files = tuple(Path(os.path.abspath(name)) for name in files)
         self._mode: Mode = mode
+        self._added = [Path(os.path.abspath(name)) for name in added]
 
     def nets(self) -> Mapping[str, SkillNet]:
-        """What the files say now. Raises `RuleError` and `NetError`."""
+        """What the files say now. Raises `RuleError`, `NetError`, and `AgentSpecError` where those of the
+        working directory take calls from the others by now: agents may write there.
+        """
+        users = [each for each in self._files if each not in self._added]
+        if (rule := loosened_by(users, self._added)) is not None:
+            raise AgentSpecError(
+                [
+                    f"rules: what {', '.join(map(str, self._added))} names now would be taken out of "
+                    f"'{rule}' of this server; name the tools in rules of your own and start it again"
+                ]
+            )
         return load_rules(*map(shown_path, self._files)).registry if self._files else {}
 
     def required(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import resource
 import signal
 import sys
 import termios
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,8 +26,8 @@ from ..engine.hub import Hub, Nets
 from ..engine.net import SkillNet
 from ..engine.questions import ApprovalPolicy
 from ..engine.text import visible
-from ..rules import load_rules
-from .added_rules import loosened_by
+from ..rules import compile_files, read_rules
+from .added_rules import loosened
 from .agent_build import Prepared
 from .agent_spec import AgentSpec
 from .certificate import Certificate
@@ -46,7 +46,10 @@ FILES = 512
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """What a server is started with; for `rules` and `mode` see `interlock serve --help`."""
+    """What a server is started with; for `rules` and `mode` see `interlock serve --help`.
+
+    `added` are those of the rules that a working directory names.
+    """
 
     database: Path
     address: Address
@@ -57,6 +60,7 @@ class Serving:
     redaction: Redaction
     policy: ApprovalPolicy
     certificate: Certificate | None = None
+    added: tuple[str, ...] = ()
     idle_exit: float | None = None
     """After how many seconds without a session and a connection it ends; `None` for never."""
 
@@ -64,23 +68,32 @@ class Serving:
 def rule_sets(files: tuple[str, ...], settings: GatewaySettings) -> RuleSets:
     """Every set compiled once, so that what is wrong is found at the start.
 
-    Raises `RuleError`, and `SettingsError` for a set with which a working directory takes calls from
-    the rules in `files`: an agent could choose it.
+    The files are read here and never again: agents may write those of a working directory, and choose
+    when a set is compiled. Raises `RuleError`, and `SettingsError` for a set with which a working
+    directory takes calls from the rules in `files`, or from a set of the user's beside it.
     """
-    named = settings.rules
+    named, added = settings.rules, settings.added
+    every = dict.fromkeys([*files, *(file for each in named.values() for file in each)])
+    texts = {file: read_rules(file) for file in every}
+
+    def of(*chosen: str) -> dict[str, str]:
+        return {name: text for file in chosen for name, text in texts[file].items()}
 
     def compiled(names: tuple[str, ...]) -> Mapping[str, SkillNet]:
-        every = [*files, *(file for name in names for file in named[name])]
-        return load_rules(*every).registry if every else {}
+        found = of(*files, *(file for name in names for file in named[name]))
+        return compile_files(found).registry if found else {}
 
     for name in named:
         compiled((name,))
-        if (rule := loosened_by(files, settings.added.get(name, ()))) is not None:
-            raise SettingsError(
-                f"[gateway]: rules: {name}: what this set of the working directory names would be taken "
-                f"out of '{rule}'; name the tools in rules of your own"
-            )
     compiled(tuple(sorted(named)))
+    users = [each[: len(each) - len(added.get(name, ()))] for name, each in named.items()]
+    for name, of_directory in added.items():
+        for beside in ((), *users):
+            if (rule := loosened(of(*files, *beside), of(*of_directory))) is not None:
+                raise SettingsError(
+                    f"[gateway]: rules: {name}: what this set of the working directory names would be "
+                    f"taken out of '{rule}'; name the tools in rules of your own"
+                )
     return RuleSets(compiled, named)
 
 
@@ -128,7 +141,7 @@ async def _gateway(serving: Serving) -> AsyncGenerator[tuple[Gateway, Address], 
             limits=serving.settings.limits,
             hosts=serving.settings.hosts,
             origins=serving.settings.origins,
-            starter=HubStarter(hub, serving.rules, serving.mode),
+            starter=HubStarter(hub, serving.rules, serving.mode, serving.added),
         )
         address = await gateway.start(
             serving.address, tls=serving.certificate and serving.certificate.tls
@@ -241,9 +254,15 @@ class HubStarter:
     The server's own `rules` apply to them, too: whoever starts a session cannot leave them out (G-67).
     """
 
-    def __init__(self, hub: Hub, rules: Sequence[str] = (), mode: Mode = "enforce") -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        rules: Sequence[str] = (),
+        mode: Mode = "enforce",
+        added: Collection[str] = (),
+    ) -> None:
         self._hub = hub
-        self._rules = ServerRules(rules, mode)
+        self._rules = ServerRules(rules, mode, added)
 
     async def start(self, spec: dict[str, JsonValue], *, by: str) -> str:
         """Open a session and set its agent to work; its id. Raises `AgentSpecError`."""

@@ -108,6 +108,12 @@ def _number(value: object) -> float:
     return value
 
 
+def added_rules(args: argparse.Namespace) -> tuple[str, ...]:
+    """The rules files that the working directory names."""
+    found = getattr(args, "of_directory", {}).get("rules", [])
+    return tuple(map(str, found)) if isinstance(found, list) else ()
+
+
 def added(args: argparse.Namespace, rules: Iterable[object] | None = None) -> str | None:
     """What the working directory has to do with how agents are judged, in a sentence for who starts them.
 

@@ -23,7 +23,7 @@ from ..gateway_settings import gateway_settings
 from ..idling import idle_time
 from ..serving import Serving, loop_factory, own_tokens, take_files
 from ..serving import serve as run_server
-from ..setting_trust import added
+from ..setting_trust import added, added_rules
 from ..settings import SettingsError, named_file
 from . import BAD_INPUT
 
@@ -45,6 +45,7 @@ def serve(args: argparse.Namespace, database: Path, operator: str, redaction: Re
             database=database,
             address=address,
             rules=tuple(args.rules or ()),
+            added=added_rules(args),
             mode=args.mode or "enforce",
             settings=gateway_settings(environ=environ),
             tokens=tokens,

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from interlock.app.agent_spec import AgentSpecError
 from interlock.app.approval_settings import KNOWN as APPROVALS
 from interlock.app.approval_settings import approval_settings
 from interlock.app.attention import KNOWN as ATTENTION
@@ -21,8 +22,9 @@ from interlock.app.gateway_settings import GatewaySettings, gateway_settings
 from interlock.app.hook_settings import KNOWN as HOOK
 from interlock.app.hook_settings import hook_settings
 from interlock.app.notify import NotifySettings, notify_settings
+from interlock.app.server_rules import ServerRules
 from interlock.app.serving import rule_sets
-from interlock.app.setting_trust import added
+from interlock.app.setting_trust import added, added_rules
 from interlock.app.settings import TABLES, SettingsError, apply_settings
 from interlock.engine import ToolCall
 from interlock.engine.questions import ApprovalPolicy
@@ -382,6 +384,38 @@ class TestGateway:
         assert rule_sets((str(mine),), of_user).names == {"more"}
         with pytest.raises(SettingsError, match=r"rules: more: .* out of 'block anything-else'"):
             rule_sets((str(mine),), replace(of_user, added=of_user.rules))
+
+    def test_nor_from_a_set_of_the_users(self, tmp_path: Path) -> None:
+        """Whoever chooses both sets, or one with files of both, is asked no less than by the user's."""
+        (tmp_path / "all.rules").write_text("block anything-else\n")
+        (tmp_path / "more.rules").write_text("limit fetch to 9 per session\n")
+        every, more = str(tmp_path / "all.rules"), str(tmp_path / "more.rules")
+        for sets, name in (({"strict": (every,), "more": (more,)}, "more"), ({"x": (every, more)}, "x")):
+            with pytest.raises(SettingsError, match=rf"rules: {name}: .* out of 'block anything-else'"):
+                rule_sets((), GatewaySettings(sets, added={name: (more,)}))
+
+    async def test_as_they_were_at_the_start(self, tmp_path: Path) -> None:
+        """An agent that writes another set before it is first chosen changes nothing."""
+        mine, more = tmp_path / "mine.rules", tmp_path / "more.rules"
+        mine.write_text("block anything-else\n")
+        more.write_text("block fetch\n")
+        sets = {"more": (str(more),)}
+        found = rule_sets((str(mine),), GatewaySettings(sets, added=sets))
+        more.write_text("limit fetch to 9 per session\n")
+        assert set(await found.registry(["more"])) == {"block-anything-else", "block-fetch"}
+
+    def test_of_what_consoles_start(self, tmp_path: Path) -> None:
+        """Rules of the directory that take calls from the server's since it began start nothing there."""
+        mine, more = tmp_path / "mine.rules", tmp_path / "more.rules"
+        mine.write_text("block anything-else\n")
+        more.write_text("block fetch\n")
+        server = ServerRules([str(mine), str(more)], added=[str(more)])
+        assert set(server.required()) == {"block-anything-else", "block-fetch"}
+        more.write_text("limit fetch to 9 per session\n")
+        with pytest.raises(AgentSpecError, match="would be taken out of 'block anything-else'"):
+            server.required()
+        args = Namespace(of_directory={"rules": ["more.rules"], "where": tmp_path})
+        assert added_rules(args) == ("more.rules",)
 
     def settings(self, tmp_path: Path, here: str, user: str) -> dict[str, tuple[str, ...]]:
         work, config = tmp_path / "project", tmp_path / "config"
