@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias
 
 from ..errors import ToolError
@@ -18,6 +19,9 @@ _PROTOCOLS = ipaddress.ip_network("192.0.0.0/24")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")
 
+# A name that nobody answers for holds its thread for long, and none of those that all else shares.
+_lookups = ThreadPoolExecutor(8, "lookup")
+
 
 async def public_addresses(host: str, port: int) -> list[Address]:
     """The addresses of `host`, in the order in which to try them.
@@ -27,7 +31,7 @@ async def public_addresses(host: str, port: int) -> list[Address]:
     when it is wrapped in an IPv6 address.
     """
     try:
-        answers = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        answers = await asyncio.get_running_loop().run_in_executor(_lookups, _look_up, host, port)
     except (OSError, UnicodeError) as error:
         raise ToolError(f"Cannot resolve the host '{host}': {error}") from error
     found = [ipaddress.ip_address(str(answer[4][0]).partition("%")[0]) for answer in answers]
@@ -38,6 +42,10 @@ async def public_addresses(host: str, port: int) -> list[Address]:
                 "be fetched, unless the agent file says web_fetch = { private = true }"
             )
     return list(dict.fromkeys(found))
+
+
+def _look_up(host: str, port: int) -> list[tuple[object, object, object, str, tuple[object, ...]]]:
+    return [*socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
 
 
 def is_public(address: Address) -> bool:

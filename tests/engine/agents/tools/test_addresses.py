@@ -79,11 +79,11 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Names:
     """In place of the system's server of names."""
     names = Names()
 
-    async def getaddrinfo(self: object, host: str | bytes, port: int, **options: object) -> list[object]:
+    def getaddrinfo(host: str | bytes, port: int, *_: object, **options: object) -> list[object]:
         known = names.addresses(host if isinstance(host, str) else host.decode())
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, port)) for each in known]
 
-    monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
     return names
 
 
@@ -139,6 +139,25 @@ class TestHost:
             await public_addresses("bad.example", 443)
         with pytest.raises(ToolError, match=r"Cannot resolve the host 'none\.example'"):
             await public_addresses("none.example", 443)
+
+
+class TestSilence:
+    async def test_holds_up_nothing_else(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Names for which nobody answers take no thread from what else runs in threads."""
+        release = threading.Event()
+
+        def getaddrinfo(*_: object, **options: object) -> list[object]:
+            release.wait(20)
+            raise socket.gaierror(-3, "Temporary failure in name resolution")
+
+        monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+        waiting = [asyncio.create_task(public_addresses("silent.example", 80)) for _ in range(40)]
+        other = asyncio.create_task(asyncio.to_thread(bool))
+        done, _ = await asyncio.wait({other}, timeout=5)
+        release.set()
+        failures = await asyncio.gather(*waiting, return_exceptions=True)
+        assert done == {other}
+        assert all(isinstance(each, ToolError) for each in failures)
 
 
 class TestTool:
