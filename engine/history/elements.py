@@ -17,7 +17,7 @@ _NAMED = re.compile(
 )
 _WINDOW = 400
 _ATTRIBUTES = re.compile(r"(?:[^<>\"']++|\"[^\"<]{0,2000}+\"|'[^'<]{0,2000}+'|[\"']){0,200}+>")
-_VALUE = re.compile(r"\svalue\s{0,8}=\s{0,8}(?=\\{0,15}[\"'])")
+_VALUE = re.compile(r"\s(?:value|content)\s{0,8}=\s{0,8}(?=\\{0,15}[\"'])")
 _DOCUMENT = re.compile(r"\s{0,64}<")
 _ON_ITS_OWN = re.compile(r"(?:\A|[>\n])[ \t]{0,100}\Z")
 _RUN = re.compile(r"[^\s<]+")

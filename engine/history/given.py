@@ -26,7 +26,7 @@ _LONGEST_NAME = 64
 _OPTION = re.compile(r"-(?<![^\s\"'(,]-)-?([A-Za-z][A-Za-z0-9_.-]{0,60})[ \t]{1,8}(?![\s-])")
 _USER = re.compile(r"-(?<!\S-)(?:u|U|-user|-proxy-user)(?:[ \t]{0,8}|=)(?=[^\s-])")
 _LONGEST_USER = 300
-_ELSEWHERE = re.compile(r"[\"']?(?:(?:file|env|fd):|stdin\b)")
+_ELSEWHERE = re.compile(r"[\"']?(?:(?:file|env|fd):|stdin\b)|\(")
 """How an option says where a password is, not what it is."""
 _COLON = re.compile(r"[ \t]{0,8}:")
 _TYPE = re.compile(r"&?[\w.?|\[\]' ]{1,40}? ?= ?(?=[\"'][^\s|;&),\]}])")
@@ -38,6 +38,12 @@ _BRACKET = re.compile(r"(\\{0,15})([\"'])|[\[\]{}]")
 _TUPLE = re.compile(r"\((?:\s{0,8}\\{0,15}(?:\"[^\"\n]{0,200}\"|'[^'\n]{0,200}')\s{0,8},?){1,8}\s{0,8}\)")
 """Strings in brackets, as in `auth=("user", "password")`."""
 _SUBSTITUTION = "$("
+_WRAPPED = re.compile(r"(?:Some\(|String::from\(|Buffer\.from\(|@)(?=[\"'])")
+"""What some languages put around a string."""
+_OTHERWISE = re.compile(r"[\w.()\[\]\"'$]{1,80}\s{1,4}(?:\|\||\?\?|or)\s{1,4}(?=[\"'])")
+"""What comes before the default in `process.env.TOKEN || "x"`."""
+_HEREDOC = re.compile(r"<<[-~]?([A-Z_]{1,40})\n([^\n]{1,400})\n\s{0,40}\1\b")
+"""A value of one line as Terraform takes it."""
 _SCALAR = re.compile(r"[^\s\"',}\]\\]+")
 _REST = re.compile(r"(?:[^\r\n\"'\\]|\\(?![nr\"']))+")
 _LAST_WORD = re.compile(r"[A-Za-z]+(?=[^A-Za-z]*\Z)")
@@ -151,6 +157,9 @@ class _Giving:
             return strings.span()
         if text.startswith(_SUBSTITUTION, start):
             return start, start  # what a shell runs there is no value yet
+        if (heredoc := _HEREDOC.match(text, start)) is not None:
+            return heredoc.span(2)
+        start = _behind(_OTHERWISE, text, _behind(_WRAPPED, text, start))
         quote = QUOTE.match(text, start)
         if quote is not None:
             return quoted(text, quote)[0] if quote[1] else self._words.word(start)

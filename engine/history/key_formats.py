@@ -122,7 +122,6 @@ _KEY_FORMATS: Mapping[str, Mapping[str, str]] = {
         ),
     },
     "": {
-        "oy2": _key("oy2", r"[a-z0-9]{43}(?![A-Za-z0-9])"),
         "dapi": _key("dapi", r"[a-h0-9]{32}(?:-[0-9])?"),
     },
 }
@@ -168,8 +167,9 @@ _CHANNEL = re.compile(r"(://[\w.-]{1,100}/t/)[A-Za-z0-9-]{16,}(?=/)")
 """A channel of conda packages, with the token that opens it."""
 _LOGIN = re.compile(r"(://[^\s#\"'\\<>]{1,200}/login#)[A-Za-z0-9_-]{16,}")
 _PASSWORD_LINE = re.compile(
-    r"^[ \t]*(?:[\w.-]{1,253}|\*):(?:5432|\*):(?!\d+:)[\w.*-]{1,64}:[\w.*@-]{1,64}:([^\s:]{4,200})"
-    r"[ \t\r]*$",
+    r"(?:^[ \t]*|[\"'])(?:[\w.-]{1,253}|\*):(?:5432|\*):(?!\d+:)[\w.*-]{1,64}:[\w.*@-]{1,64}"
+    r":([^\s:\"']{4,200})"
+    r"(?=[ \t\r]*$|[\"'])",
     re.MULTILINE,
 )
 """A line of a `.pgpass`: host, port, database, user and password."""
@@ -203,11 +203,11 @@ def hide_keys(masking: Masking) -> bool:
     masking.hide(password_options(masking.text, lower))
     if "|" in lower:
         masking.hide(piped_passwords(masking.text))
-    if "<<<" in lower:
+    if "<" in lower and "<<<" in lower:
         masking.hide(given_passwords(masking.text))
     if '"' in lower and "send" in lower:
         masking.hide(sent_passwords(masking.text))
-    if ":5432:" in text or ":*:" in text:
+    if ":5432:" in text or ("*" in text and ":*:" in text):
         masking.hide(found.span(1) for found in _PASSWORD_LINE.finditer(masking.text))
     if "://" in text:
         _hide_in_addresses(masking)

@@ -14,18 +14,23 @@ from .telling import TellingNames
 _WINDOW = 160
 _LONGEST_NAME = 64
 _NAME = f"{ascii_letters}{digits}_.:/@-"
-_WORDS = ("set", "env", "config", "ngrok", "define", "ENV", "-e ", "--build-arg", "--global")
+_WORDS = (
+    *("set", "SET", "SetEnv", "_param", "env", "config", "ngrok", "define", "ENV"),
+    *("-e ", "--build-arg", "--global"),
+)
 """What a text has in it with such a command."""
 _SETTING = re.compile(
-    r"(?:(?<![\w.-])(?:set|setenv|setx|setvar|set-env|putenv|config|ngrok|#define|ENV|circleci[ \t]env)"
+    r"(?<![\w.-])(?:set|SET)\(\Z"
+    r"|(?:(?<![\w.-])(?:set|setq|setenv|SetEnv|fastcgi_param|setx|setvar|set-env|putenv|config|ngrok|#define"
+    r"|ENV|circleci[ \t]env)"
     r"(?:[ \t]{1,8}(?:-{1,2}[A-Za-z][\w-]{0,20}|set|add|[\w./:@-]{1,40}(?=[ \t]{1,8}\Z)))*"
     r"|(?<!\S)(?:-e|--env|--build-arg|--global|--set-string|--set))[ \t]{1,8}[\"']?\Z"
 )
 """What stands before a name whose value is the next word."""
 _ENVIRONMENT = ("-e", "--env", "--build-arg")
 _CALL = re.compile(
-    r"(?:set|put|define|header|append|add|env|property|insert|write|store|basic|with|replace|get)\w{0,24}"
-    r"\(\s{0,8}(\\{0,15}[\"'])\Z",
+    r"(?:set|put|define|header|append|add|env|property|insert|write|store|basic|with|replace|get|buildConfig)\w{0,24}"
+    r"\(\s{0,8}(?:\"\w{1,20}\",\s{0,8})?(\\{0,15}[\"'])\Z",
     re.IGNORECASE,
 )
 _READING = re.compile(r"(?:get|env)\w{0,24}\(", re.IGNORECASE)

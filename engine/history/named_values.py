@@ -13,12 +13,12 @@ from .telling import TellingNames
 _NAME = f"{ascii_letters}{digits}_.-"
 _LONGEST_NAME = 64
 _SAYS_NAME = re.compile(
-    r"(?<![A-Za-z])(?:[nN]ame|[kK]ey)\\{0,15}[\"']?\s{0,8}[:=]\s{0,8}\\{0,15}[\"']?\Z"
+    r"(?<![A-Za-z])(?:Parameter)?(?:[nN]ame|[kK]ey)\\{0,15}[\"']?\s{0,8}[:=]\s{0,8}\\{0,15}[\"']?\Z"
 )
 _LONGEST_SAYING = 64
 _BLANK = r"(?:\s|\\[nrt])"
 _VALUE = re.compile(
-    rf"\\{{0,15}}[\"']?{_BLANK}{{0,64}},?{_BLANK}{{0,64}}\\{{0,15}}[\"']?[vV]alue(\\{{0,15}}[\"'])?"
+    rf"\\{{0,15}}[\"']?{_BLANK}{{0,64}},?{_BLANK}{{0,64}}\\{{0,15}}[\"']?(?:Parameter)?[vV]alue(\\{{0,15}}[\"'])?"
     r"\s{0,8}[:=]\s{0,8}"
 )
 _NUMBER = re.compile(r"[^\s\"',}\]\\]+")

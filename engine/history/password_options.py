@@ -18,6 +18,7 @@ _COMMA = r"(?:\\{0,15}[\"'],)?"
 _WORD = r"\S{1,200}\s{1,8}"
 _STRING = r"\\{0,15}[\"'][^\"'\n\\]{1,64}\\{0,15}[\"'],\s{0,64}"
 _OPENS = r"(?=\\{0,15}[\"'])"
+_DASHED = r"\s{0,8}(?:-\S{1,20}\s{1,8}(?:sha-?\d{3}\s{1,8}|md5\s{1,8})?){0,4}"
 _MADE_UP = r"(?!(?:aes|argon|base|bcrypt|md|scrypt|sha|utf)-?\d)(?=\S{0,60}[a-z])(?=\S{0,60}\d)(?=\S{8})"
 """What a sentence calls a password, and is no word of it."""
 _PHRASES: Mapping[str, Mapping[str, re.Pattern[str]]] = {
@@ -36,12 +37,14 @@ _PHRASES: Mapping[str, Mapping[str, re.Pattern[str]]] = {
         ),
     },
     "-": {
-        "az ": re.compile(
-            r"\baz\s{1,8}(?:sql|mysql|postgres|synapse)\s[^\n;|&]{0,300}?\s-p\s{1,8}(?=\S)"
-        ),
         "securestring": re.compile(
             r"\bConvertTo-SecureString\s{1,8}(?:-String\s{1,8})?(?=[^\s$-])", re.IGNORECASE
         ),
+    },
+    "<": {
+        'type="password': re.compile(
+            r"<input\s[^<>]{0,200}?type=\\{0,15}[\"']password[^<>]{0,200}?\svalue\s?=\s?(?=\\{0,15}[\"'])"
+        )
     },
     "_": {
         "_pw ": re.compile(r"\b(?:input|owner|user)_pw\s{1,8}(?=\S)"),
@@ -52,8 +55,11 @@ _PHRASES: Mapping[str, Mapping[str, re.Pattern[str]]] = {
         ),
     },
     "/": {
-        "/p:": re.compile(r"freerdp\S{0,10}\s[^\n;|&]{0,300}?/p:(?=\S)"),
-        "oracle:": re.compile(r"\boracle:(?:thin|oci8?):[\w.-]{1,64}/(?=[^\s@/])"),
+        "mc alias": re.compile(
+            rf"\bmc\s{{1,8}}alias\s{{1,8}}set\s{{1,8}}{_WORD}{_WORD}{_WORD}(?=[^\s-])"
+        ),
+        "freerdp": re.compile(r"freerdp\S{0,10}\s[^\n;|&]{0,300}?/p:(?=\S)"),
+        "jdbc:oracle": re.compile(r"\boracle:(?:thin|oci8?):[\w.-]{1,64}/(?=[^\s@/])"),
         "net use": re.compile(
             rf"\bnet user\s{{1,8}}{_WORD}(?=[^\s/*])|\bnet use\s[^\n]{{0,200}}?/user:{_WORD}(?=[^\s/*])"
             rf"|\bnet use\s{{1,8}}(?:[a-z*]:?\s{{1,8}})?\\{{2,8}}{_WORD}(?=[^\s/*])",
@@ -72,8 +78,17 @@ _PHRASES: Mapping[str, Mapping[str, re.Pattern[str]]] = {
         "password": re.compile(
             rf"\b\w{{0,40}}password{_QUOTED}|=\s{{0,4}}password\(\s{{0,4}}(?=\\{{0,15}}')"
             rf"|\bset-initial-password\s{{1,8}}(?=\S)|\bnmcli{_BETWEEN}password\s{{1,8}}(?=\S)"
+            rf"|(?:\A|(?<=\n))[ \t]{{0,16}}password[ \t]{{1,8}}{_MADE_UP}"
+            rf"|\binsecure-password\s{{1,8}}(?=\S)"
             rf"|\bpassword is (?:generated for \S{{1,200}}: (?=\S)|{_MADE_UP})"
             r"|\bpassword (?=\\{0,15}\"[^\s\"\\]{0,60}\d[^\s\"\\]{0,60}\\{0,15}\")",
+            re.IGNORECASE,
+        ),
+        "set password": re.compile(
+            r"\bset password for [^\n;=]{1,100}=\s{0,4}(?=\\{0,15}')", re.IGNORECASE
+        ),
+        "passwd": re.compile(
+            rf"\bopenssl\s{{1,8}}passwd\s{_DASHED}{_MADE_UP}|\bmkpasswd\s{_DASHED}{_MADE_UP}",
             re.IGNORECASE,
         ),
         "requirepass": re.compile(r"\brequirepass\s{1,8}(?=\S)"),
@@ -82,61 +97,76 @@ _PHRASES: Mapping[str, Mapping[str, re.Pattern[str]]] = {
         ),
         "wpa_passphrase": re.compile(rf"\bwpa_passphrase\s{{1,8}}{_WORD}(?=\S)"),
     },
-    "(": {
-        "auth": re.compile(
-            rf"(?:\bauth\s?=\s?|basic_?auth\w{{0,20}})\(\s{{0,8}}{_STRING}(?:Some\()?{_OPENS}",
-            re.IGNORECASE,
-        ),
-        "credential(": re.compile(rf"\b(?:Network|Password)Credential\(\s{{0,8}}{_STRING}{_OPENS}"),
-        "client(": re.compile(
-            rf"\b\w*Client\(\s{{0,8}}{_STRING}(?=\\{{0,15}}[\"'][0-9a-f]{{32}}\\{{0,15}}[\"'])"
-        ),
-        "connect": re.compile(
-            rf"\b(?:getConnection|DBI->connect|mysqli?_connect)\(\s{{0,8}}[^,\n]{{1,300}},\s{{0,64}}{_STRING}{_OPENS}"
-        ),
-        "pdo(": re.compile(rf"\bPDO\(\s{{0,8}}[^,\n]{{1,300}},\s{{0,64}}{_STRING}{_OPENS}"),
-        "mysqli(": re.compile(rf"\bmysqli\(\s{{0,8}}[^,\n]{{1,300}},\s{{0,64}}{_STRING}{_OPENS}"),
-        ".set": re.compile(
-            rf"\.set_?(?:\w{{0,20}}password|passphrase|\w{{0,20}}secret|\w{{0,20}}token|\w{{0,20}}api_?key)\(\s{{0,8}}{_OPENS}",
-            re.IGNORECASE,
-        ),
-    },
-    "un": {
-        "unlock": re.compile(r"\bbw\s{1,8}unlock\s{1,8}(?:--(?:raw|quiet)\s{1,8}){0,2}(?=[^\s-])"),
-        "unseal": re.compile(
-            r"\bvault\s{1,8}(?:operator\s{1,8})?unseal\s{1,8}(?:-\S{1,80}\s{1,8}){0,4}(?=[^\s-])"
-            r"|\bUnseal Key(?: \d{1,3})?:\s{1,8}(?=\S)"
-        ),
-    },
     "nuget": {
+        "oy2": re.compile(r"(?<![A-Za-z0-9])(?=oy2[a-z0-9]{43}(?![A-Za-z0-9]))"),
         "setapikey": re.compile(r"\bnuget\S{0,4}\s{1,8}setapikey\s{1,8}(?=[^\s-])", re.IGNORECASE),
         "push": re.compile(
             r"\bnuget\S{0,4}\s{1,8}push\s{1,8}[^\s-]\S{0,200}\s{1,8}(?=[^\s-])", re.IGNORECASE
         ),
     },
-    "mc ": {
-        "mc ": re.compile(
-            rf"\bmc\s{{1,8}}(?:alias\s{{1,8}}set|config\s{{1,8}}host\s{{1,8}}add)\s{{1,8}}{_WORD}{_WORD}{_WORD}(?=[^\s-])"
-        ),
-    },
-    "redis": {
-        "auth": re.compile(
-            r"\bredis\S{0,12}[^\n]{0,200}?\sAUTH\s{1,8}(?:[\w.-]{1,64}\s{1,8}(?=[\w!#%+.:=?@^~/-]))?(?=\S)"
-            r"|\bredis-cli\s[^\n]{0,200}?[\"']AUTH\s{1,8}(?=\S)"
-        ),
-    },
-    "snyk": {"snyk": re.compile(r"\bsnyk\s{1,8}auth\s{1,8}(?=[^\s-])")},
+    "identified": {"identified": re.compile(rf"\bidentified by\s{{1,8}}{_MADE_UP}", re.IGNORECASE)},
     "cloudflared": {
         "cloudflared": re.compile(r"\bcloudflared\S{0,4}\s{1,8}service\s{1,8}install\s{1,8}(?=[^\s-])")
     },
-    "": {
-        "login": re.compile(
+    "auth": {
+        "redis": re.compile(
+            r"\bredis\S{0,12}[^\n]{0,200}?\sAUTH\s{1,8}(?:[\w.-]{1,64}\s{1,8}(?=[\w!#%+.:=?@^~/-]))?(?=\S)"
+            r"|\bredis-cli\s[^\n]{0,200}?[\"']AUTH\s{1,8}(?=\S)"
+        ),
+        "snyk": re.compile(r"\bsnyk\s{1,8}auth\s{1,8}(?=[^\s-])"),
+        " auth ": re.compile(
+            rf"\bcf\s{{1,8}}auth\s{{1,8}}{_WORD}(?=[^\s-])|\bstats\s{{1,8}}auth\s{{1,8}}[\w.-]{{1,64}}:(?=\S)"
+        ),
+    },
+    "unlock": {
+        "": re.compile(r"\bbw\s{1,8}unlock\s{1,8}(?:--(?:raw|quiet)\s{1,8}){0,2}(?=[^\s-])"),
+    },
+    "unseal": {
+        "": re.compile(
+            r"\bvault\s{1,8}(?:operator\s{1,8})?unseal\s{1,8}(?:-\S{1,80}\s{1,8}){0,4}(?=[^\s-])"
+            r"|\bUnseal Key(?: \d{1,3})?:\s{1,8}(?=\S)"
+        ),
+    },
+    "::add-mask::": {"": re.compile(r"::add-mask::(?=\S)")},
+    "issecret=true": {"": re.compile(r"issecret=true\](?=\S)")},
+    "login": {
+        "": re.compile(
             rf"\blogin{_BETWEEN}password\s{{1,8}}(?=\S)|\blogin\s{{1,8}}{_WORD}password\s{{1,8}}(?=\S)|\b(?:cargo|vault)\s{{1,8}}login\s{{1,8}}(?=[\w.]{{12,}})"
-            rf"|\bbw\s{{1,8}}login\s{{1,8}}[^\s-]\S{{0,200}}\s{{1,8}}(?=[^\s-])"
+            rf"|sonar\.login=(?=\S)|\bbw\s{{1,8}}login\s{{1,8}}[^\s-]\S{{0,200}}\s{{1,8}}(?=[^\s-])"
         ),
     },
 }
 """Patterns of what stands before a password, by a sign and a word that each has in it."""
+_CALLS: Mapping[str, re.Pattern[str]] = {
+    "auth": re.compile(
+        rf"(?:\bauth\s?=\s?|basic_?auth\w{{0,20}})\(\s{{0,8}}{_STRING}(?:Some\()?{_OPENS}",
+        re.IGNORECASE,
+    ),
+    "credential": re.compile(
+        rf"\b(?:Network|Password)Credential\]?(?:::new)?\(\s{{0,8}}{_STRING}{_OPENS}"
+    ),
+    "client(": re.compile(
+        rf"\b\w*Client\(\s{{0,8}}{_STRING}(?=\\{{0,15}}[\"'][0-9a-f]{{32}}\\{{0,15}}[\"'])"
+    ),
+    "connect": re.compile(
+        rf"\b(?:getConnection|DBI->connect|pymysql\.connect|MySQLdb\.connect|mysqli?_connect)\(\s{{0,8}}[^,\n]{{1,300}},\s{{0,64}}{_STRING}{_OPENS}"
+    ),
+    "jwt.": re.compile(
+        rf"\bjwt\.(?:encode|sign|decode|verify)\(\s{{0,8}}[^,\n]{{1,200}},\s{{0,8}}b?{_OPENS}"
+    ),
+    ".login(": re.compile(rf"\.login\(\s{{0,8}}{_STRING}{_OPENS}"),
+    "fernet(": re.compile(rf"\bFernet\(\s{{0,8}}b?{_OPENS}"),
+    "hmac": re.compile(rf"\bhmac\.new\(\s{{0,8}}b?{_OPENS}|\bcreateHmac\(\s{{0,8}}{_STRING}{_OPENS}"),
+    "@tcp(": re.compile(r"[\"'`][\w.-]{1,64}:(?=[^\s@\"']{1,200}@tcp\()"),
+    ".tochararray": re.compile(r"[(,]\s{0,8}(?=\"[^\"\n]{1,200}\"\.toCharArray)"),
+    "pdo(": re.compile(rf"\bPDO\(\s{{0,8}}[^,\n]{{1,300}},\s{{0,64}}{_STRING}{_OPENS}"),
+    "mysqli(": re.compile(rf"\bmysqli\(\s{{0,8}}[^,\n]{{1,300}},\s{{0,64}}{_STRING}{_OPENS}"),
+    ".set": re.compile(
+        rf"\.set_?(?:\w{{0,20}}password|passphrase|\w{{0,20}}secret|\w{{0,20}}token|\w{{0,20}}api_?key)\(\s{{0,8}}{_OPENS}",
+        re.IGNORECASE,
+    ),
+}
+"""Patterns of what stands before a password that is a string in a call, by a word that each has in it."""
 
 
 class Taking(NamedTuple):
@@ -201,6 +231,14 @@ _PROGRAMS: Mapping[str, Mapping[str, Taking]] = {
     "ccrypt": {"-K": _APART},
     "psexec psexec64 PsExec PsExec64": {"-p": _APART},
     "bw": {"--session": _APART},
+    "swaks": {"-ap": _APART},
+    "sendemail sendEmail": {"-xp": _APART},
+    "p4 knife": {"-P": _APART},
+    "steghide ncftp ncftpput ncftpget": {"-p": _APART},
+    "flyctl codecov codecov.io": {"-t": _APART},
+    "slappasswd": {"-s": _APART},
+    "skopeo": {"--creds": _USER, "--src-creds": _USER, "--dest-creds": _USER},
+    "drone": {"--data": _APART},
     "nuget": {"-k": _APART, "-p": _APART},
     "influx": {"-password": _APART},
     "doctl": {"-t": _APART},
@@ -222,9 +260,17 @@ _BY_OPTION = {
 }
 _LETTERS = "".join({option[1] for each in _TAKING.values() for option in each if len(option) == 2})
 _NAMES = "|".join(
-    sorted({option[1:] for each in _TAKING.values() for option in each if len(option) > 3}, reverse=True)
+    sorted(
+        {
+            option[1:]
+            for each in _TAKING.values()
+            for option in each
+            if len(option) > 2 and option != "-hp"
+        },
+        reverse=True,
+    )
 )
-_OPTION = re.compile(rf"-(?<![^\s\"'(,\[]-)(?:(?:{_NAMES}|pw)(?=[\s\"'=])|hp(?=\S)|[{_LETTERS}])")
+_OPTION = re.compile(rf"-(?<![^\s\"'(,\[]-)(?:(?:{_NAMES})(?=[\s\"'=])|hp(?=\S)|[{_LETTERS}])")
 _BLANKS = str.maketrans(dict.fromkeys("\"'()[]{},=/\\", " "))
 """What may stand around the name of a program."""
 _NAMING = frozenset({"--name", "--hostname", "--network", "--link", "-h"})
@@ -240,13 +286,20 @@ _PORTS = re.compile(r"(?:[\d.]{1,40}:)?\d{1,5}(?:-\d{1,5})?:\d{1,5}(?:-\d{1,5})?
 def password_options(text: str, lower: str) -> Iterator[Span]:
     """The spans of such passwords in `text`, which is `lower` in small letters."""
     found = [
-        (match.end(), Taking())
+        (match.end(), _BOTH)
         for sign, patterns in _PHRASES.items()
         if sign in lower
         for word, pattern in patterns.items()
         if word in lower
         for match in pattern.finditer(text)
     ]
+    if "(" in text and ("'" in text or '"' in text):
+        found += [
+            (match.end(), _BOTH)
+            for word, pattern in _CALLS.items()
+            if word in lower
+            for match in pattern.finditer(text)
+        ]
     if "-" in text:
         found += _options(text)
     words = ShellWords(text)

@@ -10,14 +10,17 @@ from .shell_words import QUOTE, ShellWords, quoted
 from .spans import MASK, Span
 
 _SAYING = re.compile(
-    r"\b(?:echo|printf)(?:[ \t]{1,8}-[neE]{1,3}){0,3}(?:[ \t]{1,8}[\"']%s(?:\\n)?[\"'])?[ \t]{1,8}"
+    r"\b(?:echo|printf)(?:[ \t]{1,8}-[neE]{1,3}){0,3}"
+    r"(?:[ \t]{1,8}[\"'](?:[\w.-]{1,64}:)?%s(?:\\n)?[\"'])?[ \t]{1,8}"
 )
 _ARGUMENTS = r"[^\n;|&<]{0,200}?\s"
 _READING = (
-    rf"(?:chpasswd\b|rev\b|kinit\b|smbpasswd\b|cryptsetup\s|sudo\s{_ARGUMENTS}?-S\b|passwd\s{_ARGUMENTS}?--stdin\b"
+    r"(?:chpasswd\b|vncpasswd\b|passwd\s|docker\s{1,8}secret\s{1,8}create\b|gcloud\s{1,8}secrets\s"
+    rf"|rev\b|kinit\b|smbpasswd\b|cryptsetup\s|sudo\s{_ARGUMENTS}?-S\b"
     r"|vault\s{1,8}login\b|(?:gh|wrangler)\s{1,8}secret\s{1,8}(?:set|put)\b|vercel\s{1,8}env\s{1,8}add\b"
-    rf"|[\w./-]{{1,40}}\s{_ARGUMENTS}?-(?:-password-stdin|-with-token|-passphrase-fd[ =]0|-token-stdin"
-    r"|-api-key-stdin|pass(?:in|out)?[ =]stdin)\b)"
+    rf"|[\w./-]{{1,40}}\s{_ARGUMENTS}?-(?:-passwd-on-stdin|-password-stdin|-with-token"
+    r"|-passphrase-fd[ =]0"
+    r"|-token-stdin|-api-key-stdin|pass(?:in|out)?[ =]stdin)\b)"
 )
 """Commands that read a password, or a text to be turned around."""
 _PIPE = re.compile(rf"\|&?\s{{0,8}}(?:sudo\s{{1,8}}(?!-))?{_READING}")
@@ -70,6 +73,6 @@ def _password(text: str, start: int, end: int, program: str) -> Iterator[Span]:
     if text.startswith(MASK, start) or _VARIABLE.fullmatch(text, start, end) is not None:
         return
     if "chpasswd" in program:
-        start = text.find(":", start, end) + 1 or end
+        start = max(start, text.find(":", start, end) + 1)
     if start < end and ("rev" not in program or looks_random(text[start:end])):
         yield start, end

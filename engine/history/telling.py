@@ -23,6 +23,7 @@ NAMES = (
     "client key data",
     "client secret",
     "connection string",
+    "consumer key",
     "cookie",
     "cookies",
     "credential",
@@ -34,13 +35,10 @@ NAMES = (
     "function key",
     "functions key",
     "hmac key",
-    "jenkins crumb",
-    "jsessionid",
     "jwt key",
     "license key",
     "master key",
     "otp",
-    "pass phrase",
     "pass",
     "passcode",
     "passphrase",
@@ -63,7 +61,6 @@ NAMES = (
     "sessid",
     "shared key",
     "signing key",
-    "sonar login",
     "ssh key",
     "storage key",
     "subscription key",
@@ -85,6 +82,7 @@ _ENDINGS = (
     "privatekey",
     "secretkey",
     "sessid",
+    "sessionid",
     "dbpass",
     "keypass",
     "rootpass",
@@ -94,7 +92,7 @@ _ENDINGS = (
 )
 """So does a word that ends so: `PGPASSWORD`, `authtoken`."""
 
-_JOINED = {"pat": ("_pat", "-pat")}
+_JOINED = {"pat": ("_pat",)}
 """What is looked for in place of a last word that begins too many others."""
 
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+")
@@ -192,7 +190,8 @@ def _by_sight(names: Collection[tuple[str, ...]]) -> Mapping[str, tuple[str, ...
     alike: dict[str, dict[str, str]] = {}
     for word, sight in sorted(sights.items()):
         if not any(word != other and word.endswith(other) and sights[other] in word for other in last):
-            alike.setdefault(sight[:4], {})[word] = sight
+            start = next((start for start in alike if sight.startswith(start)), sight[:3])
+            alike.setdefault(start, {})[word] = sight
     found = {_shared(start, words.values()): tuple(words) for start, words in alike.items()}
     for word, joined in _JOINED.items():
         if found.pop(word, None) is not None:
