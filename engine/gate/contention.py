@@ -12,12 +12,16 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from threading import Event, RLock
+from typing import TypeAlias
 
 from ..net import Marking, NetError, ToolCall
-from .classify import Finding, Roster
+from .classify import Roster
 from .member import Member
 from .moment import Moment
 from .types import NetVerdict
+
+Move: TypeAlias = tuple[Member, tuple[str, ...]]
+"""A net that a call moves, and the names for which it does."""
 
 
 @dataclass(slots=True, eq=False)
@@ -27,16 +31,16 @@ class Claim:
     call: ToolCall
     is_open: bool = True
     roster: Roster | None = None
-    gated: Sequence[Finding] = ()
+    moved: Sequence[Move] = ()
 
-    def moves(self, roster: Roster, moment: Moment) -> Sequence[Finding]:
+    def moves(self, roster: Roster, moment: Moment) -> Sequence[Move]:
         """The nets the call moves now; those are looked for again where that may have changed."""
         if self.roster is not roster:
             findings = roster.findings(self.call.run_by(moment.around.shell), moment)
-            self.gated = findings.gated()
+            self.moved = [(member, _names(verdict)) for member, verdict in findings.gated()]
             # What is blocked now may not be so the next time.
             self.roster = roster if findings.first_block() is None else None
-        return self.gated
+        return self.moved
 
 
 _asking: ContextVar[tuple[Claim, ...]] = ContextVar("calls that are being asked about", default=())
@@ -155,18 +159,17 @@ def in_the_way(claim: Claim, claims: Iterable[Claim], roster: Roster, moment: Mo
     to nothing, the call is not blocked for the others where this gives none. Deferred transitions take
     nothing before their result.
     """
-    mine = {member.key: _names(verdict) for member, verdict in claim.moves(roster, moment)}
+    mine = {member.key: names for member, names in claim.moves(roster, moment)}
     rest: dict[str, Marking] = {}
     takers: dict[str, list[str]] = {}
     taken_by: dict[tuple[str, tuple[str, ...]], Marking] = {}
     for other in claims:
         if other is claim:
             break
-        for member, verdict in other.moves(roster, moment):
+        for member, names in other.moves(roster, moment):
             key = member.key
             if key not in mine:
                 continue
-            names = _names(verdict)
             taken = taken_by.get((key, names))
             if taken is None:
                 taken = taken_by[key, names] = _taken(member, names, moment.marking(member))

@@ -19,8 +19,8 @@ from interlock.engine import (
     Transition,
     create_gate_manager,
 )
-from interlock.engine.gate import GateDecision, SyncToolError, ToolCallBlockedError
-from interlock.engine.gate.types import GrantTerms
+from interlock.engine.gate import GateDecision, SyncToolError, ToolCallBlockedError, contention
+from interlock.engine.gate.types import GrantTerms, NetVerdict
 
 from .helpers import call, everything, gate, manager, net, reason, registry, result
 
@@ -67,6 +67,28 @@ async def settled() -> None:
     """Let every task go as far as it does by itself."""
     for _ in range(15):
         await asyncio.sleep(0)
+
+
+class TestManyCalls:
+    """What a call costs while others are asked about."""
+
+    async def test_names_are_taken_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """G-68: the names of a call's moves are not looked for again for every call that comes after."""
+        taken: list[NetVerdict] = []
+        usual = contention._names  # pyright: ignore[reportPrivateUsage]
+
+        def names(verdict: NetVerdict) -> tuple[str, ...]:
+            taken.append(verdict)
+            return usual(verdict)
+
+        monkeypatch.setattr(contention, "_names", names)
+        desk, gate = Desk(), manager("require human-approval before deploy")
+        calls = [desk.make(gate, "deploy", str(number)) for number in range(10)]
+        await settled()
+        assert len(desk.asked) == len(calls) == len(taken)
+        for made in calls:
+            made.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
 
 
 class TestLastToken:
