@@ -170,7 +170,7 @@ class TestHangup:
         """A server in a terminal ends with it, in order: nobody is there to end it later."""
         terminal = Terminal(tmp_path, "serve", "--listen", f"unix:{tmp_path / 's'}", controlling=True)
         try:
-            terminal.until(b"Ctrl+C ends it.")
+            terminal.until(b"Ctrl+C ends it.\r\n")
             terminal.close()
             assert terminal.ends() == 0
         finally:
