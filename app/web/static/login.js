@@ -35,6 +35,9 @@ document.querySelector("form").addEventListener("submit", (event) => {
   offer(field.value);
   field.value = "";
 });
+// Until here the browser would have sent the form by itself, and what was pasted would be gone.
+field.disabled = false;
+field.focus();
 
 const { hash } = location;
 history.replaceState(null, "", location.pathname);
