@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from .added_rules import loosened_by
 from .setting_paths import beside
 from .settings import FILE_NAME, SettingsError, settings_files, users_file
 
@@ -45,6 +44,9 @@ def rules_to_start(
             f"{own}: names no rules, and a server without any would allow every call; name some, as in "
             '[serve] rules = ["FILE"], or say that there are none: rules = []'
         )
+    # Imported here: compiling rules takes longer to load than a hook to answer.
+    from .added_rules import loosened_by
+
     added = projects_rules(project, environ)
     if added and project is not None and (rule := loosened_by(users, added)) is not None:
         raise SettingsError(
