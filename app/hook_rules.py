@@ -44,15 +44,16 @@ def rules_to_start(
             f"{own}: names no rules, and a server without any would allow every call; name some, as in "
             '[serve] rules = ["FILE"], or say that there are none: rules = []'
         )
-    # Imported here: compiling rules takes longer to load than a hook to answer.
-    from .added_rules import loosened_by
-
     added = projects_rules(project, environ)
-    if added and project is not None and (rule := loosened_by(users, added)) is not None:
-        raise SettingsError(
-            f"{project / FILE_NAME}: rules: what they name would be taken out of '{rule}' of {own}, and "
-            "agents may write there; name the tools in rules of your own"
-        )
+    if added and project is not None:
+        # Imported here: compiling rules takes longer to load than a hook to answer.
+        from .added_rules import loosened_by
+
+        if (rule := loosened_by(users, added)) is not None:
+            raise SettingsError(
+                f"{project / FILE_NAME}: rules: what they name would be taken out of '{rule}' of {own}, "
+                "and agents may write there; name the tools in rules of your own"
+            )
     # Of two maps that match a call the first gives it its name: a project's come behind the user's.
     return tuple(dict.fromkeys([*users, *added]))
 
