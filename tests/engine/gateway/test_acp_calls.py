@@ -150,14 +150,14 @@ class TestInput:
 
     def test_of_one_path_in_two_forms_has_that_path(self) -> None:
         """A relative path of the tool and the absolute one of the protocol are the same file."""
-        call = SeenCall("c1", "/work")
+        call = SeenCall("c1", "/srv")
         given = {
             "toolCallId": "c1",
             "rawInput": {"path": "src/a"},
-            "locations": [{"path": "/work/src/a"}],
+            "locations": [{"path": "/srv/src/a"}],
         }
         call.take(ToolCallUpdate.model_validate(given))
-        assert call.input == {"path": "src/a", "paths": ["/work/src/a"]}
+        assert call.input == {"path": "src/a", "paths": ["/srv/src/a"]}
 
     def test_shows_changes_beside_what_the_raw_input_calls_so(self) -> None:
         """A raw input with a field of that name hides no diff."""
