@@ -22,7 +22,7 @@ AGENT = (
     "max_steps",
     "system_prompt",
 )
-"""What they are called once they are parsed."""
+"""Names of these options in the parsed arguments."""
 
 
 def add_agent(command: argparse.ArgumentParser) -> None:

@@ -56,8 +56,8 @@ def from_command_line(
 
 
 def _import_from(base: Mapping[str, object], said: _Said, here: Path) -> list[object]:
-    """Where modules come from. An agent file says it; the working directory, where agents write, is added
-    for modules that were named for this run only: its files would come before installed packages.
+    """Directories of the agent's modules. An agent file names them; the working directory, where agents
+    write, is added only for modules named for this run: its files would come before installed packages.
     """
     own = _list(base.get("import_from"))
     named = not own or said.now("tools") is not None

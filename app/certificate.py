@@ -68,7 +68,7 @@ class Certificate:
 
 
 def server_certificate(address: Address, file: Path | None, key: Path | None) -> Certificate | None:
-    """What a server at `address` shows, `None` without any. Raises `ValueError`."""
+    """Certificate of a server at `address`, `None` without any. Raises `ValueError`."""
     if file is not None and address.path is not None:
         raise ValueError("--certificate is for addresses; a unix: socket does not leave this machine")
     if file is None:

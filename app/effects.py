@@ -16,7 +16,7 @@ def commands_of(request: ApprovalState) -> tuple[str, ...]:
 
 
 def marked_first(request: ApprovalState) -> int:
-    """How many of the first commands a rule names, or are not known; all where that cannot be told."""
+    """Number of first commands that a rule names, or that are not known; all where that is unknown."""
     if not request.commands:
         return 0
     return len(request.marked if len(request.runs) == request.commands else request.runs)

@@ -52,7 +52,7 @@ class Findings:
         return sum(stub.good and not self.knows(stub) for stub in self.stubs)
 
     def vouches(self, check: ChainCheck) -> bool:
-        """Whether somebody known vouches for the origin and all masked content of an imported session."""
+        """Tell whether a known key signed the origin and all masked content of an imported session."""
         known = self.trusted if self.own is None else self.trusted | {self.own}
         return not check.imported or (not check.unvouched and check.keys <= known)
 
@@ -134,7 +134,7 @@ def findings_lines(found: Findings) -> Iterator[str]:
 
 
 def _unsure(check: ChainCheck) -> str:
-    """Why a session may not have been imported as it is."""
+    """Reason why a session may not have been imported as it is."""
     if check.unvouched:
         return (
             f"nobody vouches for {count(check.unvouched, 'event')} of it: an older version imported it, "

@@ -119,6 +119,6 @@ def _install(args: argparse.Namespace, path: Path, project: Path | None) -> None
 
 
 def _line(project: Path | None) -> HookLine:
-    """What the hooks go by from now on, wherever an agent runs them. Raises `SettingsError`."""
+    """Command line of the hooks, the same wherever an agent runs them. Raises `SettingsError`."""
     line = HookLine(project=project, config=config_directory().absolute(), places=users_places())
     return replace(line, rules=users_rules(line.environment(os.environ)) or ())

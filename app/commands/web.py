@@ -62,7 +62,7 @@ def web(args: argparse.Namespace, database: Path, operator: str, redaction: Reda
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """Where browsers go, with which certificate, and which of them are logged in."""
+    """Address, certificate and logins of the page that browsers open."""
 
     listen: Address
     certificate: Certificate | None
