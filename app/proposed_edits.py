@@ -6,7 +6,7 @@ such pairs, or the whole content of a file. Nothing here reads a file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -145,11 +145,20 @@ Counts = tuple[int, int]
 def edit_counts(request: ApprovalState) -> Counts | None:
     """Numbers of lines that a request would add and remove; `None` where it states none."""
     lines = () if request.preview is None else preview_lines(request.preview)
-    if not lines:
-        lines = tuple(line for edit in proposed_edits(request).edits for line in edit.lines)
-    added = sum(line.startswith("+") for line in lines)
-    removed = sum(line.startswith("-") for line in lines)
+    if lines:
+        added, removed = (sum(line[0] == sign for line in lines) for sign in "+-")
+    else:
+        edits = proposed_edits(request).edits
+        added = sum(_count(edit.lines, "+", edit.after) for edit in edits)
+        removed = sum(_count(edit.lines, "-", edit.before) for edit in edits)
     return (added, removed) if added or removed else None
+
+
+def _count(lines: Sequence[str], sign: str, text: str | None) -> int:
+    """The number of a diff's lines with a sign. What follows the last newline of `text` is no line."""
+    side = [line for line in lines if line[0] in (sign, " ")]
+    ends_in_newline = text is not None and text.endswith("\n")
+    return sum(line[0] == sign for line in side) - (ends_in_newline and side[-1:] == [sign])
 
 
 @lru_cache(maxsize=64)

@@ -74,7 +74,7 @@ class TestDiff:
         shown = [line.strip() for line in lines(asks(input={"edits": edits}))]
         assert "a.py (replace_all=True)" in shown
         assert shown[shown.index("b.py") + 1] == "+ │ new"
-        assert "WOULD CHANGE  +4 −1" in shown
+        assert "WOULD CHANGE  +3 −1" in shown
 
     def test_what_a_diff_would_leave_out_is_shown_as_it_is(self) -> None:
         """Entries with a field that the diff does not show, and other entries, stay in the input."""
@@ -160,7 +160,26 @@ class TestCounts:
         """They are those of the file, where the tool could tell, without the diff's headers."""
         given: dict[str, JsonValue] = {"path": "cart.py", "content": NEW}
         assert edit_counts(asks("write", id="p", input=given, preview=DIFF)) == (2, 2)
-        assert edit_counts(asks("write", id="q", input=given)) == (6, 0)
+        assert edit_counts(asks("write", id="q", input=given)) == (5, 0)
+
+    @pytest.mark.parametrize(
+        ("before", "after", "counts"),
+        [
+            (None, "a\nb\n", (2, 0)),
+            (None, "a\nb", (2, 0)),
+            (None, "a\n\n", (2, 0)),
+            ("a\nb\n", "", (0, 2)),
+            ("a\n", "b\n", (1, 1)),
+            ("a\n", "\na\n", (1, 0)),
+            ("a\n", "b", (1, 1)),
+        ],
+    )
+    def test_the_last_newline_begins_no_line(
+        self, before: str | None, after: str, counts: tuple[int, int]
+    ) -> None:
+        """A text has as many lines as it would have as a file."""
+        given: dict[str, JsonValue] = {"path": "a", "old_text": before, "new_text": after}
+        assert edit_counts(asks(id=f"{before!r} {after!r}", input=given)) == counts
 
     def test_of_nothing(self) -> None:
         """A request that changes no file says nothing of lines."""
