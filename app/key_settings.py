@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from .settings import FILE_NAME, KEYS, SettingsError, settings_files
+from .settings import KEYS, SettingsError, agents_write, settings_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,8 @@ def key_settings(
     actions and keys is `keymap_check`'s to say.
     """
     found: dict[str, KeySetting] = {}
-    for path, table in settings_files(
-        directory or Path.cwd(), os.environ if environ is None else environ
-    ):
+    directory, environ = directory or Path.cwd(), os.environ if environ is None else environ
+    for path, table in settings_files(directory, environ):
         chosen = table.get(KEYS, {})
         if not isinstance(chosen, dict):
             raise SettingsError(
@@ -41,7 +40,7 @@ def key_settings(
         for binding, value in _flat(chosen):
             where = f"{path}{_line_of(path, binding)}"
             if binding not in found:
-                project = path == (directory or Path.cwd()) / FILE_NAME
+                project = agents_write(path, directory, environ)
                 found[binding] = KeySetting(binding, _key_list(binding, value, where), where, project)
     return list(found.values())
 

@@ -2,8 +2,8 @@
 
 The screen and the command show the same one. Columns leave in a fixed order when there is no room; a
 session's id is what `interlock replay` needs, so it is the last to be shortened. Where some sessions are
-branches, subagents', of agents elsewhere or runs of flows, a column says so, by the end of the other's id
-if need be.
+branches, subagents', of agents elsewhere, runs of flows or imported, a column says so, by the end of the
+other's id if need be.
 """
 
 from __future__ import annotations
@@ -51,8 +51,14 @@ class Column:
 def origin(session: SessionSummary, *, short: bool = False) -> str:
     """`branch of deploy-bot-0c41aa`, `child of …`, `elsewhere`, `flow`; nothing for any other session.
 
-    `short` gives only the end of the other's id: `branch of …-0c41aa`.
+    One that was imported says that first: `imported`, or `imported, flow`. `short` gives only the end of
+    the other's id: `branch of …-0c41aa`.
     """
+    parts = ("imported" if session.imported else "", _kind(session, short=short))
+    return ", ".join(filter(None, parts))
+
+
+def _kind(session: SessionSummary, *, short: bool) -> str:
     if session.kind == "flow":
         return "flow"
     if session.kind == "outside":
@@ -77,7 +83,7 @@ def columns(
     With `shorten_ids` false a session's id is always whole, even if the table gets wider than `width`.
     """
     longest = _LONGEST if shorten_ids else {**_LONGEST, "session": _WHOLE, "from": _WHOLE}
-    family = any(session.parent or session.kind == "flow" for session in sessions)
+    family = any(session.parent or session.kind == "flow" or session.imported for session in sessions)
     every = [column for column in _all_columns(zone) if family or column.name != "from"]
     chosen = [_sized(column, sessions, longest) for column in every]
     if _total(chosen) > width:

@@ -331,13 +331,19 @@ def _detail(session: SessionSummary, zone: tzinfo | None) -> Content:
         (f", {lasted} long, {session.events} events, ", "$text-muted"),
         (f"{session.calls} calls, {session.blocked} blocked, {session.waiting} waiting", "$text-muted"),
     ]
-    if session.kind == "flow":
-        parts.append((f"\na run of flow {visible_words(session.agent)}", "$text-muted"))
-    elif session.kind == "outside":
-        parts.append(("\nits loop ran elsewhere", "$text-muted"))
-    elif session.parent:
-        at = "" if session.parent_seq is None else f" at event {session.parent_seq}"
-        parts.append((f"\n{origin(session)}{at}", "$text-muted"))
+    if about := _about(session):
+        parts.append((f"\n{about}", "$text-muted"))
     if session.error:
         parts.append((f"\n✗ {visible(session.error)}", "$text-error"))
     return Content.assemble(*parts)
+
+
+def _about(session: SessionSummary) -> str:
+    """The kind of session, where it is no agent's own that was recorded here."""
+    before = "imported, " if session.imported else ""
+    if session.kind == "flow":
+        return f"{before}a run of flow {visible_words(session.agent)}"
+    if session.kind == "outside":
+        return f"{before}its loop ran elsewhere"
+    at = f" at event {session.parent_seq}" if session.parent and session.parent_seq is not None else ""
+    return f"{origin(session)}{at}"

@@ -14,7 +14,7 @@ from interlock.app import keymap
 from interlock.app.appearance import Appearance, appearance_of
 from interlock.app.cli import parser
 from interlock.app.history_console import HistoryConsole
-from interlock.app.key_settings import KeySetting
+from interlock.app.key_settings import KeySetting, key_settings
 from interlock.app.keymap import bindings_of, decides, display_key
 from interlock.app.keymap_check import _classes, checked, is_key, normal
 from interlock.app.screens.approval import ApprovalScreen
@@ -95,6 +95,12 @@ class TestFile:
         """Nor what switches modes and nets, raises limits or goes on with a session."""
         with pytest.raises(SettingsError, match=f"'{binding}' changes something, so its key may stand"):
             keys(tmp_path, "", f'[keys]\n"{binding}" = "f9"')
+
+    def test_where_the_users_file_is(self, tmp_path: Path) -> None:
+        """Started in the config directory its file is the user's own, and no project's."""
+        (tmp_path / "interlock.toml").write_text('[keys]\n"approval.deny" = "f9"')
+        found = key_settings(environ={"INTERLOCK_CONFIG_DIR": str(tmp_path)}, directory=tmp_path)
+        assert dict(checked(found)) == {"approval.deny": "f9"}
 
     def test_no_keys(self, tmp_path: Path) -> None:
         """Without the table nothing is changed, and nothing looked up."""

@@ -127,6 +127,18 @@ class TestFilter:
         """A branch and a subagent's session are found by what they come from."""
         assert sum(matches(session, words) for session in FAMILY) == count
 
+    async def test_imported_ones(self) -> None:
+        """One that was imported says so in its row and below the table, and is found by it."""
+        found = [*SESSIONS, summary("taken-in-1", imported=True)]
+        assert [matches(session, "imported") for session in found] == [*[False] * len(SESSIONS), True]
+        async with console(found).run_test(size=(80, 24)) as pilot:
+            screen = await ready(pilot)
+            [line] = screen.query_one(BlockList).blocks[-1].lines(76)
+            assert "imported" in line.plain
+            await pilot.press("G")
+            await pilot.pause()
+            assert text_of(screen, "detail").endswith("\nimported")
+
     async def test_typing_narrows_and_escape_widens(self) -> None:
         """`/` opens the filter, each letter narrows the table, escape shows all sessions again."""
         async with console().run_test() as pilot:

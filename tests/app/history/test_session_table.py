@@ -74,6 +74,19 @@ class TestFamily:
         """What is hardly longer than its end is not shortened."""
         assert origin(summary("b", kind="branch", parent="mine-1"), short=True) == "branch of mine-1"
 
+    def test_imported_ones_say_so(self) -> None:
+        """Who opens the list sees which records were made elsewhere, at any usual width."""
+        found = [
+            summary("a", imported=True),
+            summary("b", imported=True, kind="branch", parent="deploy-bot-0c41aa"),
+            summary("c", imported=True, kind="flow"),
+            summary("d", imported=True, kind="outside"),
+        ]
+        said = ["imported", "imported, branch of …-0c41aa", "imported, flow", "imported, elsewhere"]
+        chosen = columns([*SESSIONS, *found], 80, zone=UTC)
+        at = [c.name for c in chosen].index("from")
+        assert [row(chosen, s)[at].strip() for s in found] == said
+
     def test_untrusted_ids_are_made_visible(self) -> None:
         """A parent's id is shown, not obeyed, also where it is cut."""
         evil = [summary("b", kind="child", parent="\x1b[2J" * 9)]
