@@ -2,7 +2,9 @@
 
 Every message passes as it was sent, except requests of `tools/call`. What a server might read as such a
 request and this module as another message is refused: keys that stand twice, keys and methods that differ
-from known ones in case or invisible characters only, lines that another reader would divide.
+from known ones in case or invisible characters only, lines that another reader would divide. A server's
+line in which a key stands twice is refused, too: its client might take another answer from it than the
+gate recorded.
 """
 
 from __future__ import annotations
@@ -15,10 +17,12 @@ from uuid import uuid4
 
 from pydantic import JsonValue
 
+from ..unique_keys import RepeatedKeyError, unique
 from .mcp_edited import Outputs, add_note
 from .mcp_frames import (
     CALL,
     INVALID_PARAMS,
+    INVALID_REQUEST,
     Id,
     Key,
     Message,
@@ -38,6 +42,10 @@ from .mcp_results import CANCELLED, Outcome, is_object, outcome_of, result_type
 MOST_OPEN: Final = 10_000
 """Requests of a client that have no answer yet, at most."""
 _CALL_MEMBERS: Final = frozenset({"name", "arguments", "_meta"})
+_LOOK: Final = (
+    "What was called may have run: look what was done before you call it again, and tell whoever "
+    "maintains that server"
+)
 _META: Final = "io.modelcontextprotocol/"
 _CLIENT: Final = tuple(_META + each for each in ("protocolVersion", "clientInfo", "clientCapabilities"))
 
@@ -105,12 +113,20 @@ Step: TypeAlias = ToServer | ToClient | Ask | Withdraw | Settle
 class FromServer:
     """A server's line, and what is settled before it passes.
 
-    `line` is `None` for one that must not pass; `note` says why.
+    `line` is `None` for one that must not pass, or the errors for the requests that it answers; `note`
+    says why, and `back` tells the server where it waits for an answer itself.
     """
 
     line: bytes | None
     settled: tuple[Settle, ...] = ()
     note: str = ""
+    back: bytes = b""
+
+
+class _Members(tuple[tuple[str, JsonValue], ...]):
+    """The members of an object, as often as they stand in it."""
+
+    __slots__ = ()
 
 
 @dataclass(slots=True)
@@ -298,9 +314,14 @@ class McpGate:
     # From the server
 
     def from_server(self, line: bytes) -> FromServer:
-        """What a line of the server settles. It passes, whatever it is, unless it answers too early."""
+        """What a line of the server settles.
+
+        It passes, whatever it is, unless it answers too early or can be read in two ways.
+        """
         try:
-            found = cast("JsonValue", json.loads(line))
+            found = cast("JsonValue", json.loads(line, object_pairs_hook=unique))
+        except RepeatedKeyError as error:
+            return self._ambiguous(line, error)
         except (ValueError, RecursionError):
             return FromServer(line)
         answers = [
@@ -320,6 +341,28 @@ class McpGate:
             if request is not None:
                 settled += self._answered(request, each)
         return FromServer(line, tuple(settled))
+
+    def _ambiguous(self, line: bytes, error: RepeatedKeyError) -> FromServer:
+        """Refuse a line that two readers take for two messages, to all who may wait for one of them."""
+        loaded: object = json.loads(line, object_pairs_hook=_Members)
+        said = f"the MCP server sent what can be read in two ways: {error}. {_LOOK}"
+        answers, back = b"", b""
+        settled: list[Settle] = []
+        for message in cast("list[object]", loaded) if isinstance(loaded, list) else [loaded]:
+            members = message if isinstance(message, _Members) else _Members()
+            ids = {key_of(value): id_of(value) for key, value in members if key == "id"}
+            for key, request_id in ids.items():
+                refusal = error_of(request_id, INVALID_REQUEST, said)
+                if any(name == "method" for name, _ in members):
+                    back += line_of(refusal)
+                    continue
+                request = self._open.get(key)
+                if request is None or (request.call is not None and request.call.state == "waiting"):
+                    continue
+                del self._open[key]
+                settled += self._answered(request, refusal)
+                answers += line_of(refusal)
+        return FromServer(answers or None, tuple(settled), said, back)
 
     def _answered(self, request: _Request, answer: Message) -> tuple[Settle, ...]:
         call, result = request.call, answer.get("result")
@@ -378,10 +421,14 @@ def result_line(call: Call, text: str, answered: Id | None = None) -> bytes:
     return line_of({"jsonrpc": "2.0", "id": request_id, "result": result})
 
 
-def noted(line: bytes, calls: Mapping[Key, Call]) -> bytes:
-    """A server's answer, with a note for the model where a person has changed the call's input."""
+def noted(lines: bytes, calls: Mapping[Key, Call]) -> bytes:
+    """A server's answers, with a note for the model where a person has changed the call's input."""
     if not calls:
-        return line
+        return lines
+    return b"".join(_noted(each, calls) for each in lines.removesuffix(b"\n").split(b"\n"))
+
+
+def _noted(line: bytes, calls: Mapping[Key, Call]) -> bytes:
     found = cast("JsonValue", json.loads(line))
     for each in found if isinstance(found, list) else [found]:
         call = calls.get(key_of(each.get("id"))) if is_object(each) else None

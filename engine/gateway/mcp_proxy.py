@@ -173,8 +173,12 @@ class McpProxy:
             return
         self._names.note(line)
         found = self.gate.from_server(line)
-        if found.line is None:
+        if found.note:
             report(f"a line was dropped: {found.note}")
+        if found.back:
+            await self._to_server(found.back)
+        if found.line is None:
+            pass
         elif found.settled:
             # Beside what comes after it: a gate that is slow holds up nothing else.
             self._spawn(self._pass_settled(found.line, found.settled))

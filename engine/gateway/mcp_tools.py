@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from pydantic import JsonValue
 
+from ..unique_keys import RepeatedKeyError, unique
 from .mcp_frames import line_of
 from .mcp_results import is_object
 
@@ -74,6 +75,11 @@ class ToolNames:
         if not is_object(found) or found.get("id") != self._pending:
             return None, False
         self._pending = None
+        try:
+            json.loads(line, object_pairs_hook=unique)
+        except RepeatedKeyError as error:
+            self._end(f"answered tools/list with what can be read in two ways: {error}")
+            return None, True
         result = found.get("result")
         listed = result.get("tools") if is_object(result) else None
         if not is_object(result) or not isinstance(listed, list):
