@@ -7,7 +7,7 @@ models, so that the same calls can come over a wire. It runs in one asyncio loop
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -35,7 +35,7 @@ from .live import LiveSessions, Spawn
 from .net import SkillNet
 from .outside import OutsideAgent, OutsideSession
 from .outside_answers import CallAnswer
-from .questions import ApprovalPolicy
+from .questions import ApprovalPolicy, TokenCheck
 from .refusals import (
     CallIdUsed,
     CallRefused,
@@ -108,7 +108,7 @@ class Hub(Approving, Driving, Flowing, JudgedSource):
         """From now on start runs so."""
         self.spawn = spawn
 
-    def know_tokens(self, check: Callable[[str], bool]) -> None:
+    def know_tokens(self, check: TokenCheck) -> None:
         """Look up by `check` which operators' tokens are in force, by id, from now on (G-77).
 
         A server calls this for consoles of its own process: these come without a token.

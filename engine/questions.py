@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import zip_longest
-from typing import ClassVar, Protocol, TypeAlias
+from typing import ClassVar, Literal, Protocol, TypeAlias
 from uuid import uuid4
 
 from pydantic import JsonValue
@@ -70,12 +70,16 @@ class ApprovalPolicy:
     own_approvals: bool = False
 
 
+TokenCheck: TypeAlias = Callable[[str, Literal["decide", "administer"]], bool]
+"""Whether an operator's token, by its id, may be used now for deciding, or for administering."""
+
+
 @dataclass(frozen=True, slots=True)
 class Credential:
     """The token an operator came with, by its id, and which tokens are in force now (G-77)."""
 
     token: str
-    in_force: Callable[[str], bool]
+    in_force: TokenCheck
 
 
 @dataclass(slots=True)
@@ -85,9 +89,14 @@ class OperatorTokens:
     The server sets `check`; without one no token can be looked up, and none is in force.
     """
 
-    check: Callable[[str], bool] | None = None
+    check: TokenCheck | None = None
 
-    def in_force(self, token: str | None, credential: Credential | None) -> bool:
+    def in_force(
+        self,
+        token: str | None,
+        credential: Credential | None,
+        needed: Literal["decide", "administer"] = "decide",
+    ) -> bool:
         """Tell whether what a person did with a token still counts, for one who comes with `credential`.
 
         Without a token it was done here, where the name alone counts.
@@ -95,8 +104,8 @@ class OperatorTokens:
         if token is None:
             return True
         if credential is not None:
-            return credential.in_force(token)
-        return self.check is not None and self.check(token)
+            return credential.in_force(token, needed)
+        return self.check is not None and self.check(token, needed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,7 +325,7 @@ class Questions:
                 problem = waits.wanted.problem(edited)
             if problem is not None:
                 return Reply(False, problem)
-            if credential is not None and not credential.in_force(credential.token):
+            if credential is not None and not credential.in_force(credential.token, "decide"):
                 return Reply(False, f"The token of {by} is no longer in force")
             lapsed = self._lapsed(shown, credential) if approved else None
             if lapsed is not None:

@@ -229,7 +229,7 @@ class Switching:
     async def _agree(self, change: ChangeState, by: str, credential: Credential | None) -> Reply:
         if not by:
             return Reply(False, "Not confirmed: that needs the name of an operator")
-        if credential is not None and not credential.in_force(credential.token):
+        if credential is not None and not credential.in_force(credential.token, "administer"):
             return Reply(False, f"Not confirmed: the token of {by} has been revoked")
         if self._clock() >= change.expires:
             await self._drop(change, "nobody else agreed in time")
@@ -256,7 +256,7 @@ class Switching:
         for name, token in zip(change.given, change.tokens, strict=True):
             if self._not_another(name) is not None:
                 return name
-            if not self._tokens.in_force(token, credential):
+            if not self._tokens.in_force(token, credential, "administer"):
                 return name
         return None
 
@@ -284,7 +284,7 @@ class Switching:
             return "Not switched: say why, the reason is recorded with it"
         if seconds is not None and not 0 < seconds <= LONGEST:
             return f"Not switched: {seconds} is no length of time"
-        if credential is not None and not credential.in_force(credential.token):
+        if credential is not None and not credential.in_force(credential.token, "administer"):
             return f"Not switched: the token of {by} has been revoked"
         return None
 

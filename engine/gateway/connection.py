@@ -30,6 +30,8 @@ from .wire import (
 )
 
 REVOKED = 1008, "the token is no longer valid"
+CHANGED = 1012, "the token was changed; come back"
+"""Whoever does so has what the token gives now, and nothing of what it gave before."""
 CLOSING = 5.0
 """Seconds for a peer to agree that its connection ends; then it is cut."""
 FINISHING = 10.0
@@ -89,36 +91,34 @@ def handler(
 
 
 class InForce:
-    """Which tokens are still good: their file is looked at once in a turn of the loop.
+    """Whom the tokens let in now: their file is looked at once in a turn of the loop.
 
-    Whoever sends after a token was revoked is heard in a later turn than the one that still saw it.
+    Whoever sends after a token was revoked or changed is heard in a later turn than the one that still
+    saw it as it was.
     """
 
     def __init__(self, tokens: TokenFile) -> None:
         self._tokens = tokens
-        self._seen: dict[str, bool] = {}
+        self._seen: dict[str, Identity | None] = {}
 
-    def holds(self, identity: Identity) -> bool:
-        """Raises `TokenError` for a file that cannot be trusted."""
-        return self.in_force(identity.token)
-
-    def in_force(self, token: str) -> bool:
-        """The same of a token by its id."""
-        found = self._seen.get(token)
-        if found is None:
-            found = self._tokens.in_force(token)
-            if not self._seen:
-                asyncio.get_running_loop().call_soon(self._seen.clear)
-            self._seen[token] = found
-        return found
-
-    def counts(self, token: str) -> bool:
-        """Tell whether a token, by its id, is still good, as far as can be told."""
+    def identity(self, token: str) -> Identity | None:
+        """Whoever comes with the token of this id now; `None` for none, also where none can be read."""
+        if token in self._seen:
+            return self._seen[token]
         try:
-            return self.in_force(token)
+            found = self._tokens.current(token)
         except TokenError:
             log.exception("The tokens cannot be read: none is in force")
-            return False
+            return None
+        if not self._seen:
+            asyncio.get_running_loop().call_soon(self._seen.clear)
+        self._seen[token] = found
+        return found
+
+    def counts(self, token: str, needed: Rights) -> bool:
+        """Tell whether an operator's token, by its id, is good for what needs `needed`."""
+        found = self.identity(token)
+        return found is not None and may(found.rights, needed)
 
 
 class Connection:
@@ -196,12 +196,15 @@ class Connection:
         self._unread = unread
 
     def may_stay(self) -> bool:
-        """Whether the token this connection came with is still good, as far as can be told."""
-        return self.in_force(self.identity.token)
+        """Whether the token is what it was when this connection came with it; if not, end it."""
+        now = self._tokens.identity(self.identity.token)
+        if now != self.identity:
+            self.end(*(REVOKED if now is None else CHANGED))
+        return now == self.identity
 
-    def in_force(self, token: str) -> bool:
-        """Tell whether a token, by its id, is still good, as far as can be told."""
-        return self._tokens.counts(token)
+    def in_force(self, token: str, needed: Rights) -> bool:
+        """Tell whether an operator's token, by its id, is good for what needs `needed`."""
+        return self._tokens.counts(token, needed)
 
     @property
     def rights(self) -> Rights | None:
@@ -223,7 +226,6 @@ class Connection:
 
     async def _take(self, frame: str | bytes, desk: Desk) -> None:
         if not self.may_stay():
-            self.end(*REVOKED)
             return
         try:
             request = read_request(frame)

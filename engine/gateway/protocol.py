@@ -62,8 +62,9 @@ pass over fields they do not know. Times are ISO 8601 in UTC, lengths of time se
 Nothing may run unless the answer to its `tool.call` was `allow`, and then with exactly the `input` of
 that answer. A call's id makes asking idempotent: a client whose connection was lost connects again, finds
 its session with `session.resume`, and asks again under the same id. So does one whose connection was
-closed with 1012: the server ends, and its sessions go on where the next one finds them. Numbers are read
-exactly, whole ones of any size; a frame has at most {DEEPEST} levels.
+closed with 1012: the server ends, and its sessions go on where the next one finds them, or the token was
+given another name, owner or kind, which holds from then on. Numbers are read exactly, whole ones of any
+size; a frame has at most {DEEPEST} levels.
 """
 
 

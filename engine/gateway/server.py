@@ -31,7 +31,7 @@ from .address import Address
 from .agent_desk import AgentDesk
 from .agent_methods import AGENT_METHODS, ENDED, HELLO, Hello, SessionEnded, Welcome
 from .agent_sessions import AgentSessions
-from .connection import REVOKED, Connection, Desk, InForce
+from .connection import Connection, Desk, InForce
 from .console_desk import ConsoleDesk, Starter
 from .console_methods import CONSOLE_METHODS
 from .feed import Frames
@@ -47,7 +47,7 @@ from .wire import Code, WireError, error_frame, notice_frame, problems, read_req
 GREETING = 10.0
 """Seconds for a client's first message, and for what comes before it."""
 LOOK_AGAIN = 2.0
-"""Seconds after which a connection whose token was revoked is ended at the latest."""
+"""Seconds after which a connection whose token was revoked or changed is ended at the latest."""
 ENDS = 1012, "the server ends; come back"
 MOST_FRAMES = 8
 """Frames of one connection that are read ahead."""
@@ -290,8 +290,7 @@ class Gateway:
         now = asyncio.get_running_loop().time()
         for connection in list(self._connections):
             connection.cut_if_stuck(now)
-            if not connection.may_stay():
-                connection.end(*REVOKED)
+            connection.may_stay()
         with suppress(TokenError):
             tokens = self.tokens.tokens()
             for gone in self._buckets.keys() - {each.id for each in tokens}:

@@ -74,6 +74,11 @@ class TokenEntry(BaseModel):
         """The kind of an operator's token."""
         return (self.rights or FULL) if self.kind == "operator" else None
 
+    @property
+    def identity(self) -> Identity:
+        """Who comes with it."""
+        return Identity(kind=self.kind, name=self.name, token=self.id, owner=self.owner, rights=self.may)
+
 
 class _Content(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -106,11 +111,7 @@ class TokenFile:
         for each in self.tokens():
             if hmac.compare_digest(each.digest, digest):
                 found = each
-        if found is None:
-            return None
-        return Identity(
-            kind=found.kind, name=found.name, token=found.id, owner=found.owner, rights=found.may
-        )
+        return None if found is None else found.identity
 
     def prove(self, name: str, nonce: str, host: str) -> str | None:
         """What shows a client that the token it means is known here; see `proof`."""
@@ -126,7 +127,14 @@ class TokenFile:
 
     def in_force(self, token: str) -> bool:
         """Tell whether the token of this id may be used now. Raises `TokenError` as `tokens` does."""
-        return any(each.id == token for each in self.tokens())
+        return self.current(token) is not None
+
+    def current(self, token: str) -> Identity | None:
+        """Whoever comes with the token of this id now; `None` where it is not in force.
+
+        Raises `TokenError` as `tokens` does.
+        """
+        return next((each.identity for each in self.tokens() if each.id == token), None)
 
     def issue(
         self, kind: Kind, name: str, owner: str | None = None, *, rights: Rights | None = None

@@ -257,7 +257,7 @@ class Tokens:
         self.tokens = set(tokens)
 
     def of(self, token: str) -> Credential:
-        return Credential(token, self.tokens.__contains__)
+        return Credential(token, lambda each, _: each in self.tokens)
 
 
 class TestTokens:

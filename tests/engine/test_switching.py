@@ -250,7 +250,7 @@ class TestPeople:
         """Who has proposed with a token that was revoked since is not one of the people."""
         session = await waiting(hub, shop)
         valid = {"a", "b"}
-        ada, ben = Credential("a", valid.__contains__), Credential("b", valid.__contains__)
+        ada, ben = (Credential(each, lambda token, _: token in valid) for each in "ab")
         await hub.toggle_net(session, TWO, False, by="ada", reason="x", credential=ada)
         [change] = (await hub.session(session)).changes.values()
         valid.discard("a")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import ConnectionClosed
 
 from interlock.engine.gate.types import GrantTerms
 from interlock.engine.gateway import RequestFailedError
@@ -20,7 +21,7 @@ from interlock.engine.gateway.rights import KINDS, Rights, may
 from interlock.engine.gateway.tokens import TokenError, TokenFile
 from interlock.engine.gateway.wire import Code
 from tests.engine.gateway.examples import EXAMPLES
-from tests.engine.gateway.served import Served, raw, served
+from tests.engine.gateway.served import Served, raw, served, until
 from tests.engine.gateway.test_attacks_inside import ASKS, ask, code, wait_for_a_person
 
 CHANGES: dict[str, Rights] = {
@@ -142,6 +143,87 @@ class TestTheServer:
                 assert not said.ok
                 assert "a grant needs a token of kind 'administer'" in said.message
                 assert (await cy.decide(waits.id, approved=True, digest=waits.digest)).ok
+
+
+def edited(server: Served, of: str, /, **members: str | None) -> None:
+    """Change what tokens.json says of a token, as an editor does; `None` takes a member off."""
+    content = json.loads(server.tokens.path.read_text())
+    [entry] = [each for each in content["tokens"] if each["name"] == of]
+    entry |= members
+    for gone in [key for key, value in entry.items() if value is None]:
+        del entry[gone]
+    server.tokens.path.write_text(json.dumps(content))
+
+
+class TestAnOpenConnection:
+    """What a token may is what its file says at the next request, not what it said at the connection."""
+
+    async def test_has_no_rights_that_were_taken(self, tmp_path: Path) -> None:
+        """Nothing is done for the request; whoever comes back is refused with the remedy."""
+        async with (
+            served(tmp_path, rules=ASKS) as server,
+            server.agent_client() as client,
+            client.session("bot") as gate,
+        ):
+            async with raw(server, server.ada, "/console") as socket:
+                assert code(await ask(socket, "session.mode", session=gate.id, mode="enforce")) is None
+                edited(server, "ada", rights="look")
+                with pytest.raises(ConnectionClosed, match="come back"):
+                    await ask(socket, "session.mode", session=gate.id, mode="shadow", reason="mine")
+                assert socket.close_code == 1012
+            assert (await server.hub.session(gate.id)).mode == "enforce"
+            async with raw(server, server.ada, "/console") as socket:
+                again = await ask(socket, "session.mode", session=gate.id, mode="shadow", reason="mine")
+                assert code(again) == Code.NOT_ALLOWED
+
+    async def test_comes_back_with_what_it_may(self, tmp_path: Path) -> None:
+        """A console whose rights were taken knows those that are left."""
+        async with served(tmp_path) as server, server.console() as ada:
+            edited(server, "ada", rights="look")
+
+            async def told() -> bool:
+                await ada.sessions()
+                return ada.rights == "look"
+
+            await until(told)
+
+    @pytest.mark.parametrize(
+        ("path", "name", "change"),
+        [
+            ("/console", "ada", {"name": "eve"}),
+            ("/console", "ada", {"kind": "agent", "rights": None}),
+            ("/agent", "bot", {"kind": "operator"}),
+            ("/agent", "bot", {"owner": "ada"}),
+        ],
+    )
+    async def test_is_nobody_elses(
+        self, tmp_path: Path, path: str, name: str, change: dict[str, str | None]
+    ) -> None:
+        """A token that became another's, or of another kind, is not used under what it was."""
+        async with served(tmp_path) as server:
+            secret = server.ada if name == "ada" else server.agent
+            async with raw(server, secret, path) as socket:
+                edited(server, name, **change)
+                with pytest.raises(ConnectionClosed):
+                    await ask(socket, "session.history" if name == "ada" else "session.open")
+                assert socket.close_code == 1012
+
+    async def test_answers_nothing_by_halves(self, tmp_path: Path) -> None:
+        """Of two approvals the first does not count once its token may only look."""
+        rules = "require human-approval before deploy by 2"
+        async with (
+            served(tmp_path, rules=rules) as server,
+            server.agent_client() as client,
+            client.session("bot") as gate,
+        ):
+            await wait_for_a_person(server, gate, "c1")
+            async with server.console() as ada, server.console(server.ben) as ben:
+                [waits] = await server.hub.approvals()
+                assert (await ada.decide(waits.id, approved=True, digest=waits.digest)).ok
+                edited(server, "ada", rights="look")
+                said = await ben.decide(waits.id, approved=True, digest=waits.digest)
+                assert not said.ok
+                assert "The approval of ada no longer counts" in said.message
 
 
 class TestLargeNumbers:

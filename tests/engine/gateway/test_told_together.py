@@ -12,7 +12,7 @@ import pytest
 from interlock.engine.gateway import feed as feeding
 from interlock.engine.gateway.connection import InForce
 from interlock.engine.gateway.feed import Frames
-from interlock.engine.gateway.tokens import TokenFile
+from interlock.engine.gateway.tokens import Identity, TokenFile
 from interlock.engine.history.events import JournalEvent, MessageAdded
 from interlock.engine.hub import Streaming
 from tests.engine.gateway.served import served
@@ -77,17 +77,17 @@ class TestInForce:
         assert found is not None
         in_force, looks = InForce(tokens), 0
 
-        def holds(identity: object) -> bool:
+        def current(token: str) -> Identity | None:
             nonlocal looks
             looks += 1
-            return TokenFile.in_force(tokens, found.token)
+            return TokenFile.current(tokens, token)
 
-        with patch.object(tokens, "in_force", holds):
-            assert [in_force.holds(found) for _ in range(3)] == [True] * 3
+        with patch.object(tokens, "current", current):
+            assert [in_force.identity(found.token) for _ in range(3)] == [found] * 3
             assert looks == 1
             tokens.revoke("bot")
             await asyncio.sleep(0)
-            assert not in_force.holds(found)
+            assert in_force.identity(found.token) is None
             assert looks == 2
 
     async def test_others_have_their_own(self, tmp_path: Path) -> None:
@@ -99,8 +99,8 @@ class TestInForce:
         assert ada is not None
         tokens.revoke("ada")
         in_force = InForce(tokens)
-        assert in_force.holds(bot)
-        assert not in_force.holds(ada)
+        assert in_force.identity(bot.token) == bot
+        assert in_force.identity(ada.token) is None
 
 
 class TestAnswersTogether:
