@@ -1,7 +1,7 @@
 """A session whose record was imported: whoever made the file wrote all of it, also what people decided.
 
 Its conversation and where its nets stand go on. Mode, active nets, grants, edits and what was agreed to
-are those of whoever resumes it.
+are those of whoever resumes it, and no call that it left open runs: no model here asked for it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Literal
 
-from .history.events import ChangeDropped, EventBody, MessageAdded
+from .history.events import ChangeDropped, EventBody, MessageAdded, MessageWithdrawn
 from .history.state import SessionState
 from .resuming import ResumeError
 from .terms import Terms
@@ -37,9 +37,13 @@ def own_terms(terms: Terms) -> Terms:
     return replace(terms, active=active, mode=terms.mode or "enforce")
 
 
-def dropped_changes(state: SessionState) -> list[ChangeDropped]:
-    """The end of each proposed change: those who are said to have agreed count for nothing."""
-    return [ChangeDropped(change_id=change, reason=FROM_ELSEWHERE) for change in state.changes]
+def endings(state: SessionState) -> list[EventBody]:
+    """The end of what waits in it: changes that people are said to have agreed to, and messages that
+    would join the conversation here under the names of those who are said to have sent them.
+    """
+    changes = (ChangeDropped(change_id=change, reason=FROM_ELSEWHERE) for change in state.changes)
+    messages = (MessageWithdrawn(message_id=each.id, reason=FROM_ELSEWHERE) for each in state.queued)
+    return [*changes, *messages]
 
 
 def reported(messages: Iterable[EventBody]) -> list[EventBody]:

@@ -92,14 +92,19 @@ def look(
     state: SessionState,
     agent: Agent,
     nets: Mapping[str, object],
+    *,
+    imported: bool = False,
 ) -> Left:
     """What the session of these events, whose fold is `state`, left open for `agent` to go on with.
 
-    `nets` are those that go on from where they were; a call that waits in another one cannot go on.
+    `nets` are those that go on from where they were; a call that waits in another one cannot go on. Of an
+    `imported` session nothing goes on by itself: whoever made the file chose its open calls.
     """
     lost = frozenset(p.call_id for p in state.pending if p.step.net not in nets)
     family = _Family(reader, [event.body for event in events], lost)
     said, step = conversation(events), last_step(events)
+    if imported:
+        return _left(events, state, state, said, step, (), {}, works=False)
     below = family.below(state, said, agent) if host_died(state) else {}
     again = () if below else undecided(state, said, step)
     works = bool(again or below or state.queued)

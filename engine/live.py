@@ -29,7 +29,7 @@ from .history.journal import Journal, JournalError
 from .history.redaction import Redaction
 from .history.state import SessionState, SessionSummary
 from .hosted import HostedSession, Publish
-from .imported_record import check_loop_here, dropped_changes, own_terms, reported
+from .imported_record import check_loop_here, endings, own_terms, reported
 from .left import Left, look
 from .open_requests import OpenRequests
 from .outside import OutsideSession
@@ -76,6 +76,7 @@ class Revived(Generic[H]):
     state: SessionState
     fit: Standing
     ending: Sequence[EventBody] = ()
+    imported: bool = False
 
 
 class LiveSessions:
@@ -141,7 +142,9 @@ class LiveSessions:
             hosted, fit, reader = back.hosted, back.fit, self._journal.reader()
             mode = hosted.manager.mode
             check_reason(back.state, fit, terms.registry, mode, agent.max_cost, terms.reason)
-            left = await asyncio.to_thread(look, reader, back.events, back.state, agent, fit.markings)
+            left = await asyncio.to_thread(
+                look, reader, back.events, back.state, agent, fit.markings, imported=back.imported
+            )
             if must_go_on and not left.works:
                 raise ResumeError(
                     f"Session '{hosted.id}' has nothing open to go on with: no question, no message "
@@ -188,8 +191,8 @@ class LiveSessions:
                 hosted.manager.owe(open_questions(events, same), chosen_edits(events))
                 hosted.questions.keep(deadlines(events))
             hosted.go_on_from(state)
-            ending = dropped_changes(state) if line.imported else ()
-            yield Revived(hosted, events, state, fit, ending)
+            ending = endings(state) if line.imported else ()
+            yield Revived(hosted, events, state, fit, ending, line.imported)
 
     def add(self, hosted: HostedSession) -> None:
         """From here on a session is listed: whoever has heard of it by now finds it."""

@@ -30,6 +30,8 @@ from .upkeep import changing
 from .verify import ChainCheck, Fault, LinkedEvent, check_chain, said_once
 from .vouching import is_vouched, vouched
 
+LONGEST_NAME = 200
+"""Characters of a session's name that is taken in: no console asks for a longer one."""
 _HASH = r"^[0-9a-f]{64}$"
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
@@ -199,6 +201,11 @@ def import_session(export: Export, database: Path, key: Path) -> None:
         raise ExportError(
             f"Session '{visible(export.session)}' is not as it was exported: "
             f"{visible(export.check.fault.message)}. Nothing was imported."
+        )
+    if len(export.session) > LONGEST_NAME:
+        raise ExportError(
+            f"Session '{visible(export.session[:40])}…': a name of {len(export.session):,} characters, "
+            f"expected {LONGEST_NAME} at most; Interlock did not write this file. Nothing was imported."
         )
     events = list(_journal_events(export))
     try:

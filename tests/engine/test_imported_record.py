@@ -18,10 +18,12 @@ from interlock.engine.history.events import (
     ChangeProposed,
     EventBody,
     MessageAdded,
+    MessageQueued,
     ModeChanged,
     NetToggled,
     SessionOpened,
     SessionResumed,
+    SessionStatus,
     StepEnded,
 )
 from interlock.engine.history.exporting import as_jsonl, linked_events
@@ -32,7 +34,7 @@ from interlock.engine.hub import Hub
 from interlock.engine.left import _Family
 from interlock.rules import compile_rules
 from tests.engine.history.keeping import NOW, saved
-from tests.engine.history.recording import opening
+from tests.engine.history.recording import asks, opening
 from tests.engine.shop import RULES, Shop, bodies, bot, check, prompt, start, until
 
 REGISTRY = compile_rules(RULES).registry
@@ -116,6 +118,30 @@ class TestGoesOn:
         ]
         assert prompt(agent)[:3] == ["user: go", "assistant: ", "tool: test ok"]
         await check(hub, session)
+        await hub.close()
+
+    async def test_runs_no_call_that_it_left_open(self, tmp_path: Path) -> None:
+        """A call that no model here has asked for is not run, and a message that waits is nobody's."""
+        with Journal.open(tmp_path / "theirs.db") as journal:
+            journal.write(
+                "left-1",
+                opening(*REGISTRY.values()),
+                SessionStatus(status="running"),
+                MessageAdded(role="user", text="go", by="boss"),
+                asks(("c1", "test")),
+                MessageQueued(message_id="m1", mode="queue", text="hurry", by="boss"),
+            )
+        taken_in(tmp_path, "left-1")
+        shop, hub = Shop(), Hub.open(tmp_path / "mine.db")
+        agent = bot(shop, T("done"), T("more"))
+        await hub.resume_session("left-1", agent, registry=REGISTRY, by="ben")
+        await hub.send("left-1", "go on", by="ben")
+        await hub.wait("left-1")
+        assert shop.ran == []
+        said = [(m.text, m.by) for m in bodies(hub, "left-1", MessageAdded) if m.role == "user"]
+        assert said == [("go", "boss"), ("go on", "ben")]
+        assert "tool: Tool call not executed" in prompt(agent)[2]
+        await check(hub, "left-1")
         await hub.close()
 
     async def test_gives_no_money_back(self, tmp_path: Path) -> None:

@@ -317,6 +317,16 @@ class TestRefused:
             import_session(export, used, used.with_suffix(".pem"))
         assert contents(used) == before
 
+    def test_a_name_that_fills_the_screen(self, used: Path, tmp_path: Path) -> None:
+        """A name as long as a forger likes would push every column of every list off the screen."""
+        recorded_at(tmp_path / "long.db", NOW, "x" * 201, opening())
+        lines = exported(tmp_path / "long.db", "x" * 201, mask=None)
+        export = read_export(saved(tmp_path / "long.jsonl", lines))
+        before = contents(used)
+        with pytest.raises(ExportError, match="a name of 201 characters, expected 200 at most"):
+            import_session(export, used, used.with_suffix(".pem"))
+        assert contents(used) == before
+
     def test_another_schema_of_file(self, export: Export, tmp_path: Path) -> None:
         """A file that is no journal is not written into."""
         target = tmp_path / "notes.txt"
