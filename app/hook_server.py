@@ -39,6 +39,10 @@ STARTING = 20.0
 CONNECTING = 5.0
 """Seconds that one may take to greet."""
 STILL_STARTING = "its server is still starting; make the call again in a moment ({} has what it says)"
+NOT_WITH_PROJECT = (
+    "a server could not be started with the rules that the project adds; {} says why, and so does "
+    "`interlock check FILE`"
+)
 _LOOK = 0.05
 _LONGEST_PATH = 100
 """Bytes of a Unix socket's path that every system takes."""
@@ -105,7 +109,7 @@ def connect(
                 # A journal has one writer, and the user's own server has the user's.
                 command += ["--db", f"{place}.db"]
             began = time.monotonic()
-            client = _start(place, url, command, until, environ)
+            client = _start(place, url, command, until, environ, quiet=key is not None)
             return Connected(client, url, time.monotonic() - began)
 
 
@@ -193,10 +197,14 @@ def _start(
     command: list[str],
     until: float,
     environ: Mapping[str, str],
+    *,
+    quiet: bool,
 ) -> HookClient:
     """Start a server that goes on without us, and wait until it answers.
 
     One that an earlier hook has started, and that does not answer yet or is about to end, is waited for.
+    With `quiet` the agent is not told what a server says that does not begin: of a file that is none of
+    rules, and a project may name any, that is its lines.
     """
     log, server = Path(f"{place}.log"), None
     latest = min(until, time.monotonic() + STARTING)
@@ -210,6 +218,8 @@ def _start(
                 return _client(url, latest, environ)
             except (NoServerError, NoTokenError):
                 if server is not None and server.poll() is not None:
+                    if quiet:
+                        raise HookError(NOT_WITH_PROJECT.format(log)) from None
                     said = log.read_text("utf-8", "replace").strip()[-2000:]
                     raise HookError(f"a server could not be started: {said}") from None
                 if time.monotonic() + _LOOK > latest:

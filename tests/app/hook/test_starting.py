@@ -160,6 +160,20 @@ class TestProjects:
             event = recorded("pre_bash", tool_input={"command": "rm -rf ."})
             assert "delete is blocked" in (await hook.run(event, "--project", str(project))).out
 
+    async def test_lines_of_other_files(self) -> None:
+        """What a project names as rules and is none is not told to the agent, who might not read it."""
+        async with started() as hook:
+            project = hook.home / "project"
+            project.mkdir()
+            hook.home.joinpath("diary").write_text("my diary\n")
+            project.joinpath("interlock.toml").write_text('[serve]\nrules = ["../diary"]\n')
+            ran = await hook.run(recorded("pre_bash"), "--project", str(project))
+            assert (ran.code, ran.out) == (2, "")
+            assert "my" not in ran.err.split()
+            [log] = (hook.home / "s" / "interlock" / "hook").glob("*.log")
+            assert f"{log} says why" in ran.err
+            assert "my diary" in log.read_text()
+
     async def test_without_rules_of_its_own(self) -> None:
         """A project that adds none is judged by the user's server."""
         async with started() as hook:
