@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias
 from pydantic import BaseModel, ValidationError
 from websockets.exceptions import ConnectionClosed
 
-from .limits import WEIGHT, Bucket, Limits
+from .limits import WEIGHT, Limits, Usage
 from .method import Method, ParamsT, ResultT
 from .peer import Peer
 from .rights import Needs, Rights, may, read_only_refusal, refusal
@@ -130,7 +130,7 @@ class Connection:
         identity: Identity,
         limits: Limits,
         tokens: InForce,
-        bucket: Bucket,
+        usage: Usage,
         others: frozenset[str] = frozenset(),
     ) -> None:
         self.identity = identity
@@ -138,11 +138,11 @@ class Connection:
         self._socket = socket
         self._limits = limits
         self._tokens = tokens
-        self._bucket = bucket
+        self.usage = usage
         self._others = others
         self._answering: set[Id] = set()
         self._waiting: set[asyncio.Task[None]] = set()
-        self._told_later = 0
+        self._calls = 0
         self._working: set[asyncio.Task[None]] = set()
         self._places = asyncio.Semaphore(limits.at_work)
         self._ending: asyncio.Task[None] | None = None
@@ -153,7 +153,7 @@ class Connection:
         """Answer until the connection ends. What was asked for is done, but for what waits for people."""
         try:
             async for frame in self._socket:
-                if pause := self._bucket.take(1 + len(frame) / WEIGHT):
+                if pause := self.usage.bucket.take(1 + len(frame) / WEIGHT):
                     await asyncio.sleep(pause)
                 if self._ending is not None:
                     break
@@ -248,33 +248,56 @@ class Connection:
         self._answering.add(request.id)
         if found.at_once is not None and self._is_told(request.id, request.method, params, found.at_once):
             return
+        if found.waits:
+            self._wait(self._answer(request.id, request.method, params, found))
+            return
         # A peer that reads no answers, or asks for too much at once, waits in its own socket.
-        if not found.waits:
-            await self._places.acquire()
-        answer = self._answer(request.id, request.method, params, found)
-        self._begin(answer, self._waiting if found.waits else self._working)
+        await self._places.acquire()
+        await self.usage.places.acquire()
+        if self._ending is None and self.may_stay():
+            task = self._begin(self._answer(request.id, request.method, params, found), self._working)
+            task.add_done_callback(self._give_back)
+        else:
+            self._give_back()
 
-    def _begin(self, work: Coroutine[None, None, None], tasks: set[asyncio.Task[None]]) -> None:
+    def _give_back(self, _: object = None) -> None:
+        """A request is no longer in progress."""
+        self.usage.places.release()
+        self._places.release()
+
+    def _wait(self, work: Coroutine[None, None, None]) -> None:
+        """Do what counts as a call that waits for an answer."""
+        self._count(1)
+        self._begin(work, self._waiting).add_done_callback(lambda _: self._count(-1))
+
+    def _count(self, calls: int) -> None:
+        self._calls += calls
+        self.usage.calls += calls
+
+    def _begin(
+        self, work: Coroutine[None, None, None], tasks: set[asyncio.Task[None]]
+    ) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         tasks.add(task)
         task.add_done_callback(tasks.discard)
+        return task
 
     def _is_told(self, request_id: Id, method: str, params: Payload, at_once: AtOnce) -> bool:
         """Whether a request is answered without a task of its own, be it with a refusal."""
         told = partial(self._tell_answer, request_id, method)
-        self._told_later += 1
+        self._count(1)
         try:
             if at_once(params, told):
                 return True
         except Exception as error:
             told(error)
             return True
-        self._told_later -= 1
+        self._count(-1)
         return False
 
     def _tell_answer(self, request_id: Id, method: str, answer: BaseModel | BaseException) -> None:
         """Answer what was not answered in a task."""
-        self._told_later -= 1
+        self._count(-1)
         # Whoever has the answer may use the id again.
         self._answering.discard(request_id)
         if isinstance(answer, BaseModel):
@@ -283,7 +306,7 @@ class Connection:
             frame = _failed(request_id, method, answer)
         if not self._socket.say(frame):
             # As an answer in a task does, it counts as waiting until its peer takes it.
-            self._begin(self._send(frame), self._waiting)
+            self._wait(self._send(frame))
 
     def _refused(self, request: Request, desk: Desk) -> WireError | None:
         """Why a request is not even looked into."""
@@ -298,14 +321,23 @@ class Connection:
             self.check_rights(request.method, found.needs)
         except WireError as error:
             return error
-        limit = self._limits.calls_per_connection
-        if found.waits and len(self._waiting) + self._told_later >= limit:
-            return WireError(
-                Code.LIMIT,
-                f"this connection has {limit} calls that wait for an answer, the most it may have",
-                {"limit": limit},
-            )
-        return None
+        return self._no_room() if found.waits else None
+
+    def _no_room(self) -> WireError | None:
+        """Why no further call may wait for an answer."""
+        own, every = self._limits.calls_per_connection, self._limits.calls_per_token
+        if self._calls >= own:
+            whose, limit = "this connection has", own
+        elif self.usage.calls >= every:
+            whose, limit = "this token has on all its connections", every
+        else:
+            return None
+        return WireError(
+            Code.LIMIT,
+            f"{whose} {limit} calls that wait for an answer, the most it may have: ask again when some "
+            "of them are answered, or take some back",
+            {"limit": limit},
+        )
 
     def _no_method(self, name: str) -> WireError:
         if name in self._others:
@@ -323,8 +355,6 @@ class Connection:
             await self._send(frame)
         finally:
             self._answering.discard(request_id)
-            if not found.waits:
-                self._places.release()
 
     async def _send(self, frame: bytes) -> None:
         try:

@@ -138,7 +138,7 @@ class ConsoleDesk:
         self._by = connection.identity.name
         self._credential = Credential(connection.identity.token, connection.in_force)
         self._feed: asyncio.Task[None] | None = None
-        self._judging = JudgingDesk(hub)
+        self._judging = JudgingDesk(hub, connection.usage, limits.jobs_per_token)
         self._handlers: Mapping[str, Handler] = dict(
             [
                 handler(LISTED, self._listed),

@@ -21,6 +21,7 @@ from .judging_methods import (
     OfJob,
     WhatIf,
 )
+from .limits import Usage
 from .refusals import told_in_codes
 from .wire import Code, Nothing, WireError
 
@@ -31,10 +32,12 @@ Job = AsyncGenerator[Backtested, None] | AsyncGenerator[Judged, None] | AsyncGen
 
 
 class JudgingDesk:
-    """See the module."""
+    """See the module; `most` is how many jobs `usage` may have, those of a token on all connections."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: Hub, usage: Usage, most: int) -> None:
         self._hub = hub
+        self._usage = usage
+        self._most = most
         self._jobs: dict[int, Job] = {}
         self._asked: set[int] = set()
         self._number = 0
@@ -71,6 +74,14 @@ class JudgingDesk:
     async def _begin(self, job: Job) -> Begun:
         while len(self._jobs) >= MOST_JOBS:
             await self._drop(next(iter(self._jobs)))
+        if self._usage.jobs >= self._most:
+            raise WireError(
+                Code.LIMIT,
+                f"{self._most} backtests, replays and counts are at work for this token on all its "
+                "connections, the most that may: wait until one ends, or close the console that began it",
+                {"limit": self._most},
+            )
+        self._usage.jobs += 1
         self._number += 1
         self._jobs[self._number] = job
         return Begun(job=self._number)
@@ -85,6 +96,9 @@ class JudgingDesk:
         try:
             with told_in_codes():
                 part = await anext(job, None)
+        except Exception:
+            self._taken(asked.job)
+            raise
         finally:
             self._asked.discard(asked.job)
         match part:
@@ -95,7 +109,7 @@ class JudgingDesk:
             case Counted():
                 return JobPart(counted=part)
             case None:
-                self._jobs.pop(asked.job, None)
+                self._taken(asked.job)
                 return JobPart()
 
     async def _end(self, asked: OfJob) -> Nothing:
@@ -103,7 +117,13 @@ class JudgingDesk:
         return Nothing()
 
     async def _drop(self, number: int) -> None:
-        job = self._jobs.pop(number, None)
+        job = self._taken(number)
         if job is not None:
             with suppress(RuntimeError):  # somebody waits in it, and is cancelled with the connection
                 await job.aclose()
+
+    def _taken(self, number: int) -> Job | None:
+        """Forget a job, if it is known still."""
+        job = self._jobs.pop(number, None)
+        self._usage.jobs -= job is not None
+        return job

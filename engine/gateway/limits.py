@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,8 +23,14 @@ class Limits:
     socket."""
     at_work: int = 64
     """Requests of one connection in progress; the rest waits in its socket. Open calls do not count."""
+    at_work_per_token: int = 256
+    """The same of all connections of one token."""
     calls_per_connection: int = 4096
     """Calls of one connection that wait for an answer."""
+    calls_per_token: int = 8192
+    """The same of all connections of one token, also where several wait for one call."""
+    jobs_per_token: int = 16
+    """What one token has judged again or counted at a time, each in a thread of its own."""
     stalled: float = 30.0
     """After how long without taking anything of what is sent to it a connection is cut."""
     sessions_per_token: int = 1024
@@ -64,6 +71,16 @@ class Bucket:
         self._left = min(self._rate, self._left + (now - self._at) * self._rate) - weight
         self._at = now
         return max(0.0, -self._left / self._rate)
+
+
+class Usage:
+    """What one token has at work, on all its connections together."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.bucket = Bucket(limits.rate)
+        self.places = asyncio.Semaphore(limits.at_work_per_token)
+        self.calls = 0
+        self.jobs = 0
 
 
 class Failures:

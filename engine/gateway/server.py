@@ -36,7 +36,7 @@ from .console_desk import ConsoleDesk, Starter
 from .console_methods import CONSOLE_METHODS
 from .feed import Frames
 from .guard import SUBPROTOCOL, Guard, Refused
-from .limits import Bucket, Failures, Limits
+from .limits import Failures, Limits, Usage
 from .peer import Peer, Peers
 from .protocol import VERSION
 from .quiet import socket_log
@@ -89,7 +89,7 @@ class Gateway:
         self._server: Server | None = None
         self._peers = Peers(self.limits.strangers)
         self._connections: dict[Connection, Peer] = {}
-        self._buckets: dict[str, Bucket] = {}
+        self._usage: dict[str, Usage] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._telling: set[asyncio.Task[None]] = set()
         self._frames = Frames()
@@ -203,8 +203,8 @@ class Gateway:
         identity = peer.identity
         assert identity is not None
         others = _CONSOLES if identity.kind == "agent" else _AGENTS
-        bucket = self._buckets.setdefault(identity.token, Bucket(self.limits.rate))
-        connection = Connection(peer, identity, self.limits, self._in_force, bucket, others)
+        usage = self._usage.setdefault(identity.token, Usage(self.limits))
+        connection = Connection(peer, identity, self.limits, self._in_force, usage, others)
         self._connections[connection] = peer
         try:
             if await self._greet(peer, connection):
@@ -293,8 +293,8 @@ class Gateway:
             connection.may_stay()
         with suppress(TokenError):
             tokens = self.tokens.tokens()
-            for gone in self._buckets.keys() - {each.id for each in tokens}:
-                del self._buckets[gone]
+            for gone in self._usage.keys() - {each.id for each in tokens}:
+                del self._usage[gone]
             await self.sessions.end_left({each.name for each in tokens if each.kind == "agent"})
         await self.sessions.end_idle()
 

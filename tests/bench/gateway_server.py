@@ -93,7 +93,12 @@ async def _main(writer: str, directory: Path) -> None:
     # All clients share one token here, which has a limit of its own.
     most = 1 << 20
     limits = Limits(
-        rate=1e9, sessions_per_token=most, connections_per_token=most, requests_per_token=most
+        rate=1e9,
+        sessions_per_token=most,
+        connections_per_token=most,
+        requests_per_token=most,
+        calls_per_token=most,
+        at_work_per_token=most,
     )
     gateway = Gateway(hub, tokens, rules=rules, limits=limits)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import socket as sockets
 from contextlib import suppress
@@ -30,14 +31,16 @@ ASKS = "require human-approval before deploy"
 
 async def ask(socket: ClientConnection, method: str, **params: JsonValue) -> Response:
     """One request by hand, and its answer."""
-    import json
-
-    await socket.send(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}))
+    await socket.send(json.dumps(request(method, 1, **params)))
     async with asyncio.timeout(PATIENCE):
         while True:
             found = read_incoming(await socket.recv())
             if isinstance(found, Response):
                 return found
+
+
+def request(method: str, number: int, **params: JsonValue) -> dict[str, JsonValue]:
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
 
 
 def code(response: Response) -> int | None:
@@ -93,9 +96,9 @@ class TestFloods:
     async def test_on_many_connections(self, tmp_path: Path) -> None:
         """The limit is the token's, on however many connections it comes."""
         async with served(tmp_path, limits=Limits(rate=50)) as server:
-            buckets = server.gateway._buckets  # type: ignore[reportPrivateUsage]
+            usage = server.gateway._usage  # type: ignore[reportPrivateUsage]
             async with raw(server, server.agent), raw(server, server.agent), raw(server, server.other):
-                assert len(buckets) == 2
+                assert len(usage) == 2
 
     async def test_large_messages_count_more(self, tmp_path: Path) -> None:
         """Few large messages take as much of a token's rate as many small ones."""
