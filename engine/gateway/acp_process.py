@@ -15,7 +15,14 @@ from typing import BinaryIO, Final, TypeAlias, cast
 
 from pydantic import JsonValue
 
-from ..agents.runtime.supervisor import IS_POSSIBLE, end_all, supervise
+from ..agents.runtime.supervisor import (
+    IS_POSSIBLE,
+    end_all,
+    end_session,
+    is_stopped,
+    supervise,
+    terminate,
+)
 from .address import TOKEN
 
 MOST_BYTES: Final = 16 * 1024 * 1024
@@ -145,13 +152,15 @@ class AgentProcess:
         """End it and whatever it has started: by closing its input, then by signals."""
         with suppress(OSError, RuntimeError):
             self._stdin.close()
-        for ask in (self._terminate, self.kill):
-            if await self._ends():
-                break
-            ask()
+        if not await self._ends():
+            terminate(self._process.pid)
+        if not await self._ends():
+            self.kill()
         await self._ends()
         if not IS_POSSIBLE:
             self.kill()
+        elif self._process.returncode == -signal.SIGKILL:
+            await asyncio.to_thread(end_session, self._process.pid)
         await asyncio.wait({self._complaints}, timeout=GRACE)
         self._complaints.cancel()
         self._pipes.close()
@@ -161,10 +170,6 @@ class AgentProcess:
         if self._process.returncode is None or not IS_POSSIBLE:
             end_all(self._process.pid)
 
-    def _terminate(self) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGTERM)
-
     async def _ends(self) -> bool:
         """Whether it ends within the grace."""
         with suppress(TimeoutError):
@@ -173,7 +178,9 @@ class AgentProcess:
 
     async def _exit(self) -> None:
         # Not `Process.wait()`, which waits for everybody who holds its pipes.
-        while self._process.returncode is None:  # noqa: ASYNC110 - asyncio has no public event for it
+        while self._process.returncode is None:
+            if is_stopped(self._process.pid):
+                self.kill()
             await asyncio.sleep(PULSE)
 
     # What it complains of

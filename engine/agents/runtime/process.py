@@ -24,7 +24,7 @@ from .base import ExecResult
 from .ending import timing_out
 from .output import Limits, Output
 from .subreaper import END_SECONDS
-from .supervisor import end_all, end_grace, supervise
+from .supervisor import IS_POSSIBLE, end_all, end_grace, end_session, supervise
 
 _SHELLS = ("/bin/bash", "/usr/bin/bash")
 
@@ -156,16 +156,29 @@ class _Process:
 
     def _watch(self, loop: asyncio.AbstractEventLoop, process: subprocess.Popen[bytes]) -> None:
         """In a thread: report the exit, then reap once nobody needs the process group any more."""
-        if hasattr(os, "waitid"):
-            ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-            assert ended is not None
-            code = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
-        else:
-            code = process.wait()
+        code = self._code(process) if hasattr(os, "waitid") else process.wait()
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(self._on_exit, code)
         self._may_reap.wait()
         process.wait()
+
+    def _code(self, process: subprocess.Popen[bytes]) -> int:
+        """Wait for the exit without reaping; nothing that was supervised is left then."""
+        options = os.WEXITED | os.WNOWAIT
+        if self._launch.has_supervisor and IS_POSSIBLE:
+            options |= os.WSTOPPED
+        while True:
+            found = os.waitid(os.P_PID, process.pid, options)
+            assert found is not None
+            match found.si_code:
+                case os.CLD_EXITED:
+                    return found.si_status
+                case os.CLD_STOPPED:
+                    end_all(process.pid)  # Its command has stopped it, nobody else does.
+                case _:
+                    if self._launch.has_supervisor and found.si_status == signal.SIGKILL:
+                        end_session(process.pid)
+                    return -found.si_status
 
     def _on_exit(self, code: int) -> None:
         if not self._exited.done():

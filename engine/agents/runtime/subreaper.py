@@ -1,7 +1,11 @@
-"""The process above a command, a program of its own: it ends when nothing below it is alive any more.
+"""The two processes above a command, a program of its own: they end when nothing below is alive any more.
 
-It is started once for each command and imports as little as it can: every import is time that a command
-takes longer. It runs on Linux only.
+A command can kill or stop the one that is its parent. Therefore there is another one above that, and each
+kills everything below it when the other ends. Both are in one process group, by which the inner one can
+be told from the command's processes.
+
+The program is started once for each command and imports as little as it can: every import is time that a
+command takes longer. It runs on Linux only.
 """
 
 import ctypes
@@ -12,6 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
     from collections.abc import Iterable
+    from typing import NoReturn
 else:
     # Without the enums around it, which take almost as long as the interpreter itself.
     import _signal as signal
@@ -35,17 +40,38 @@ def main(parent: int, grace: float, argv: list[str]) -> None:
     kernel = ctypes.CDLL(None)
     # No signal of the command's ends this process, except for SIGKILL.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    _adopt_orphans(kernel, parent)
+    own = os.getpid()
+    inner = os.fork()
+    if inner:
+        _silence()
+        _end_as(kernel, _Watch(inner, 0.0, is_outer=True).over())
+    _adopt_orphans(kernel, own)
+    command = os.fork()
+    if command == 0:
+        _become(argv, mask)
+    _silence()
+    _end_as(kernel, _Watch(command, grace).over())
+
+
+def _adopt_orphans(kernel: ctypes.CDLL, parent: int) -> None:
+    """Become the parent of every orphan below this process, and be told to kill when `parent` ends."""
     kernel.prctl(PR_SET_PDEATHSIG, int(signal.SIGUSR2), 0, 0, 0)
     if os.getppid() != parent:
         os._exit(128 + signal.SIGKILL)
     kernel.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    command = os.fork()
-    if command == 0:
-        _become(argv, mask)
+
+
+def _silence() -> None:
+    """Let go of the command's streams."""
     silence = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(silence, stream)
-    status = os.waitstatus_to_exitcode(_Watch(command, grace).over())
+
+
+def _end_as(kernel: ctypes.CDLL, wait_status: int) -> "NoReturn":
+    """End with another process's exit code, or by its signal."""
+    status = os.waitstatus_to_exitcode(wait_status)
     if status >= 0:
         os._exit(status)
     kernel.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
@@ -57,49 +83,58 @@ def main(parent: int, grace: float, argv: list[str]) -> None:
 
 
 class _Watch:
-    """What is known of a command and those below it."""
+    """What is known of a command and those below it; for the outer process the inner one is its command.
 
-    def __init__(self, command: int, grace: float) -> None:
+    Nobody but a hostile command stops the inner process, so that this ends it.
+    """
+
+    def __init__(self, command: int, grace: float, *, is_outer: bool = False) -> None:
         self._command = command
         self._grace = grace
+        self._forwarded = FORWARDED | {signal.SIGUSR1} if is_outer else FORWARDED
+        self._to = command if is_outer else -command
+        self._also_stops = os.WUNTRACED if is_outer else 0
         self._status: int | None = None
         self._kill_at: float | None = None
 
     def over(self) -> int:
         """Wait until everything has ended; the command's status as `os.wait` gives it.
 
-        Those who go on starting others are killed until there are no more; those who cannot be killed are
-        left after `END_SECONDS`.
+        To kill one makes room for another where a user's processes are limited: all are stopped first,
+        until there are no new ones. Those who go on starting others are killed until there are no more;
+        those who cannot be killed are left after `END_SECONDS`.
         """
-        killed: set[int] = set()
-        give_up_at = 0.0
+        stopped: set[int] = set()
+        kill_from = give_up_at = 0.0
         while self._reap():
             now = time.monotonic()
             if self._kill_at is None or now < self._kill_at:
                 self._hear(None if self._kill_at is None else self._kill_at - now)
                 continue
-            alive = set(descendants(os.getpid()))
-            if not alive <= killed:
+            alive = descendants(os.getpid())
+            kill_from = kill_from or now + END_SECONDS
+            if are_new := not alive <= stopped:
                 give_up_at = now + END_SECONDS
             elif now >= give_up_at:
                 break
-            for process in alive:
-                _signal(process, signal.SIGKILL)
-            if alive <= killed:
+            _signal_each(alive, signal.SIGSTOP if are_new and now < kill_from else signal.SIGKILL)
+            if not are_new:
                 self._hear(LOOK_AGAIN_SECONDS)
-            killed = alive
+            stopped = alive
         return signal.SIGKILL if self._status is None else self._status
 
     def _reap(self) -> bool:
         """Take the status of those who have ended; whether anybody is left."""
         while True:
             try:
-                process, status = os.waitpid(-1, os.WNOHANG)
+                process, status = os.waitpid(-1, os.WNOHANG | self._also_stops)
             except ChildProcessError:
                 return False
             if process == 0:
                 return True
-            if process == self._command:
+            if os.WIFSTOPPED(status):
+                self._kill_at = time.monotonic()
+            elif process == self._command:
                 self._status = status
                 self._kill_at = self._kill_at or time.monotonic() + self._grace
 
@@ -111,8 +146,8 @@ class _Watch:
             number = heard.si_signo
         else:
             return
-        if number in FORWARDED and self._status is None:
-            _signal(-self._command, number)
+        if number in self._forwarded and self._status is None:
+            _signal(self._to, number)
         elif number == signal.SIGUSR1:
             self._grace = 0.0
             self._kill_at = self._kill_at if self._status is None else time.monotonic()
@@ -123,7 +158,8 @@ class _Watch:
 def _become(argv: list[str], mask: "Iterable[int]") -> None:
     """Become the command, with the environment and the signals that this process was started with."""
     try:
-        os.setsid()
+        # A group is all it needs. By the session it is found when both of those above are killed.
+        os.setpgid(0, 0)
         for number in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
@@ -137,6 +173,11 @@ def _become(argv: list[str], mask: "Iterable[int]") -> None:
         os._exit(CANNOT_START)
 
 
+def _signal_each(processes: set[int], number: int) -> None:
+    for process in processes:
+        _signal(process, number)
+
+
 def _signal(process: int, number: int) -> None:
     """Send a signal to a process, or to a group where it is negative, if there is one that takes it."""
     try:
@@ -145,20 +186,61 @@ def _signal(process: int, number: int) -> None:
         return
 
 
-def descendants(pid: int) -> list[int]:
-    """The processes below `pid` that run, as far as one look at all processes tells."""
-    children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
-            continue
-        try:
-            with open(f"/proc/{name}/stat", "rb") as file:
-                stat = file.read()
-        except OSError:
-            continue
+class _Process:
+    """A process of this machine by its numbers: its own, its parent's, its group's and its session's.
+
+    One that has ended, and whose parent has not asked how, `is_over`.
+    """
+
+    __slots__ = ("group", "id", "is_over", "parent", "session")
+
+    def __init__(self, name: str) -> None:
+        with open(f"/proc/{name}/stat", "rb") as file:
+            stat = file.read()
+        self.id = int(name)
         # A program's name stands before, in parentheses, and may hold anything.
-        children.setdefault(int(stat.rpartition(b")")[2].split()[1]), []).append(int(name))
-    found = list(children.get(pid, ()))
-    for process in found:
-        found += children.get(process, ())
+        state, *numbers = stat.rpartition(b")")[2].split()
+        self.parent, self.group, self.session = map(int, numbers[:3])
+        # Where its first thread has ended and others run, it has several.
+        self.is_over = state in (b"Z", b"X") and int(numbers[16]) <= 1
+
+
+def descendants(pid: int) -> set[int]:
+    """The processes below `pid` that run, as far as one look at all processes tells."""
+    return _below({pid}, _processes())
+
+
+def in_session(session: int) -> tuple[set[int], bool]:
+    """The live processes of the session that process `session` began, without itself, and those below.
+
+    And whether one of them is in its group, as the inner process is.
+    """
+    known = _processes()
+    members = [each for each in known if each.session == session != each.id and not each.is_over]
+    own = {each.id for each in members}
+    return own | _below(own, known), any(each.group == session for each in members)
+
+
+def _processes() -> list[_Process]:
+    found: list[_Process] = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                found.append(_Process(name))
+            except OSError:
+                continue
+    return found
+
+
+def _below(processes: set[int], known: list[_Process]) -> set[int]:
+    """The descendants of `processes` among those that are known."""
+    children: dict[int, list[int]] = {}
+    for each in known:
+        children.setdefault(each.parent, []).append(each.id)
+    found: set[int] = set()
+    waiting = list(processes)
+    while waiting:
+        below = set(children.get(waiting.pop(), ())) - found
+        found |= below
+        waiting += below
     return found

@@ -1,14 +1,17 @@
 """The end of everything that a command has started, wherever it has moved to.
 
 A process that calls `setsid` leaves the group by which a command is killed. On Linux a command therefore
-runs below a small process, `subreaper`, to which the kernel gives every orphan below it
-(`PR_SET_CHILD_SUBREAPER`). It ends when nothing below it is alive any more, with the exit code or the
-signal of the command, and it ends all of that when this process or the thread that has started it ends.
-SIGKILL would end the supervisor and nothing else, so `end_all` is what ends a command.
+runs below two small processes, `subreaper`, to which the kernel gives every orphan below them
+(`PR_SET_CHILD_SUBREAPER`). They end when nothing below them is alive any more, with the exit code or the
+signal of the command. They end all of that when this process or the thread that has started them ends,
+and when the command kills or stops one of them. SIGKILL would end a supervisor and nothing else, so
+`end_all` is what ends a command.
 
-Elsewhere there is no subreaper: the command's process group is killed, and a process that has left it
-lives on. Nowhere is anything ended that another service starts (cron, systemd, Docker) or whose command
-killed its supervisor before; where commands come from somebody hostile, use `SandboxRuntime`.
+A command that kills both in one moment is left with what has both left its session and lost its parent by
+then: the rest is found by the session. Elsewhere there is no subreaper: the command's process group is
+killed, and a process that has left it lives on. Nowhere is anything ended that another service starts
+(cron, systemd, Docker), and a command that forks without end and faster than it is killed is bounded by
+the limits of the machine only; where commands come from somebody hostile, use `SandboxRuntime`.
 """
 
 from __future__ import annotations
@@ -17,7 +20,10 @@ import contextlib
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
+
+from .subreaper import END_SECONDS, LOOK_AGAIN_SECONDS, in_session
 
 IS_POSSIBLE = sys.platform == "linux" and bool(sys.executable)
 _PLACE = os.path.dirname(__file__)
@@ -48,14 +54,52 @@ def end_all(pid: int) -> None:
     """
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if IS_POSSIBLE:
-            os.kill(pid, signal.SIGUSR2)
-            os.kill(pid, signal.SIGCONT)
+            os.killpg(pid, signal.SIGUSR2)
+            os.killpg(pid, signal.SIGCONT)
         else:
             os.killpg(pid, signal.SIGKILL)
+
+
+def terminate(pid: int) -> None:
+    """Send SIGTERM to the process group of the supervised command that runs as process `pid`."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if IS_POSSIBLE:
+            os.kill(pid, signal.SIGTERM)
+        else:
+            os.killpg(pid, signal.SIGTERM)
 
 
 def end_grace(pid: int) -> None:
     """What the supervised command leaves behind is killed at its end: nobody hears it any more."""
     if IS_POSSIBLE:
-        with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGUSR1)
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether the supervisor that runs as process `pid` is stopped; nobody but its command does that."""
+    if not IS_POSSIBLE:
+        return False
+    with contextlib.suppress(ChildProcessError):
+        return os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None
+    return False
+
+
+def end_session(pid: int) -> None:
+    """See to it that nothing is left of the session of process `pid`, a supervisor that was killed: the
+    other one ends it, or this does where both were killed. Waits `2 * END_SECONDS` at most.
+
+    The process must not be reaped long: numbers come again, though only after all others.
+    """
+    if not IS_POSSIBLE:
+        return
+    kill_at = time.monotonic() + END_SECONDS
+    while (now := time.monotonic()) < kill_at + END_SECONDS:
+        alive, is_supervised = in_session(pid)
+        if not alive:
+            return
+        if not is_supervised or now >= kill_at:
+            for process in alive:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(process, signal.SIGKILL)
+        time.sleep(LOOK_AGAIN_SECONDS)

@@ -11,7 +11,6 @@ import atexit
 import gc
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -126,8 +125,12 @@ class ScriptedAgent:
                     "sleep", "1000", stdin=subprocess.DEVNULL, start_new_session=rest == ["session"]
                 )
                 self.note("child", child.pid)
-            case ("kill_supervisor",):
-                os.kill(os.getppid(), signal.SIGKILL)
+            case ("start_daemon",):
+                self.note("child", start_daemon())
+            case "signal_supervisors", str(which), int(number):
+                above = supervisors()
+                for each in which.split():
+                    os.kill(above[each], number)
             case ("pid",):
                 self.note("pid", os.getpid())
             case "die", int(code):
@@ -167,6 +170,19 @@ class ScriptedAgent:
     def note(self, what: str, value: object) -> None:
         with (self.directory / "done.jsonl").open("a") as file:
             file.write(json.dumps([what, value]) + "\n")
+
+
+def start_daemon() -> int:
+    """Start a process in a session of its own, whose parent is not this agent; its number."""
+    started = "setsid sleep 1000 > /dev/null & echo $!"
+    return int(subprocess.run(["sh", "-c", started], stdout=subprocess.PIPE, check=True).stdout)
+
+
+def supervisors() -> dict[str, int]:
+    """The processes above this agent."""
+    inner = os.getppid()
+    outer = Path(f"/proc/{inner}/stat").read_text().rsplit(")", 1)[1].split()[1]
+    return {"inner": inner, "outer": int(outer)}
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -196,19 +197,36 @@ class TestEnd:
     async def test_waits_for_nobody_who_holds_its_pipes(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A child that no supervisor can end any more keeps neither the session nor the hub open."""
+        """A daemon that no supervisor can end any more keeps neither the session nor the hub open."""
         monkeypatch.setattr(acp_process, "GRACE", 0.2)
         await world.start(real=True)
-        await world.turn(["start_child", "session"])
+        await world.turn(["start_daemon"])
         [child] = world.done("child")
         try:
-            await world.tell(["kill_supervisor"], ["until_cancelled"])
+            await world.tell(["signal_supervisors", "inner outer", 9], ["until_cancelled"])
             await asyncio.wait_for(world.hub.wait(world.session), 20)
             assert (await world.state()).status == "failed"
             await asyncio.wait_for(world.hub.close(), 20)
             assert is_running(child)
         finally:
             os.kill(child, 9)
+
+    @pytest.mark.parametrize(("which", "number"), [("inner", 9), ("outer", 19), ("inner outer", 9)])
+    async def test_of_a_supervisor_ends_the_agent(self, world: World, which: str, number: int) -> None:
+        """An agent that kills or stops what is above it, or both of it, is ended with its children."""
+        await world.start(real=True)
+        await world.turn(["pid"], ["start_child", "session"])
+        processes = [*world.done("pid"), *world.done("child")]
+        try:
+            await world.tell(["signal_supervisors", which, number], ["until_cancelled"])
+            await asyncio.wait_for(world.hub.wait(world.session), 20)
+            assert (await world.state()).status == "failed"
+            for pid in processes:
+                await world.until(lambda pid=pid: not is_running(pid))
+        finally:
+            for pid in processes:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, 9)
 
     async def test_of_the_hub_ends_a_turn(self, world: World) -> None:
         """Quitting while the agent works ends it, and the record says that the session was closed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import os
 import subprocess
@@ -137,6 +138,19 @@ while time.monotonic() < until:
     if hops == 50:
         open("runs", "w").close()
 """
+BOMB = """
+import os, resource, time
+os.setgroups([])
+os.setgid(60123)
+os.setuid(60123)
+resource.setrlimit(resource.RLIMIT_NPROC, (50, 50))
+until = time.monotonic() + 5
+while time.monotonic() < until:
+    try:
+        os.fork()
+    except OSError:
+        print("full", flush=True)
+"""
 PROGRAM = """
 import asyncio
 from interlock.engine.agents import LocalRuntime
@@ -188,6 +202,16 @@ class TestDaemon:
         await here.exec(f"{sys.executable} -I -S relay.py & until [ -e runs ]; do sleep 0.01; done")
         with (tmp_path / "lock").open() as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # Whoever of them is alive has it.
+
+    @pytest.mark.skipif(os.geteuid() != 0, reason="root only can give a bomb a user of its own")
+    async def test_bomb(self, here: LocalRuntime, tmp_path: Path) -> None:
+        """Processes that fork whenever another one makes room are all ended."""
+        (tmp_path / "bomb.py").write_text(BOMB)
+        abort = AbortSignal()
+        bomb = f"exec {sys.executable} -I -S bomb.py"
+        with pytest.raises(RuntimeAbortError):
+            await here.exec(bomb, abort=abort, on_data=lambda _: abort.abort())
+        await until(lambda: not any(map(is_of_bomb, Path("/proc").glob("[0-9]*"))))
 
     async def test_longer_than_is_waited(
         self, here: LocalRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -287,18 +311,61 @@ class TestSupervisor:
         )
         assert (result.stdout, result.exit_code) == ("on\n", 0)
 
-    async def test_stopped(self, here: LocalRuntime, tmp_path: Path) -> None:
-        """A command that stops its parent is ended all the same."""
-        with pytest.raises(RuntimeTimeoutError):
-            await here.exec(
-                f"setsid sleep 1000 & echo $! > pid; {NOT_US} && kill -STOP $PPID; sleep 1000",
-                timeout=0.5,
-            )
-        assert not alive(await pid_in(tmp_path / "pid"))
-
     async def test_pipe(self, here: LocalRuntime) -> None:
         """A command that writes where nobody reads is killed by SIGPIPE, as everywhere."""
         assert (await here.exec("yes | true; echo ${PIPESTATUS[0]}")).stdout == "141\n"
+
+
+ABOVE = "inner=$PPID; outer=$(cut -d ' ' -f 4 /proc/$PPID/stat)"
+ATTACKS = [
+    "kill -KILL $inner",
+    "kill -STOP $inner",
+    "kill -KILL $outer",
+    "kill -STOP $outer",
+    "kill -STOP $inner $outer",
+    "kill -STOP $outer; kill -KILL $inner",
+]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no supervisor")
+class TestAttackedSupervisor:
+    """A command that kills or stops what is above it is ended, with all that it has started."""
+
+    @pytest.mark.parametrize("attack", ATTACKS)
+    async def test_one(self, here: LocalRuntime, tmp_path: Path, attack: str) -> None:
+        """The other one ends also what has left the session and has no parent any more."""
+        (tmp_path / "daemon.py").write_text(DAEMON.replace("HOLD", ""))
+        daemon = f"{sys.executable} -I -S daemon.py"
+        guarded = f"{ABOVE}; {NOT_US} && [ $outer -ne {os.getpid()} ] && {{ {attack}; }}"
+        try:
+            result = await here.exec(f"{daemon}; {guarded}; sleep 1000", timeout=20)
+            assert (result.exit_code, result.signal) == (137, 9)
+            assert not alive(await pid_in(tmp_path / "pid"))
+        finally:
+            end(await pid_in(tmp_path / "pid"))
+
+    async def test_both_at_once(self, here: LocalRuntime, tmp_path: Path) -> None:
+        """What is in the session then, and below that, is ended."""
+        started = "setsid sleep 1000 & echo $! > pid; echo $$ > shell"
+        guarded = f"{ABOVE}; {NOT_US} && [ $outer -ne {os.getpid()} ] && kill -KILL $inner $outer"
+        try:
+            result = await here.exec(f"{started}; {guarded}; sleep 1000", timeout=20)
+            assert (result.exit_code, result.signal) == (137, 9)
+            assert not any([alive(await pid_in(tmp_path / name)) for name in ("pid", "shell")])
+        finally:
+            end(await pid_in(tmp_path / "pid"))
+
+
+def is_of_bomb(process: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return process.stat().st_uid == 60123
+    return False
+
+
+def end(pid: int) -> None:
+    """Leave nothing behind on this machine, also where a test has failed."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, 9)
 
 
 class TestLightness:
