@@ -102,18 +102,22 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @functools.cache
-def why_no_sandbox() -> str | None:
-    """Why this machine can have no sandbox, or nothing."""
+def why_no_sandbox(user: int | None = None) -> str | None:
+    """Why this machine can have no sandbox, or none for another user, or nothing."""
     if shutil.which("bwrap") is None:
         return "bubblewrap is missing: apt-get install bubblewrap"
     probe = ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "/bin/true"]
-    done = subprocess.run(probe, capture_output=True, text=True, check=False)
-    return None if done.returncode == 0 else f"bubblewrap cannot work here: {done.stderr.strip()}"
+    groups = None if user is None else []
+    done = subprocess.run(
+        probe, capture_output=True, text=True, check=False, user=user, group=user, extra_groups=groups
+    )
+    whom = "" if user is None else f" for user {user}"
+    return None if done.returncode == 0 else f"bubblewrap cannot work here{whom}: {done.stderr.strip()}"
 
 
-def skip_without_sandbox() -> None:
-    """Skip a test that needs bubblewrap where it cannot work."""
-    if reason := why_no_sandbox():
+def skip_without_sandbox(user: int | None = None) -> None:
+    """Skip a test that needs bubblewrap, started by another user where one is given, where it cannot."""
+    if reason := why_no_sandbox(user):
         pytest.skip(reason)
 
 

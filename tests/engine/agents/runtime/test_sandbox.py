@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -178,6 +181,61 @@ class TestRights:
         await until(lambda: not process_sleeps(slow))
         await SandboxRuntime(work).exec(f"setsid sleep {quick} > /dev/null 2>&1 &")
         await until(lambda: not process_sleeps(quick))
+
+
+OTHER = 60124
+AS_OTHER = """
+import asyncio, os, sys
+from interlock.engine.agents import SandboxRuntime
+
+os.setgroups([])
+os.setgid(OTHER)
+os.setuid(OTHER)
+
+async def check():
+    runtime = SandboxRuntime(sys.argv[1], read_only=[sys.argv[1] + "/kept"])
+    await runtime.write_file("made", "by another user")
+    assert await runtime.read_file("made") == "by another user"
+    for command in sys.argv[2:]:
+        result = await runtime.exec(command, timeout=20)
+        print(f"{command} -> {result.exit_code}")
+
+asyncio.run(check())
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root only can become another user")
+class TestAnotherUser:
+    """A sandbox that is started by somebody who is not root, as most are."""
+
+    def test_keeps_the_same_things_out(self) -> None:
+        """A command writes where it may, gets at nothing else, and no namespace of its own helps it."""
+        skip_without_sandbox(OTHER)
+        held = [
+            "touch /usr/x || touch /etc/x || touch /x",
+            "echo x > /proc/sys/kernel/hostname",
+            "cat /etc/shadow || ls /root || ls /home",
+            "grep . /proc/keys /proc/kallsyms",
+            "echo x > kept/file || mv kept other",
+            "unshare -Urm sh -c 'umount -l kept; mount -o remount,rw,bind kept; echo x > kept/file'",
+            "unshare -Urm sh -c 'umount -l /proc/keys && cat /proc/keys'",
+            "unshare -Urmpf mount -t proc proc /proc",
+        ]
+        with tempfile.TemporaryDirectory() as name:
+            work = Path(name)
+            (work / "kept").mkdir()
+            (work / "kept/file").write_text("as it was")
+            for path in (work, work / "kept", work / "kept/file"):
+                os.chown(path, OTHER, OTHER)
+            program = [sys.executable, "-c", AS_OTHER.replace("OTHER", str(OTHER)), name]
+            done = subprocess.run(
+                [*program, "echo on > on", *held], capture_output=True, text=True, check=False
+            )
+            assert done.stderr == ""
+            codes = dict(line.rsplit(" -> ", 1) for line in done.stdout.splitlines())
+            assert codes.pop("echo on > on") == "0"
+            assert [command for command, code in codes.items() if code == "0"] == []
+            assert (len(codes), (work / "kept/file").read_text()) == (len(held), "as it was")
 
 
 class TestEnd:
