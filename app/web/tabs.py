@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, Valid
 from textual_serve.app_service import AppService
 from textual_serve.download_manager import DownloadManager
 
-from ...engine.gateway.limits import WEIGHT, Bucket
+from ...engine.gateway.limits import Bucket, weight
 from ...engine.text import visible
 
 PRELUDE = b"__GANGLION__\n"
@@ -125,7 +125,7 @@ class Tab(AppService):
         async for message in self._socket:
             if message.type is not WSMsgType.TEXT:
                 break
-            await asyncio.sleep(bucket.take(1 + len(message.data) / WEIGHT))
+            await asyncio.sleep(bucket.take(weight(message.data)))
             try:
                 await self._take(message.data)
             except (ValueError, RecursionError):

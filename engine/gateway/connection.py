@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias
 from pydantic import BaseModel, ValidationError
 from websockets.exceptions import ConnectionClosed
 
-from .limits import WEIGHT, Limits, Usage
+from .limits import Limits, Usage, weight
 from .method import Method, ParamsT, ResultT
 from .peer import Peer
 from .rights import Needs, Rights, may, read_only_refusal, refusal
@@ -153,7 +153,7 @@ class Connection:
         """Answer until the connection ends. What was asked for is done, but for what waits for people."""
         try:
             async for frame in self._socket:
-                if pause := self.usage.bucket.take(1 + len(frame) / WEIGHT):
+                if pause := self.usage.bucket.take(weight(frame)):
                     await asyncio.sleep(pause)
                 if self._ending is not None:
                     break

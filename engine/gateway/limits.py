@@ -19,7 +19,7 @@ class Limits:
     strangers: int = 256
     """Connections that have not shown a token yet; for one more the oldest has to go."""
     rate: float = 5000.0
-    """Messages a second of one token, each `WEIGHT` bytes counting as one more; the rest waits in its
+    """Messages a second of one token, large ones counting as several (`weight`); the rest waits in its
     socket."""
     at_work: int = 64
     """Requests of one connection in progress; the rest waits in its socket. Open calls do not count."""
@@ -39,7 +39,7 @@ class Limits:
     calls_per_session: int = 256
     """Calls of one session that wait for an answer."""
     waiting_bytes: int = 64 << 20
-    """Of the inputs of all calls of one token that wait for an answer."""
+    """Of the inputs of all calls of one token that wait for an answer, as `footprint` counts them."""
     wait: float = 24 * 3600.0
     """A call's longest wait for an answer; whoever waits longer asks again."""
     absent: float = 120.0
@@ -52,8 +52,41 @@ class Limits:
     """Events that wait for a slow console; what is beyond is read again from the journal."""
 
 
-WEIGHT = 4096
+BYTES = 4096
 """Bytes of a message that count as one message more."""
+VALUES = 100
+"""Values of a message that count as one message more, as each is read, checked, judged and recorded."""
+VALUE = 64
+"""Bytes of memory that a value takes beside its text: an empty list is two bytes of that."""
+_FEW = 64
+
+
+def values(text: str) -> int:
+    """The number of values in the lists and objects of a JSON text, an empty one counting as one.
+
+    It is counted in the text, which is cheaper than reading it. Of a text with few signs that separate
+    values the number may be too large by those that stand in strings.
+    """
+    found = _separators(text)
+    if found <= _FEW:
+        return found
+    # Without escaped quotes, every second part between quotes is outside of strings.
+    return _separators("".join(text.replace("\\\\", "").replace('\\"', "").split('"')[::2]))
+
+
+def _separators(text: str) -> int:
+    return text.count(",") + text.count("[") + text.count("{")
+
+
+def weight(frame: str | bytes) -> float:
+    """Messages as which a message counts."""
+    inside = values(frame) // VALUES if isinstance(frame, str) else 0
+    return 1 + len(frame) / BYTES + inside
+
+
+def footprint(text: str) -> int:
+    """The bytes that what a JSON text says takes in memory, about."""
+    return len(text) + VALUE * values(text)
 
 
 class Bucket:

@@ -16,7 +16,7 @@ from ..history.quick import made
 from ..hub import CallAnswer as Answered
 from ..hub import CallRefused, Hub, UnknownSessionError
 from .agent_methods import CallAnswer, CallTool
-from .limits import Limits
+from .limits import Limits, footprint
 from .refusals import told_in_codes
 from .waiting import Held, Open, Waiters
 from .wire import Code, WireError
@@ -60,7 +60,7 @@ class OpenCalls:
             or len(waiting) >= self._limits.calls_per_session
         ):
             return False
-        waiters = Waiters(len(asked.model_dump_json()), 1)
+        waiters = Waiters(footprint(asked.model_dump_json()), 1)
         self.held.check(session.owner, waiters.size)
 
         def answered(found: Answered | BaseException) -> None:
@@ -87,7 +87,7 @@ class OpenCalls:
                 f"session '{session.id}' has {limit} calls that wait for an answer, the most it may have",
                 {"limit": limit},
             )
-        size = 0 if asked.call in session.waiting else len(asked.model_dump_json())
+        size = 0 if asked.call in session.waiting else footprint(asked.model_dump_json())
         self.held.check(session.owner, size)
         longest = self._limits.wait if asked.wait is None else min(asked.wait, self._limits.wait)
         with told_in_codes(), self._watching(session, asked.call, size):

@@ -108,6 +108,17 @@ class TestFloods:
             assert await answers(flood, within=0.5) < 8
             flood.transport.abort()
 
+    @pytest.mark.parametrize("batch", [True, False])
+    async def test_many_small_values_count_more(self, tmp_path: Path, batch: bool) -> None:
+        """A few bytes for a list are no way around the rate, in parameters or in a batch of requests."""
+        lists: list[JsonValue] = [[] for _ in range(1000)]
+        frame = json.dumps([lists] if batch else request("nothing", 1, lists=lists))
+        async with served(tmp_path, limits=Limits(rate=50)) as server, raw(server, server.agent) as flood:
+            for _ in range(20):
+                await flood.send(frame)
+            assert await answers(flood, within=0.3) < 20
+            flood.transport.abort()
+
     async def test_sessions(self, tmp_path: Path) -> None:
         """A token has so many sessions open, also when it opens them all at once."""
         async with served(tmp_path, limits=Limits(sessions_per_token=3)) as server:

@@ -68,6 +68,18 @@ class TestMemory:
             answers = await asyncio.gather(*waiting, again, theirs)
             assert [each.outcome for each in answers] == ["allow"] * 4
 
+    async def test_of_small_values(self, tmp_path: Path) -> None:
+        """Values count as what they take in memory, also where they are a few bytes on the wire."""
+        async with (
+            served(tmp_path, rules=RULES, limits=Limits(waiting_bytes=60_000)) as server,
+            server.agent_client() as client,
+            client.session("a") as gate,
+        ):
+            with pytest.raises(RequestFailedError, match="60000, the most they may be"):
+                await gate.call("deploy", {"lists": [[] for _ in range(1000)]}, wait=0.0)
+            assert not await server.hub.approvals()
+            assert (await gate.call("deploy", {"text": "[]," * 1000}, wait=0.0)).outcome == "waiting"
+
     @pytest.mark.parametrize("end", ["decided", "withdrawn", "closed", "refused"])
     async def test_given_back(self, tmp_path: Path, end: str) -> None:
         """However a call's waiting ends, there is room again."""

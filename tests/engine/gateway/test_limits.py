@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.engine.gateway.limits import Bucket, Failures
+from interlock.engine.gateway.limits import Bucket, Failures, values, weight
 
 
 class Clock:
@@ -26,10 +28,10 @@ class TestBucket:
         clock = Clock()
         bucket = Bucket(rate, clock)
         passed, began = 0.0, clock.now
-        for pause, weight in asked:
+        for pause, messages in asked:
             clock.now += pause
-            clock.now += bucket.take(weight)
-            passed += weight
+            clock.now += bucket.take(messages)
+            passed += messages
             assert passed <= rate + (clock.now - began) * rate + 1e-6
 
     def test_a_rest_gives_no_more_than_one(self) -> None:
@@ -38,6 +40,36 @@ class TestBucket:
         bucket = Bucket(10, clock)
         clock.now += 86_400
         assert [bucket.take() for _ in range(11)] == [0.0] * 10 + [0.1]
+
+
+def members(value: object) -> int:
+    """The values in all lists and objects of a value, an empty one counting as one."""
+    if not isinstance(value, dict | list):
+        return 0
+    parts = list(value.values()) if isinstance(value, dict) else value
+    return max(1, len(parts)) + sum(map(members, parts))
+
+
+class TestWeight:
+    @given(
+        st.recursive(
+            st.none() | st.integers() | st.text('ab\\",[]{}é\n'),
+            lambda inner: st.lists(inner) | st.dictionaries(st.text('a\\",['), inner),
+        )
+    )
+    def test_values(self, value: object) -> None:
+        """However a text is written, its values are counted, and nothing that stands in strings."""
+        message = [value, ",[{" * 30]
+        for ascii_only in (True, False):
+            assert values(json.dumps(message, ensure_ascii=ascii_only)) == members(message)
+        assert values(json.dumps(value)) >= members(value)
+
+    def test_small_values_count(self) -> None:
+        """A frame of lists counts by their number, one of prose by its size."""
+        assert weight("[" + ",".join(["[]"] * 10_000) + "]") > 200
+        assert weight(json.dumps("def f(x): return [x, {1: 2}]\n" * 1000)) < 10
+        assert weight('{"jsonrpc":"2.0","id":1,"method":"x","params":{"a":[1,2]}}') < 1.1
+        assert weight(b"[" * 4096) == 2
 
 
 class TestFailures:
