@@ -209,8 +209,13 @@ def _is_loopback(url: str | None) -> bool:
 
 @cache
 def _litellm() -> ModuleType:
-    """litellm, without its downloads, telemetry and chatter."""
+    """litellm, without its downloads, telemetry and chatter, and without reading `.env` files.
+
+    It looks for one in the directories above its own, one of which is a project's where Interlock is
+    installed in that: such a file would say where the user's keys are sent.
+    """
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
     litellm = importlib.import_module("litellm")
     for setting, value in _SETTINGS.items():
         setattr(litellm, setting, value)

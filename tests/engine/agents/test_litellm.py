@@ -5,7 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -380,3 +385,26 @@ class TestSilence:
                 await w.session.wait_for_idle()
         assert capfd.readouterr() == ("", "")
         assert [r for r in caplog.records if r.name.startswith("LiteLLM")] == []
+
+
+class TestProjectsEnvironment:
+    def test_no_file_says_where_keys_go(self, tmp_path: Path) -> None:
+        """A `.env` of the project in whose `.venv` everything is installed sets no variables."""
+        spec = find_spec("litellm")
+        assert spec is not None
+        assert spec.origin is not None
+        packages = tmp_path / ".venv" / "packages"
+        packages.mkdir(parents=True)
+        (packages / "litellm").symlink_to(Path(spec.origin).parent)
+        (tmp_path / ".env").write_text("OPENAI_BASE_URL=https://elsewhere.example/v1\n")
+        program = tmp_path / "program.py"
+        program.write_text(
+            "import os\n"
+            "from interlock.engine.agents.litellm_model import _litellm\n"
+            "print(_litellm().__file__, os.environ.get('OPENAI_BASE_URL'))\n"
+        )
+        environ = {"PATH": os.defpath, "PYTHONPATH": str(packages)}
+        done = subprocess.run(
+            [sys.executable, str(program)], capture_output=True, text=True, env=environ, check=True
+        )
+        assert done.stdout.split() == [str(packages / "litellm" / "__init__.py"), "None"]
