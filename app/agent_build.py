@@ -23,13 +23,14 @@ from ..engine.agents.model_url import parse_model_name
 from ..engine.agents.spending import not_kept, unpriced
 from ..engine.hub import Hub
 from ..engine.net import NetError
-from ..rules import RuleError, RuleSet, load_rules
+from ..rules import RuleError, RuleSet
 from ..rules.library import LIBRARY
 from .agent_runtime import RuntimeOptionsError, make_runtime
 from .agent_spec import AgentSpec, AgentSpecError, LocalOptions
 from .agent_subagents import Subagent, clashes, prepare_subagents
 from .agent_tools import named_tools
 from .imported import ImportedError, imported, where_it_broke
+from .rule_texts import RuleTexts
 
 NO_RULES = (
     "no rules were given; name at least one file with --rules "
@@ -139,8 +140,10 @@ class _Parts:
         return problems
 
 
-def prepare(spec: AgentSpec) -> Prepared:
+def prepare(spec: AgentSpec, texts: RuleTexts | None = None) -> Prepared:
     """Check and make everything that hosting `spec` needs, but for what an async function makes.
+
+    Rules of which `texts` were read before count as they were then.
 
     Code that the spec names is imported and, if it makes the agent, called. Raises `AgentSpecError` with
     every problem; its cause is the first one's.
@@ -162,7 +165,7 @@ def prepare(spec: AgentSpec) -> Prepared:
     made = attempt(lambda: _imported_agent(spec)) if spec.agent is not None else None
     if isinstance(made, Agent):
         _check_agent(spec, made, problems)
-    rules = attempt(lambda: _rules(spec, made))
+    rules = attempt(lambda: _rules(spec, made, texts or RuleTexts()))
     model = attempt(lambda: _model(spec))
     tools = attempt(lambda: _tools(spec))
     subagents = attempt(lambda: prepare_subagents(spec))
@@ -180,7 +183,7 @@ def prepare(spec: AgentSpec) -> Prepared:
     return Prepared(spec, rules, made, parts)
 
 
-def _rules(spec: AgentSpec, made: object) -> RuleSet:
+def _rules(spec: AgentSpec, made: object, texts: RuleTexts) -> RuleSet:
     if not spec.rules:
         if isinstance(made, Agent) and made.gate is not None:
             raise AgentSpecError(
@@ -190,7 +193,7 @@ def _rules(spec: AgentSpec, made: object) -> RuleSet:
                 ]
             )
         raise AgentSpecError([NO_RULES])
-    rules = load_rules(*map(shown_path, spec.rules))
+    rules = texts.compiled(*map(shown_path, spec.rules))
     unknown = [name for name in spec.active or () if name not in rules.registry]
     if unknown:
         known = ", ".join(rules.registry) or "none"

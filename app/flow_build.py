@@ -12,10 +12,11 @@ from ..engine.agents.errors import describe
 from ..engine.flows import BuildError, Context, Flow, FlowGraph, RunLimits
 from ..engine.flows.nodes import Agent, label
 from ..engine.net import NetError
-from ..rules import RuleError, RuleSet, compile_rules, load_rules
+from ..rules import RuleError, RuleSet, compile_rules
 from ..rules.library import LIBRARY
 from .flow_spec import FlowSpec, FlowSpecError
 from .imported import ImportedError, imported, where_it_broke
+from .rule_texts import RuleTexts
 
 NO_RULES = (
     "its agents call tools, and no rules were given; name at least one file with --rules "
@@ -98,10 +99,13 @@ def flow_deps(
     return cast("Mapping[type, object]", found)
 
 
-def prepare_flow(spec: FlowSpec, checks: Iterable[Check] = ()) -> PreparedFlow:
+def prepare_flow(
+    spec: FlowSpec, checks: Iterable[Check] = (), texts: RuleTexts | None = None
+) -> PreparedFlow:
     """Check and make everything that running `spec` needs. Raises `FlowSpecError` with every problem.
 
-    Those of `checks` are among them, where there is a graph to check against.
+    Those of `checks` are among them, where there is a graph to check against. Rules of which `texts` were
+    read before count as they were then.
     """
     flow = flow_class(spec.flow, spec.import_from)
     problems: list[str] = []
@@ -119,7 +123,7 @@ def prepare_flow(spec: FlowSpec, checks: Iterable[Check] = ()) -> PreparedFlow:
                 problems += error.problems
     try:
         if spec.rules:
-            rules = load_rules(*map(_as_shown, spec.rules))
+            rules = (texts or RuleTexts()).compiled(*map(_as_shown, spec.rules))
         elif graph is not None and _calls_tools(graph):
             problems.append(f"{spec.flow}: {NO_RULES}")
     except (RuleError, NetError) as error:

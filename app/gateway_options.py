@@ -63,6 +63,13 @@ def add_gateway(commands: object, command: Add, journal: Options, operator: Opti
         "--rules", metavar="FILE", nargs="+", action="extend", help="rules that apply to every agent"
     )
     serve.add_argument(
+        "--added-rules",
+        metavar="FILE",
+        nargs="+",
+        action="extend",
+        help="rules that agents may write: they come behind the others, and take no calls from them",
+    )
+    serve.add_argument(
         "--listen",
         metavar="ADDRESS",
         help="127.0.0.1:PORT or unix:PATH (default: 127.0.0.1:8737)",

@@ -25,12 +25,9 @@ def projects_rules(project: Path | None, environ: Mapping[str, str]) -> tuple[st
     return _named_in(project, project / FILE_NAME, environ) or ()
 
 
-def rules_to_start(
-    installed: tuple[str, ...], project: Path | None, environ: Mapping[str, str]
-) -> tuple[str, ...]:
-    """The files that a server is started with. Raises `SettingsError` where the user's settings name
-    fewer than the hooks were `installed` with, or say nothing of rules: it would allow what they do not;
-    and where the project's take calls from one of the user's.
+def rules_to_start(installed: tuple[str, ...], environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The user's files that a server is started with. Raises `SettingsError` where the settings name
+    fewer than the hooks were `installed` with, or say nothing of rules: it would allow what they do not.
     """
     own, users = users_file(environ), users_rules(environ)
     lost = [each for each in installed if each not in (users or ())]
@@ -44,18 +41,7 @@ def rules_to_start(
             f"{own}: names no rules, and a server without any would allow every call; name some, as in "
             '[serve] rules = ["FILE"], or say that there are none: rules = []'
         )
-    added = projects_rules(project, environ)
-    if added and project is not None:
-        # Imported here: compiling rules takes longer to load than a hook to answer.
-        from .added_rules import loosened_by
-
-        if (rule := loosened_by(users, added)) is not None:
-            raise SettingsError(
-                f"{project / FILE_NAME}: rules: what they name would be taken out of '{rule}' of {own}, "
-                "and agents may write there; name the tools in rules of your own"
-            )
-    # Of two maps that match a call the first gives it its name: a project's come behind the user's.
-    return tuple(dict.fromkeys([*users, *added]))
+    return users
 
 
 def _named_in(directory: Path, file: Path, environ: Mapping[str, str]) -> tuple[str, ...] | None:

@@ -1,7 +1,7 @@
 """The server that a hook asks: the one that runs, or one of this user's own that is started here.
 
 A server that is started here judges by the user's rules, never by a project's alone: an agent may write
-in its project, so a project's rules only come on top, on a server of that project.
+in its project, so a project's rules only come on top, on a server of that project, which checks them.
 """
 
 from __future__ import annotations
@@ -88,7 +88,9 @@ def connect(
     except (NoServerError, NoTokenError):
         if environ.get(URL):
             raise
-    key = _key(line.project, environ)
+    # Read once: whether a project has a server of its own hangs on what that judges by.
+    added = _added(line.project, environ)
+    key = _key(line.project) if line.project is not None and added else None
     place = directory(environ) / (key or "user")
     socket = Path(f"{place}.sock")
     url = f"unix:{socket}"
@@ -107,7 +109,7 @@ def connect(
                 command += ["--rules", *rules]
             if key is not None:
                 # A journal has one writer, and the user's own server has the user's.
-                command += ["--db", f"{place}.db"]
+                command += ["--added-rules", *added, "--db", f"{place}.db"]
             began = time.monotonic()
             client = _start(place, url, command, until, environ, quiet=key is not None)
             return Connected(client, url, time.monotonic() - began)
@@ -157,18 +159,21 @@ def directory(environ: Mapping[str, str]) -> Path:
     return directory
 
 
-def _key(project: Path | None, environ: Mapping[str, str]) -> str | None:
-    """What a project's own server is called; `None` where it adds no rules to the user's."""
+def _added(project: Path | None, environ: Mapping[str, str]) -> tuple[str, ...]:
     try:
-        own = projects_rules(project, environ)
+        return projects_rules(project, environ)
     except SettingsError as error:
         raise HookError(str(error)) from error
-    return sha256(os.fsencode(project)).hexdigest()[:12] if project is not None and own else None
+
+
+def _key(project: Path) -> str:
+    """What the server of a project that adds rules to the user's is called."""
+    return sha256(os.fsencode(project)).hexdigest()[:12]
 
 
 def _rules(line: HookLine, environ: Mapping[str, str]) -> tuple[str, ...]:
     try:
-        return rules_to_start(line.rules, line.project, environ)
+        return rules_to_start(line.rules, environ)
     except SettingsError as error:
         raise HookError(f"no server runs, and none was started: {error}") from error
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,11 +11,10 @@ from ..engine.gate.name_changes import takes_from
 from ..engine.gate.types import Mode
 from ..engine.net import SkillNet
 from ..engine.rule import ApprovalRule, asks_less, people_to_loosen
-from ..rules import load_rules
-from .added_rules import loosened_by
 from .agent_build import Prepared, prepare, shown_path
 from .agent_spec import AgentSpec, AgentSpecError
 from .flow_spec import FlowSpec, FlowSpecError
+from .rule_texts import RuleTexts, path_of
 
 if TYPE_CHECKING:
     from .flow_build import PreparedFlow
@@ -25,37 +24,30 @@ class ServerRules:
     """Rules `files` of a server, or none; agents and flows are made under them and their own.
 
     Who names rules cannot leave the server's out, nor have them ask for less. Where the server's `mode`
-    is shadow they block nothing anyway. `added` are those of the files that a working directory names.
+    is shadow they block nothing anyway. The files are read here and never again, but for `texts`, which
+    were read before: agents may write those that a working directory adds, once they were checked.
     """
 
     def __init__(
-        self, files: Sequence[str] = (), mode: Mode = "enforce", added: Collection[str] = ()
+        self, files: Sequence[str] = (), mode: Mode = "enforce", texts: RuleTexts | None = None
     ) -> None:
-        self._files = tuple(Path(os.path.abspath(name)) for name in files)
+        self._files = tuple(path_of(name) for name in files)
         self._mode: Mode = mode
-        self._added = [Path(os.path.abspath(name)) for name in added]
+        self._texts = (texts or RuleTexts()).reading(self._files)
 
+    @cached_property
     def nets(self) -> Mapping[str, SkillNet]:
-        """What the files say now. Raises `RuleError`, `NetError`, and `AgentSpecError` where those of the
-        working directory take calls from the others by now: agents may write there.
-        """
-        users = [each for each in self._files if each not in self._added]
-        if (rule := loosened_by(users, self._added)) is not None:
-            raise AgentSpecError(
-                [
-                    f"rules: what {', '.join(map(str, self._added))} names now would be taken out of "
-                    f"'{rule}' of this server; name the tools in rules of your own and start it again"
-                ]
-            )
-        return load_rules(*map(shown_path, self._files)).registry if self._files else {}
+        """The nets of the files alone. Raises `RuleError` and `NetError`."""
+        files = [shown_path(file) for file in self._files]
+        return self._texts.compiled(*files).registry if files else {}
 
     def required(self) -> tuple[str, ...]:
         """The nets that are on in what goes on here, unless people switched them off there."""
-        return tuple(self.nets()) if self._mode == "enforce" else ()
+        return tuple(self.nets) if self._mode == "enforce" else ()
 
     def agent(self, spec: AgentSpec) -> Prepared:
         """An agent under these rules, too. Raises `AgentSpecError`."""
-        prepared = prepare(self._first(spec))
+        prepared = prepare(self._first(spec), self._texts)
         self._check(prepared.rules.registry, AgentSpecError)
         return prepared
 
@@ -63,13 +55,14 @@ class ServerRules:
         """A flow under these rules, too. Raises `FlowSpecError`."""
         from .flow_build import prepare_flow  # with all that runs flows, which most servers never do
 
-        prepared = prepare_flow(spec.model_copy(update={"rules": self._before(spec.rules)}))
+        first = spec.model_copy(update={"rules": self._before(spec.rules)})
+        prepared = prepare_flow(first, texts=self._texts)
         self._check(prepared.rules.registry, FlowSpecError)
         return prepared
 
     def check_mode(self, mode: Mode) -> None:
         """Raise `AgentSpecError` for shadow mode where a rule takes several people."""
-        guarded = [key for key, net in self.nets().items() if people_to_loosen(net.rule)]
+        guarded = [key for key, net in self.nets.items() if people_to_loosen(net.rule)]
         if self._mode == "enforce" and mode == "shadow" and guarded:
             raise AgentSpecError(
                 [
@@ -80,7 +73,7 @@ class ServerRules:
 
     def _first(self, spec: AgentSpec) -> AgentSpec:
         """The agent that is asked for, with the server's rules first, and active."""
-        active = spec.active and tuple(dict.fromkeys((*spec.active, *self.nets())))
+        active = spec.active and tuple(dict.fromkeys((*spec.active, *self.nets)))
         return spec.model_copy(update={"rules": self._before(spec.rules), "active": active})
 
     def _before(self, rules: Sequence[Path]) -> tuple[Path, ...]:
@@ -90,7 +83,7 @@ class ServerRules:
         self, every: Mapping[str, SkillNet], refused: Callable[[Sequence[str]], Exception]
     ) -> None:
         """Raise `refused` with every problem where the server's rules are not what they are among all."""
-        own = self.nets()
+        own = self.nets
         lost = [key for key, net in own.items() if key not in every or _asks_less(every[key], net)]
         guarded = {key: net for key, net in own.items() if people_to_loosen(net.rule)}
         taken = [

@@ -8,9 +8,9 @@ import resource
 import signal
 import sys
 import termios
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -26,7 +26,6 @@ from ..engine.hub import Hub, Nets
 from ..engine.net import SkillNet
 from ..engine.questions import ApprovalPolicy
 from ..engine.text import visible
-from ..rules import compile_files, read_rules
 from .added_rules import loosened
 from .agent_build import Prepared
 from .agent_spec import AgentSpec
@@ -36,6 +35,7 @@ from .gateway_settings import GatewaySettings
 from .idling import until_unused
 from .language import LANGUAGE
 from .notify import notify_settings, notifying
+from .rule_texts import RuleTexts
 from .server_rules import ServerRules
 from .settings import SettingsError
 from .starting import asked_for, go_on, start
@@ -48,7 +48,7 @@ FILES = 512
 class Serving:
     """What a server is started with; for `rules` and `mode` see `interlock serve --help`.
 
-    `added` are those of the rules that a working directory names.
+    Rules of which `texts` were read before, to be checked, count as they were then.
     """
 
     database: Path
@@ -60,28 +60,27 @@ class Serving:
     redaction: Redaction
     policy: ApprovalPolicy
     certificate: Certificate | None = None
-    added: tuple[str, ...] = ()
+    texts: RuleTexts = field(default_factory=RuleTexts)
     idle_exit: float | None = None
     """After how many seconds without a session and a connection it ends; `None` for never."""
 
 
-def rule_sets(files: tuple[str, ...], settings: GatewaySettings) -> RuleSets:
+def rule_sets(
+    files: Sequence[str], settings: GatewaySettings, texts: RuleTexts | None = None
+) -> RuleSets:
     """Every set compiled once, so that what is wrong is found at the start.
 
-    The files are read here and never again: agents may write those of a working directory, and choose
-    when a set is compiled. Raises `RuleError`, and `SettingsError` for a set with which a working
-    directory takes calls from the rules in `files`, or from a set of the user's beside it.
+    The files that are not among `texts` are read here and never again: agents may write those of a
+    working directory, and choose when a set is compiled. Raises `RuleError`, and `SettingsError` for a
+    set with which a working directory takes calls from the rules in `files`, or from a set of the user's
+    beside it.
     """
     named, added = settings.rules, settings.added
-    every = dict.fromkeys([*files, *(file for each in named.values() for file in each)])
-    texts = {file: read_rules(file) for file in every}
-
-    def of(*chosen: str) -> dict[str, str]:
-        return {name: text for file in chosen for name, text in texts[file].items()}
+    read = (texts or RuleTexts()).reading([*files, *(file for each in named.values() for file in each)])
 
     def compiled(names: tuple[str, ...]) -> Mapping[str, SkillNet]:
-        found = of(*files, *(file for name in names for file in named[name]))
-        return compile_files(found).registry if found else {}
+        chosen = [*files, *(file for name in names for file in named[name])]
+        return read.compiled(*chosen).registry if chosen else {}
 
     for name in named:
         compiled((name,))
@@ -89,7 +88,7 @@ def rule_sets(files: tuple[str, ...], settings: GatewaySettings) -> RuleSets:
     users = [each[: len(each) - len(added.get(name, ()))] for name, each in named.items()]
     for name, of_directory in added.items():
         for beside in ((), *users):
-            if (rule := loosened(of(*files, *beside), of(*of_directory))) is not None:
+            if (rule := loosened(read, (*files, *beside), of_directory)) is not None:
                 raise SettingsError(
                     f"[gateway]: rules: {name}: what this set of the working directory names would be "
                     f"taken out of '{rule}'; name the tools in rules of your own"
@@ -127,7 +126,8 @@ async def running(serving: Serving) -> AsyncGenerator[Address, None]:
 @asynccontextmanager
 async def _gateway(serving: Serving) -> AsyncGenerator[tuple[Gateway, Address], None]:
     hook = notify_settings()
-    rules = await asyncio.to_thread(rule_sets, serving.rules, serving.settings)
+    texts = await asyncio.to_thread(serving.texts.reading, serving.rules)
+    rules = await asyncio.to_thread(rule_sets, serving.rules, serving.settings, texts)
     hub = Hub.open(
         serving.database, redaction=serving.redaction, policy=serving.policy, language=LANGUAGE
     )
@@ -141,7 +141,7 @@ async def _gateway(serving: Serving) -> AsyncGenerator[tuple[Gateway, Address], 
             limits=serving.settings.limits,
             hosts=serving.settings.hosts,
             origins=serving.settings.origins,
-            starter=HubStarter(hub, serving.rules, serving.mode, serving.added),
+            starter=HubStarter(hub, serving.rules, serving.mode, texts),
         )
         address = await gateway.start(
             serving.address, tls=serving.certificate and serving.certificate.tls
@@ -259,10 +259,10 @@ class HubStarter:
         hub: Hub,
         rules: Sequence[str] = (),
         mode: Mode = "enforce",
-        added: Collection[str] = (),
+        texts: RuleTexts | None = None,
     ) -> None:
         self._hub = hub
-        self._rules = ServerRules(rules, mode, added)
+        self._rules = ServerRules(rules, mode, texts)
 
     async def start(self, spec: dict[str, JsonValue], *, by: str) -> str:
         """Open a session and set its agent to work; its id. Raises `AgentSpecError`."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 _LONGEST_SHOWN = 60
 JOURNAL = "db"
-_LISTS = frozenset({"rules"})
+_LISTS = frozenset({"added_rules", "rules"})
 """Options of paths that are kept as they were written, for what is said about them."""
 
 

@@ -10,8 +10,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..engine.text import visible
+
+if TYPE_CHECKING:
+    from .rule_texts import RuleTexts
 
 _ANYTHING = frozenset(
     {
@@ -108,10 +112,12 @@ def _number(value: object) -> float:
     return value
 
 
-def added_rules(args: argparse.Namespace) -> tuple[str, ...]:
-    """The rules files that the working directory names."""
-    found = getattr(args, "of_directory", {}).get("rules", [])
-    return tuple(map(str, found)) if isinstance(found, list) else ()
+def rule_texts(args: argparse.Namespace) -> RuleTexts:
+    """The rules files that were read to check those of the working directory; they judge as they were."""
+    from .rule_texts import RuleTexts
+
+    found = getattr(args, "rule_texts", None)
+    return found if isinstance(found, RuleTexts) else RuleTexts()
 
 
 def added(args: argparse.Namespace, rules: Iterable[object] | None = None) -> str | None:

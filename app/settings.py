@@ -15,8 +15,13 @@ import os
 import stat
 import tomllib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .rule_texts import RuleTexts
 
 FILE_NAME = "interlock.toml"
 CONFIG = "INTERLOCK_CONFIG"
@@ -53,7 +58,8 @@ def apply_settings(
     """Fill the options of `args.command` that were not given. Raises `SettingsError`.
 
     So do paths that nothing can be called, on the line as in a setting, and what a working directory may
-    not say. What it says of how agents are judged is then in `args.of_directory`; see `setting_trust`.
+    not say. What it says of how agents are judged is then in `args.of_directory`, and the rules that were
+    checked for that in `args.rule_texts`; see `setting_trust`.
     """
     from .setting_paths import path_fault
 
@@ -79,7 +85,10 @@ def apply_settings(
         if found is not None and found.file and agents_write(found.file, directory, environ):
             if action.dest in ("rules", "mode"):
                 args.of_directory |= {action.dest: value, "where": found.file}
-            value = sources.trusted(action, found, value)
+            counts = sources.trusted(action, found, value)
+            if action.dest == "rules":
+                args.rule_texts = sources.rule_texts(action, found, value)
+            value = counts
         setattr(args, action.dest, value)
 
 
@@ -109,7 +118,7 @@ class _Sources:
         same name would stand in for them.
         """
         value = _convert(action, found)
-        if action.dest != "rules" or found.file != self.own:
+        if action.dest not in ("added_rules", "rules") or found.file != self.own:
             return value
         from .setting_paths import beside
 
@@ -123,11 +132,9 @@ class _Sources:
 
         Raises `SettingsError` for what may not be said there.
         """
-        from .setting_trust import JUDGING, counted
+        from .setting_trust import counted
 
-        users_files = [each for each in self.files if each[0] == self.own]
-        usual = replace(self, environ={}, files=users_files).find(action)
-        users = None if usual is None else self.value(action, usual)
+        users = self._users(action)
         counts = counted(self.command, action.dest, value, users, self.directory)
         if counts is None:
             option = next(each for each in action.option_strings if each.startswith("--"))
@@ -135,23 +142,40 @@ class _Sources:
                 f"{found.where}: may stand in {self.own} only, since agents may write in the working "
                 f"directory; move it there, or say it on the line: {option}"
             )
-        if action.dest == "rules" and self.command in JUDGING:
-            self._check_added_rules(found, value, users)
         return counts
 
-    def _check_added_rules(self, found: _Found, added: object, users: object) -> None:
-        """Raise `SettingsError` where rules of the working directory take calls from the user's."""
-        if not (isinstance(added, list) and isinstance(users, list)):
-            return
-        from .added_rules import loosened_by
+    def rule_texts(self, action: argparse.Action, found: _Found, added: object) -> RuleTexts:
+        """The rules of the user and those that the working directory `added`, as they are now.
 
-        files = [self.directory / str(each) for each in added]
-        if (rule := loosened_by(users, files)) is not None:
-            raise SettingsError(
-                f"{found.where}: what they name would be taken out of '{rule}' of {self.own}, and agents "
-                "may write in the working directory; name the tools in rules of your own, or all files "
-                "on the line: --rules"
-            )
+        Raises `SettingsError` where those of the directory take calls from the user's, in a command that
+        judges by them.
+        """
+        # Imported here: most commands compile no rules.
+        from ..rules import RuleError
+        from .added_rules import loosened
+        from .rule_texts import RuleTexts
+        from .setting_trust import JUDGING
+
+        if self.command not in JUDGING:
+            return RuleTexts()
+        users = _texts(self._users(action))
+        files = [os.path.join(self.directory, os.path.expanduser(each)) for each in _texts(added)]
+        texts = RuleTexts().reading([*users, *files])
+        # Whoever compiles these texts says what is wrong with them.
+        with suppress(RuleError):
+            if (rule := loosened(texts, users, files)) is not None:
+                raise SettingsError(
+                    f"{found.where}: what they name would be taken out of '{rule}' of {self.own}, and "
+                    "agents may write in the working directory; name the tools in rules of your own, or "
+                    "all files on the line: --rules"
+                )
+        return texts
+
+    def _users(self, action: argparse.Action) -> object:
+        """What the user's own file says of an option; `None` where it says nothing."""
+        of_user = [each for each in self.files if each[0] == self.own]
+        found = replace(self, environ={}, files=of_user).find(action)
+        return None if found is None else self.value(action, found)
 
 
 def named_file(args: argparse.Namespace, environ: Mapping[str, str]) -> Mapping[str, str]:

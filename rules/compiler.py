@@ -51,7 +51,7 @@ def load_rules(*paths: str | os.PathLike[str]) -> RuleSet:
     if not paths:
         raise ValueError("load_rules needs at least one rules file")
     names = dict.fromkeys(os.fspath(path) for path in paths)
-    return _compile({_shown(name): read_text(name) for name in names})
+    return _compile({shown_file(name): read_text(name) for name in names})
 
 
 def read_rules(*paths: str | os.PathLike[str]) -> dict[str, str]:
@@ -60,18 +60,20 @@ def read_rules(*paths: str | os.PathLike[str]) -> dict[str, str]:
     Raises `RuleError` for files that cannot be read, as `load_rules`.
     """
     names = dict.fromkeys(os.fspath(path) for path in paths)
-    texts = {_shown(name): read_text(name) for name in names}
+    texts = {shown_file(name): read_text(name) for name in names}
     if problems := [text for text in texts.values() if isinstance(text, Problem)]:
         raise RuleError(problems)
     return {name: text for name, text in texts.items() if isinstance(text, str)}
 
 
-def compile_files(texts: Mapping[str, str]) -> RuleSet:
-    """Compile texts by file name as one set, as `load_rules` does with files. Raises `RuleError`."""
+def compile_files(texts: Mapping[str, str | Problem]) -> RuleSet:
+    """Compile texts by file name as one set, as `load_rules` does with files; in place of a text stands
+    what kept it from being read. Raises `RuleError`.
+    """
     return _compile(texts)
 
 
-def _shown(name: str) -> str:
+def shown_file(name: str) -> str:
     """A file as rules say where they stand: by the path that was given, the library's without where it
     is installed."""
     path = Path(name)

@@ -11,10 +11,10 @@ from pathlib import Path
 from ...engine.history.queries import SessionNotFound
 from ...engine.hub import Hub, ResumeError
 from ...engine.text import visible
-from ...rules import RuleError, load_rules
+from ...rules import RuleError
 from ..agent_build import NO_RULES
 from ..hosting import host
-from ..setting_trust import added
+from ..setting_trust import added, rule_texts
 from . import BAD_INPUT, in_terminal, needs_terminal
 
 NOT_INSTALLED = (
@@ -40,7 +40,7 @@ def acp(args: argparse.Namespace, database: Path, operator: str) -> int:
     # what runs without having been asked about.
     typed = {name: getattr(args, name) if name in args.typed else None for name in ("log", "unasked")}
     try:
-        rules = load_rules(*args.rules)
+        rules = rule_texts(args).compiled(*args.rules)
         if told := added(args):
             print(f"interlock acp: {told}", file=sys.stderr)
         with ExitStack() as files:

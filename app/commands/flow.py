@@ -28,7 +28,7 @@ from ..headless import Answer
 from ..hosting import Start
 from ..imported_session import refusal
 from ..next_command import same_journal
-from ..setting_trust import added
+from ..setting_trust import added, rule_texts
 from . import BAD_INPUT, in_terminal, needs_terminal
 
 
@@ -106,7 +106,7 @@ def _beginning(args: argparse.Namespace, _: Path, operator: str) -> tuple[Prepar
     def answers(graph: Graph) -> Mapping[str, dict[str, JsonValue]]:
         return fills(args.fill, graph)
 
-    prepared = prepare_flow(spec, (value, answers))
+    prepared = prepare_flow(spec, (value, answers), rule_texts(args))
     begins = value(prepared.graph)
     if told := added(args):
         print(f"interlock flow run: {told}", file=sys.stderr)
@@ -142,7 +142,7 @@ def _going_on(args: argparse.Namespace, database: Path, operator: str) -> tuple[
     def answers(graph: Graph) -> Mapping[str, dict[str, JsonValue]]:
         return fills(args.fill, graph)
 
-    prepared = prepare_flow(spec, (answers,))
+    prepared = prepare_flow(spec, (answers,), rule_texts(args))
     nets: Nets = "changed" if args.changed_nets or rules else "recorded"
 
     def start(hub: Hub) -> Awaitable[str]:

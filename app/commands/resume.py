@@ -18,7 +18,8 @@ from ..agent_options import from_command_line
 from ..agent_spec import AgentSpecError
 from ..hosting import host
 from ..imported_session import goes_on, recorded_words, remedy
-from ..setting_trust import added
+from ..server_rules import ServerRules
+from ..setting_trust import added, rule_texts
 from ..starting import go_on
 from . import BAD_INPUT, in_terminal, needs_terminal
 
@@ -43,7 +44,7 @@ def resume(args: argparse.Namespace, database: Path, operator: str) -> int:
     try:
         # Before anything is opened for writing: a misspelt id is the likeliest mistake.
         line = open_reader(database).session(args.session)
-        session, given = line.id, _given(args, line, database)
+        session, given, texts = line.id, _given(args, line, database), rule_texts(args)
 
         async def start(hub: Hub) -> str:
             return await go_on(
@@ -57,6 +58,7 @@ def resume(args: argparse.Namespace, database: Path, operator: str) -> int:
                 max_cost=args.max_cost if limited else None,
                 reason=args.reason,
                 given=given,
+                server=ServerRules(texts=texts),
             )
 
         return host(args, database, operator, start, headless=headless)
@@ -91,7 +93,7 @@ def _given(args: argparse.Namespace, line: SessionSummary, database: Path) -> Pr
         raise AgentSpecError([remedy(origin, args.at, database)])
     args.target = args.agent
     try:
-        prepared = prepare(from_command_line(args))
+        prepared = prepare(from_command_line(args), rule_texts(args))
     except AgentSpecError as error:
         raise AgentSpecError([*error.problems, remedy(origin, args.at, database)]) from error
     if told := added(args, prepared.spec.rules):

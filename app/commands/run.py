@@ -14,7 +14,7 @@ from ..agent_options import from_command_line
 from ..agent_spec import AgentSpecError
 from ..hosting import host
 from ..run_words import IMPORTED, NO_TASK
-from ..setting_trust import added
+from ..setting_trust import added, rule_texts
 from ..starting import start
 from . import BAD_INPUT, in_terminal, needs_terminal
 
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace, database: Path, operator: str) -> int:
         spec = from_command_line(args)
         if spec.task is None:
             raise AgentSpecError([f'{NO_TASK}, or as task = "…" in the agent file'])
-        prepared = prepare(spec)
+        prepared = prepare(spec, rule_texts(args))
         if told := added(args, spec.rules):
             print(f"interlock run: {told}", file=sys.stderr)
 

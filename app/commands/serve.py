@@ -7,6 +7,7 @@ import asyncio
 import os
 import ssl
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from ...engine.gateway.address import Address
@@ -17,13 +18,15 @@ from ...engine.history.redaction import Redaction
 from ...engine.net import NetError
 from ...engine.text import visible
 from ...rules import RuleError
+from ..added_rules import loosened
 from ..approval_settings import approval_settings
 from ..certificate import server_certificate
 from ..gateway_settings import gateway_settings
 from ..idling import idle_time
+from ..rule_texts import RuleTexts
 from ..serving import Serving, loop_factory, own_tokens, take_files
 from ..serving import serve as run_server
-from ..setting_trust import added, added_rules
+from ..setting_trust import added, rule_texts
 from ..settings import SettingsError, named_file
 from . import BAD_INPUT
 
@@ -41,11 +44,12 @@ def serve(args: argparse.Namespace, database: Path, operator: str, redaction: Re
         environ = named_file(args, os.environ)
         tokens = TokenFile(token_file())
         agent, console = own_tokens(tokens, operator)
+        rules, added_rules = tuple(args.rules or ()), tuple(args.added_rules or ())
         serving = Serving(
             database=database,
             address=address,
-            rules=tuple(args.rules or ()),
-            added=added_rules(args),
+            rules=(*rules, *added_rules),
+            texts=_checked(rule_texts(args), rules, added_rules),
             mode=args.mode or "enforce",
             settings=gateway_settings(environ=environ),
             tokens=tokens,
@@ -82,6 +86,17 @@ def serve(args: argparse.Namespace, database: Path, operator: str, redaction: Re
         print(f"interlock serve: {visible(str(said), keep_newlines=True)}", file=sys.stderr)
         return BAD_INPUT
     return 0
+
+
+def _checked(texts: RuleTexts, rules: Sequence[str], added_rules: Sequence[str]) -> RuleTexts:
+    """The texts of all of them. Raises `RuleError`, and `SettingsError` where what is added loosens."""
+    texts = texts.reading([*rules, *added_rules])
+    if (rule := loosened(texts, rules, added_rules)) is not None:
+        raise SettingsError(
+            f"--added-rules: what {', '.join(added_rules)} names would be taken out of '{rule}', and "
+            "agents may write there; name the tools in rules of your own"
+        )
+    return texts
 
 
 def _idle_exit(given: str | None) -> float | None:

@@ -28,7 +28,7 @@ from ..certificate import Certificate, server_certificate
 from ..gateway_settings import gateway_settings
 from ..place import Place
 from ..serving import Serving, own_tokens, renewed, running, told_to_end
-from ..setting_trust import added, added_rules
+from ..setting_trust import added, rule_texts
 from ..settings import SettingsError
 from ..web.environment import tab_environment
 from ..web.front import Front
@@ -166,7 +166,7 @@ def _started(
         database=database,
         address=agents,
         rules=tuple(args.rules or ()),
-        added=added_rules(args),
+        texts=rule_texts(args),
         mode=args.mode or "enforce",
         settings=gateway_settings(),
         tokens=tokens,

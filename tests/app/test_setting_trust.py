@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from interlock.app.agent_spec import AgentSpecError
 from interlock.app.approval_settings import KNOWN as APPROVALS
 from interlock.app.approval_settings import approval_settings
 from interlock.app.attention import KNOWN as ATTENTION
@@ -22,9 +21,8 @@ from interlock.app.gateway_settings import GatewaySettings, gateway_settings
 from interlock.app.hook_settings import KNOWN as HOOK
 from interlock.app.hook_settings import hook_settings
 from interlock.app.notify import NotifySettings, notify_settings
-from interlock.app.server_rules import ServerRules
 from interlock.app.serving import rule_sets
-from interlock.app.setting_trust import added, added_rules
+from interlock.app.setting_trust import added
 from interlock.app.settings import TABLES, SettingsError, apply_settings
 from interlock.engine import ToolCall
 from interlock.engine.questions import ApprovalPolicy
@@ -81,9 +79,9 @@ CHOICES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
 }
 # Files, addresses, names, code, choices of who starts it: the line's, or the user's own file's.
 _NEVER = """
-    active after against agent allow_command api_base approval as at certificate changed_nets config
-    connect db dry_run fill format header headless idle_exit input_file key kind live log
-    messages name older_than open out overlap owner prefix project reason resume schema
+    active added_rules after against agent allow_command api_base approval as at certificate
+    changed_nets config connect db dry_run fill format header headless idle_exit input_file key kind
+    live log messages name older_than open out overlap owner prefix project reason resume schema
     session since test timeout token_file tools trust unasked unmasked url wait
 """
 NEVER = _NEVER.split()
@@ -403,19 +401,6 @@ class TestGateway:
         found = rule_sets((str(mine),), GatewaySettings(sets, added=sets))
         more.write_text("limit fetch to 9 per session\n")
         assert set(await found.registry(["more"])) == {"block-anything-else", "block-fetch"}
-
-    def test_of_what_consoles_start(self, tmp_path: Path) -> None:
-        """Rules of the directory that take calls from the server's since it began start nothing there."""
-        mine, more = tmp_path / "mine.rules", tmp_path / "more.rules"
-        mine.write_text("block anything-else\n")
-        more.write_text("block fetch\n")
-        server = ServerRules([str(mine), str(more)], added=[str(more)])
-        assert set(server.required()) == {"block-anything-else", "block-fetch"}
-        more.write_text("limit fetch to 9 per session\n")
-        with pytest.raises(AgentSpecError, match="would be taken out of 'block anything-else'"):
-            server.required()
-        args = Namespace(of_directory={"rules": ["more.rules"], "where": tmp_path})
-        assert added_rules(args) == ("more.rules",)
 
     def settings(self, tmp_path: Path, here: str, user: str) -> dict[str, tuple[str, ...]]:
         work, config = tmp_path / "project", tmp_path / "config"
