@@ -8,6 +8,7 @@ addresses, names and code, is taken from the line, the environment or the user's
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,6 +40,9 @@ _STRICTER = {
     "read_only": True,
     "strict": True,
 }
+_MODEL_NAME = re.compile(r"(?!.*(?:://|arn:))[\w.:/@-]+", re.IGNORECASE)
+"""Neither a URL nor an AWS name (`arn:…`), whose region becomes part of a host: these say where requests
+go that the user's credentials sign."""
 JUDGING = frozenset({"acp", "flow", "resume", "run", "serve", "web"})
 """The commands that judge calls by rules, and run what passes."""
 _LIMITS = frozenset({"max_cost", "max_steps", "max_time", "max_turns"})
@@ -76,8 +80,7 @@ def _may_say(command: str, option: str, value: object, users: object, directory:
         case _ if option in _STRICTER:
             return value == _STRICTER[option]
         case "model":
-            # A URL says where the provider's key goes.
-            return "://" not in str(value)
+            return _MODEL_NAME.fullmatch(str(value)) is not None
         case "tools":
             # The names that rules are checked against; those of an agent are what it can do.
             return command == "check"

@@ -62,7 +62,15 @@ CHOICES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
     "max_time": (("flow run", "flow resume"), ("9s",), ()),
     "max_turns": (("flow run", "flow resume"), ("9",), ()),
     "mode": (JUDGES, ("enforce",), ("shadow",)),
-    "model": (("run", "resume"), ("openai/gpt-4o",), ("openai://m?base_url=http://192.0.2.7/v1",)),
+    "model": (
+        ("run", "resume"),
+        ("openai/gpt-4o", "bedrock/anthropic.claude-v2:1", "ollama/llama3:8b"),
+        (
+            "openai://m?base_url=http://192.0.2.7/v1",
+            "bedrock/agentcore/arn:aws:bedrock-agentcore:elsewhere.example/:1:runtime/x",
+            "vertex_ai/elsewhere.example#/x",
+        ),
+    ),
     "net": (("draw",), ("block-rm",), ()),
     "network": (("run", "resume"), ("false",), ("true",)),
     "plain": (("replay",), ("true", "false"), ()),
