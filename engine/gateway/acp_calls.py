@@ -15,6 +15,7 @@ from acp.schema import (
     TextContentBlock,
     ToolCall,
     ToolCallProgress,
+    ToolCallStatus,
     ToolCallUpdate,
     ToolKind,
 )
@@ -33,6 +34,8 @@ MOST_OUTPUT: Final = 262_144
 """Bytes of a call's output that are recorded."""
 
 _ENDED: Final = ("completed", "failed")
+_CHANGING: Final = ("edit", "delete", "move")
+"""Kinds of calls that find no paths, so that what they name is what they are about."""
 _EXITS: Final = ("exit_code", "exitCode", "exit")
 _Content: TypeAlias = ContentToolCallContent | FileEditToolCallContent | TerminalToolCallContent
 Stands: TypeAlias = Literal["told", "waiting", "allowed", "refused", "settled"]
@@ -148,8 +151,8 @@ class SeenCall:
     def terms(self) -> Terms:
         """What a decision on the call as it is known now is about."""
         raw, said = self.raw_input, self._said
-        told = bool(command_of(raw, "")) if self.kind == "execute" else raw is not None
         texts = frozenset(texts_in(raw))
+        told = bool(command_of(raw, "")) if self.kind == "execute" else any(map(str.strip, texts))
         return Terms(
             self.tools,
             raw,
@@ -176,7 +179,8 @@ class SeenCall:
             return "input"
         if then.title is not None and now.title != then.title and (self.kind == "execute" or not ended):
             return "title"
-        if then.paths and not now.paths <= then.paths:
+        is_missing = not then.paths and self.kind in _CHANGING and not ended
+        if (then.paths or is_missing) and not now.paths <= then.paths:
             return "path"
         result = then.carried and (ended or _gives_output(update))
         return "change" if now.changes and now.changes != then.changes and not result else None
@@ -217,6 +221,19 @@ class SeenCall:
         if not told:
             told = "\n".join(f"changed {each.path}" for each in self.changes)
         return shortened(told, MOST_OUTPUT)
+
+    def runs_again(self, status: ToolCallStatus | None) -> bool:
+        """Whether a status after its end says that it runs once more, or although it was not allowed.
+
+        Of the latter nothing more is said once that it was `begun` has been.
+        """
+        if self.approved is not None:
+            return status == "in_progress" and not self.goes_on
+        return status in ("in_progress", "completed") and not self.begun
+
+    def start_over(self) -> None:
+        """Become a call that nobody has asked about, with what was said of it."""
+        self.stands, self.approved, self.answered, self.came_of_it = "told", None, False, False
 
     def forget(self) -> None:
         """Keep of a call that has ended no more than what it takes to know it again."""

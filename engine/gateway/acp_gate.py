@@ -191,12 +191,15 @@ class AcpGate:
         """Follow a call that runs or has ended."""
         known = self._seen.get(update.tool_call_id)
         if known is not None and known.stands == "settled":
-            if isinstance(update, ToolCallProgress):
+            if not isinstance(update, ToolCallProgress):
+                del self._seen[update.tool_call_id]
+                self._take(update).gate_ids = known.gate_ids
+            elif known.runs_again(update.status):
+                known.start_over()
+            else:
                 await self._compare(self._take(update), update)
                 known.forget()
                 return
-            del self._seen[update.tool_call_id]
-            self._take(update).gate_ids = known.gate_ids
         seen, status = self._take(update), update.status
         await self._compare(seen, update)
         if status is None or status == "pending":
@@ -221,8 +224,9 @@ class AcpGate:
             seen.stands = "refused"
             await self._withdraw_seen(seen, f"the agent changed its {what} while it waited")
             return
+        seen.begun = True
         if seen.stands == "allowed":
-            seen.stands, seen.begun = "refused", True
+            seen.stands = "refused"
             changed = f"The agent changed the call's {what} after it was allowed"
             await self._record_result(seen, changed, is_error=True)
         what = f"runs with another {what} than the one it was allowed with"

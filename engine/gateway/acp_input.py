@@ -19,6 +19,12 @@ from pydantic import JsonValue
 Input: TypeAlias = dict[str, JsonValue]
 _COMMANDS: Final = ("command", "cmd", "script")
 _ARGUMENTS: Final = ("args", "argv", "arguments")
+_MORE_COMMANDS: Final = frozenset({*_COMMANDS, *_ARGUMENTS}) | frozenset(
+    ("code", "commands", "commandline", "cmdline", "shellcommand", "exec", "executable", "program", "run")
+)
+"""Fields that may be executed, too, without case and underscores."""
+_OPERATORS: Final = frozenset(("&&", "||", "|", "&", ";"))
+"""Words by which a list of words may be a shell's line."""
 _NOT_EXECUTED: Final = frozenset({"description", "title", "cwd", "workdir", "directory"})
 """Fields beside a `cmd` or `script` whose texts are no part of what is executed."""
 _PATHS: Final = frozenset(
@@ -124,8 +130,13 @@ def command_of(raw: JsonValue, title: str) -> str | None:
 
 
 def _command_in(raw: Input) -> str | None:
-    said = [name for name in (*_COMMANDS, *_ARGUMENTS) if not _is_blank(raw.get(name))]
-    match said:
+    known = (*_COMMANDS, *_ARGUMENTS)
+    others = [
+        value for name, value in raw.items() if _plain(name) in _MORE_COMMANDS and name not in known
+    ]
+    if any(texts_in(others)):
+        return None
+    match [name for name in known if not _is_blank(raw.get(name))]:
         case ["command"]:
             return _line(raw["command"])
         case ["command", "args"]:
@@ -139,14 +150,16 @@ def _command_in(raw: Input) -> str | None:
 
 
 def _line(command: JsonValue) -> str | None:
-    """A text, or a program and its words, as a shell's line; a program with blanks may be a script."""
+    """A text, or a program and its words, as a shell's line; what may be parts of one already is none."""
     if isinstance(command, str):
         return command
     if not isinstance(command, list):
         return None
     words = [word for word in command if isinstance(word, str)]
-    plain = len(words) == len(command) > 0 and len(words[0].split()) == 1
-    return shlex.join(words) if plain else None
+    if len(words) != len(command) or not _OPERATORS.isdisjoint(words):
+        return None
+    is_program = len(words) > 0 and len(words[0].split()) == 1 and not set(words[0]) & set(";&|<>$`")
+    return shlex.join(words) if is_program else None
 
 
 def _parsed(raw: JsonValue) -> JsonValue:
@@ -164,11 +177,11 @@ def _path_fields(raw: JsonValue) -> Input:
     """The fields of a raw input that name files."""
     if not isinstance(raw, dict):
         return {}
-    return {
-        name: value
-        for name, value in raw.items()
-        if name.lower().replace("_", "") in _PATHS and not _is_blank(value)
-    }
+    return {name: value for name, value in raw.items() if _plain(name) in _PATHS and not _is_blank(value)}
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "")
 
 
 def texts_in(value: JsonValue) -> Iterator[str]:

@@ -62,6 +62,9 @@ CHANGES = [
     ("change", {**EDIT, "rawInput": A, "content": [diff("/a", "x")]}, {"content": [diff("/a", "y")]}),
     ("path", {**EDIT, "locations": [{"path": "/a"}]}, {"locations": [{"path": "/etc/passwd"}]}),
     ("path", {**EDIT, "rawInput": A}, {"status": "completed", "content": [diff("/etc/passwd", "x")]}),
+    ("path", {"kind": "delete", "title": "Tidy up"}, {"locations": [{"path": "/etc"}]}),
+    ("title", {"kind": "delete", "title": "Delete a", "rawInput": {}}, {"title": "Delete /etc"}),
+    ("title", {"kind": "move", "title": "a", "rawInput": {"a": " "}}, {"title": "/etc"}),
     ("input", LS, {"rawInput": RM}),
     ("input", LS, {"rawInput": RM, "status": "pending"}),
     ("input", LS, {"rawInput": RM, "status": "in_progress"}),
@@ -178,7 +181,15 @@ class TestChangedWhileItWaits:
 class TestExecuted:
     @pytest.mark.parametrize(
         "raw",
-        [["rm", "-rf", "/"], "rm -rf /", {"cmd": "rm -rf /"}, {"command": "rm", "args": ["-rf", "/"]}],
+        [
+            ["rm", "-rf", "/"],
+            "rm -rf /",
+            {"cmd": "rm -rf /"},
+            {"command": "rm", "args": ["-rf", "/"]},
+            {"command": "ls", "commands": ["rm -rf /"]},
+            {"command": "ls", "commandLine": "rm -rf /"},
+            {"command": "ls", "code": {"text": "rm -rf /"}},
+        ],
     )
     async def test_is_what_the_raw_input_says(self, world: World, raw: object) -> None:
         """The title of a call is no command where its tool gets one, in whatever form."""
@@ -189,7 +200,15 @@ class TestExecuted:
         assert decided.outcome == "block"
 
     @pytest.mark.parametrize(
-        "raw", [{"run": ["rm", "-rf", "/"]}, [["rm", "-rf"]], {"description": "rm"}, 1]
+        "raw",
+        [
+            {"run": ["rm", "-rf", "/"]},
+            [["rm", "-rf"]],
+            {"description": "rm"},
+            1,
+            ["ls;rm", "-rf", "/"],
+            {"command": ["ls", "&&", "rm", "-rf", "/"]},
+        ],
     )
     async def test_is_asked_about_where_it_cannot_be_told(self, world: World, raw: object) -> None:
         """A person decides where the raw input may hold a command that rules do not see."""
@@ -200,6 +219,20 @@ class TestExecuted:
         await world.hub.decide(request.id, approved=False, by="mia")
         await world.hub.wait(world.session)
         assert answers(world) == ["no"]
+
+    @pytest.mark.parametrize(
+        "raw",
+        [
+            {"command": "ls", "description": "List", "timeout": 5, "run_in_background": False},
+            {"command": ["ls", "-l"], "cwd": "/", "parsed_cmd": [{"cmd": "ls", "type": "list_files"}]},
+        ],
+        ids=["of Claude Code", "of Codex"],
+    )
+    async def test_can_be_told_of_honest_agents(self, world: World, raw: dict) -> None:
+        """What is said beside a command for people leaves it one."""
+        await world.start(rules=SHELL)
+        await world.turn(asked(kind="execute", title="ls", rawInput=raw))
+        assert answers(world) == ["yes"]
 
 
 class TestUnknownKind:
@@ -310,3 +343,35 @@ class TestAnswer:
         foreign = ["request", "session/request_permission", asks({"toolCallId": "c1#2", **LS})]
         await world.turn(asked(**LS), asked(**LS), foreign, foreign)
         assert answers(world) == ["yes", "yes", "no", "no"]
+
+
+END = update(status="completed", rawOutput="done")
+
+
+class TestAfterItsEnd:
+    """A call that is said to run after it was said to have ended."""
+
+    async def test_uses_no_permission_twice(self, world: World) -> None:
+        """One that had its answer and its end is judged anew when it runs again."""
+        await world.start(rules="limit execute to 1 per session", unasked="note")
+        await world.turn(asked(**LS), END, update(status="in_progress"), END)
+        assert len(await world.events(CallResult)) == 1
+        [note] = await world.notes()
+        assert "runs without having asked; the nets would have blocked it" in note
+
+    async def test_is_recorded_where_the_nets_allow_it(self, world: World) -> None:
+        """What runs again with the nets' permission is a call of its own in the record."""
+        await world.start(rules="limit execute to 2 per session", unasked="note")
+        await world.turn(asked(**LS), END, update(status="in_progress"), END, END)
+        assert [each.call_id for each in await world.events(CallDecided)] == ["c1", "c1#2"]
+        assert [each.call_id for each in await world.events(CallResult)] == ["c1", "c1#2"]
+        assert await world.notes() == []
+
+    @pytest.mark.parametrize("first", [asked(**LS), begun("c1", "execute", "failed", command="ls")])
+    async def test_did_not_fail(self, world: World, first: list) -> None:
+        """A failure, told first, hides from nobody that what is blocked has run; it is said once."""
+        await world.start(rules="block execute", unasked="note")
+        await world.turn(first, update(status="failed"), END, END)
+        notes = [note for note in await world.notes() if "runs" in note]
+        assert len(notes) == 1
+        assert "runs without having asked; the nets would have blocked it" in notes[0]
