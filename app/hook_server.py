@@ -40,8 +40,8 @@ CONNECTING = 5.0
 """Seconds that one may take to greet."""
 STILL_STARTING = "its server is still starting; make the call again in a moment ({} has what it says)"
 NOT_WITH_PROJECT = (
-    "a server could not be started with the rules that the project adds; {} says why, and so does "
-    "`interlock check FILE`"
+    "a server could not be started with the rules that the project adds: they do not compile, or take "
+    "calls from yours; {} says why"
 )
 _LOOK = 0.05
 _LONGEST_PATH = 100
