@@ -14,6 +14,7 @@ from .resuming import ResumeError, withdrawals
 
 ENDED = ("done", "failed")
 CLOSED = "the session was closed"
+SHUT_DOWN = f"{CLOSED}: Interlock was shut down"
 
 
 def end_left_open(journal: Journal) -> None:

@@ -141,8 +141,8 @@ class FlowSession(OutsideSession):
     async def stop(self, reason: str) -> None:
         """End the run between two steps; what waits for a person leaves the queue."""
         try:
-            if await self._cancel():
-                why = f"{STOPPED}: {reason}" if reason else STOPPED
+            why = f"{STOPPED}: {reason}" if reason else STOPPED
+            if await self._cancel(why):
                 await self.record(SessionStatus(status="failed", error=why))
         except JournalError as error:
             self.fail(error)
@@ -151,29 +151,30 @@ class FlowSession(OutsideSession):
     async def leave(self, why: str) -> None:
         """As every session's whose loop is not its own; no further step is taken."""
         try:
-            await self._cancel()
+            await self._cancel(why)
         except JournalError as error:
             self.fail(error)
         finally:
             await super().leave(why)
 
-    async def _cancel(self) -> bool:
+    async def _cancel(self, why: str) -> bool:
         """Whether there was something to end. A run that has come to its end by itself is left to it."""
         task, run = self._task, self.run
         if task is None or task.done() or run is None:
             return False
+        self.leaving = self.leaving or why
         if not run.over:
             run.stop()
             task.cancel()
         await asyncio.wait([task])
         for call_id in list(self.calls.asking):
-            await self._withdraw(call_id)
+            await self._withdraw(call_id, why)
         return task.cancelled()
 
-    async def _withdraw(self, call_id: str) -> None:
+    async def _withdraw(self, call_id: str, why: str) -> None:
         """Take a call out of the queue, unless its answer comes in this very moment."""
         try:
-            await self.calls.withdraw(call_id, STOPPED)
+            await self.calls.withdraw(call_id, why)
         except JournalError:
             await self.record()
             if any(asked.call_id == call_id for asked in self.state.approvals.values()):

@@ -101,7 +101,9 @@ class HostedSession:
     """See `KeepsRecord`."""
     loop: ClassVar[Loop] = "here"
     interrupted: ClassVar[str] = INTERRUPTED
-    """Why a question leaves the queue that nobody waits for any more."""
+    """Why a question leaves the queue that nobody waits for any more, where nothing more is known."""
+    leaving: str | None = None
+    """Why the session is being ended, while it is."""
 
     def __init__(
         self,
@@ -299,6 +301,20 @@ class HostedSession:
         name, below, rest = call_id.partition("/")
         child = self.children.get(name) if below else None
         return (self.state,) if child is None else (self.state, *child.sessions_of(rest))
+
+    def why_left(self, call_id: str) -> str:
+        """Reason why nobody waits any more for the answer about a call."""
+        every = (self, self._made_by(call_id))
+        return next((why for each in every if (why := each._why_stopped())), self.interrupted)
+
+    def _why_stopped(self) -> str | None:
+        """Reason why the session's agent does not go on with what it was doing, where that is known."""
+        if self.leaving is not None or self.session is None:
+            return self.leaving
+        if (reason := self.session.stopped_because) is not None:
+            return stopped(reason)
+        steered = self.session.steered_by
+        return None if steered is None else f"{steered or 'somebody'} spoke to the agent"
 
     def wait_for(self, calls: Container[str]) -> None:
         """Have the gate wait for the results of calls that go on, as the record says it did."""

@@ -22,7 +22,7 @@ from .agents import Agent, Previews, Session
 from .branching import check_branch_point, copied
 from .children import HostedChild, HostedChildren
 from .condition import Surroundings
-from .ending import CLOSED, ENDED, check_loop, ending
+from .ending import CLOSED, ENDED, SHUT_DOWN, check_loop, ending
 from .granting import Grants, same_rules
 from .history.events import EventBody, JournalEvent, SessionResumed, SessionStatus
 from .history.journal import Journal, JournalError
@@ -242,10 +242,11 @@ class LiveSessions:
             raise UnknownSessionError(f"Session '{session_id}' is being closed")
         self._changing.add(session_id)
         try:
-            await _stop(hosted)
+            hosted.leaving = f"{CLOSED} by {by}"
+            await _stop(hosted, hosted.leaving)
             # What was being sent or withdrawn meanwhile has then been so, or was refused.
             await hosted.questions.withdrawals.pause()
-            questions = withdrawals(hosted.state, CLOSED)
+            questions = withdrawals(hosted.state, hosted.leaving)
             await hosted.sending.withdraw(CLOSED, *questions, ending(hosted.state, by))
             self._hosted.pop(session_id, None)
             hosted.switching.disarm()
@@ -253,6 +254,7 @@ class LiveSessions:
             await self._leave(hosted)
         except JournalError as error:
             hosted.questions.withdrawals.resume()
+            hosted.leaving = None
             if isinstance(hosted, OutsideSession) and hosted.loop == "flow":
                 hosted.fail(error)  # it stays, but no step of it is taken any more
             raise
@@ -263,11 +265,13 @@ class LiveSessions:
         """Stop every agent and end every session; what could not be recorded."""
         problems: list[JournalError] = []
         for hosted in self:
-            await _stop(hosted)
+            hosted.leaving = SHUT_DOWN
+        for hosted in self:
+            await _stop(hosted, SHUT_DOWN)
             if hosted.state.status not in ENDED:
                 try:
                     await hosted.questions.withdrawals.pause()
-                    questions = withdrawals(hosted.state, CLOSED)
+                    questions = withdrawals(hosted.state, SHUT_DOWN)
                     await hosted.sending.withdraw(CLOSED, *questions, ending(hosted.state))
                 except JournalError as error:
                     problems.append(error)
@@ -444,10 +448,10 @@ def _take_up(hosted: HostedSession, session: Session, left: Left) -> None:
         session.continue_(decide_open=bool(left.again), unfinished=left.unfinished)
 
 
-async def _stop(hosted: HostedSession) -> None:
+async def _stop(hosted: HostedSession, why: str) -> None:
     """Let nothing of a session's be asked any more."""
     if isinstance(hosted, OutsideSession):
-        await hosted.leave(CLOSED)
+        await hosted.leave(why)
     elif hosted.session is not None:
         await hosted.session.aclose()
 

@@ -220,6 +220,10 @@ class OutsideSession(HostedSession):
             await self.prompts.abort(reason)
         await self.calls.deny_all(stopped(reason))
 
+    def why_left(self, call_id: str) -> str:
+        """As every session's, or as whoever ended the call says."""
+        return self.calls.why_ended(call_id) or super().why_left(call_id)
+
     async def leave(self, why: str) -> None:
         """Let nothing of it be asked any more; where it has a driver, end that."""
         await self.calls.close(why)

@@ -307,6 +307,11 @@ class OutsideCalls:
         elif call_id not in self.book.asked:
             raise UnknownCallError(self._host.id, call_id)
 
+    def why_ended(self, call_id: str) -> str | None:
+        """Reason why a call that is on its way was ended before its decision; `None` where it was not."""
+        asked = self._asked.get(call_id)
+        return None if asked is None or asked.ending is None else asked.ending[1]
+
     async def deny_all(self, why: str) -> None:
         """Block whatever waits for a person."""
         await self._end(list(self._asked.values()), "denied", why)

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import zip_longest
-from typing import ClassVar, Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 from uuid import uuid4
 
 from pydantic import JsonValue
@@ -126,7 +126,6 @@ class Host(Protocol):
 
     id: str
     manager: GateManager
-    interrupted: ClassVar[str]
 
     @property
     def state(self) -> SessionState: ...
@@ -145,6 +144,8 @@ class Host(Protocol):
 
     def sessions_of(self, call_id: str) -> tuple[SessionState, ...]: ...
 
+    def why_left(self, call_id: str) -> str: ...
+
 
 @dataclass(slots=True)
 class _Open:
@@ -156,8 +157,8 @@ class _Open:
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     # Something that ends the request is being recorded.
     ending: bool = False
-    # The call is withdrawn: nobody waits for an answer.
-    left: bool = False
+    # Why nobody waits for an answer any more, once that is so.
+    left: str | None = None
     # The request itself could not be recorded: there is nothing to withdraw.
     unasked: bool = False
     timer: asyncio.TimerHandle | None = None
@@ -270,10 +271,10 @@ class Questions:
         except asyncio.CancelledError:
             # An answer that is being recorded ends the request by itself. From here on nobody can
             # answer: an answer must not follow the withdrawal.
-            waits.left = True
+            waits.left = self._host.why_left(call_id)
             if not waits.ending and not waits.unasked:
                 waits.ending = True
-                await self.withdrawals.withdraw(approval_id, call_id)
+                await self.withdrawals.withdraw(approval_id, call_id, waits.left)
             raise
         finally:
             self._open.pop(approval_id, None)
@@ -534,8 +535,8 @@ class Questions:
             if written and not waits.answered.done():
                 waits.answered.set_result(answer)
                 released.append(True)
-            elif not written and waits.left:
-                self.withdrawals.later(body.approval_id, body.call_id)
+            elif not written and waits.left is not None:
+                self.withdrawals.later(body.approval_id, body.call_id, waits.left)
 
         waits.ending = True
         try:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Container, Coroutine
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 from .history.errors import JournalError
 from .history.events import ApprovalWithdrawn, EventBody
 from .history.state import SessionState
 
 INTERRUPTED = "the agent was interrupted"
+"""Why a question leaves the queue, where nothing more is known."""
 RETRY = 1.0
 """Seconds until the end of a request that could not be recorded is tried again."""
 
@@ -21,10 +22,10 @@ log = logging.getLogger(__name__)
 class Recording(Protocol):
     """The session whose questions these are."""
 
-    interrupted: ClassVar[str]
-
     @property
     def state(self) -> SessionState: ...
+
+    def why_left(self, call_id: str) -> str: ...
 
     async def record(self, *bodies: EventBody, then: Callable[[bool], None] | None = None) -> None: ...
 
@@ -50,27 +51,27 @@ class Withdrawals:
         self._waited_for = waited_for
         self._later: dict[str, asyncio.TimerHandle] = {}
 
-    async def withdraw(self, approval_id: str, call_id: str) -> None:
-        """Record that nobody waits; when that cannot be written, try again until it can."""
+    async def withdraw(self, approval_id: str, call_id: str, reason: str) -> None:
+        """Record that nobody waits, and why; when that cannot be written, try again until it can."""
 
         def then(written: bool) -> None:
             if not written:
-                self.later(approval_id, call_id)
+                self.later(approval_id, call_id, reason)
 
-        gone = ApprovalWithdrawn(approval_id=approval_id, call_id=call_id, reason=self._host.interrupted)
+        gone = ApprovalWithdrawn(approval_id=approval_id, call_id=call_id, reason=reason)
         try:
             await self._host.record(gone, then=then)
         except JournalError:
             log.exception("Nobody waits for request '%s', and the journal refused it", approval_id)
-            self.later(approval_id, call_id)
+            self.later(approval_id, call_id, reason)
 
-    def later(self, approval_id: str, call_id: str) -> None:
+    def later(self, approval_id: str, call_id: str, reason: str) -> None:
         """Withdraw a question after a while, if it is still open then."""
 
         def again() -> None:
             self._later.pop(approval_id, None)
             if approval_id in self._host.state.approvals:
-                self._tasks.start(self.withdraw(approval_id, call_id))
+                self._tasks.start(self.withdraw(approval_id, call_id, reason))
 
         if approval_id not in self._later:
             loop = asyncio.get_running_loop()
@@ -87,4 +88,4 @@ class Withdrawals:
         """Go on: the session could not be closed."""
         for approval_id, shown in self._host.state.approvals.items():
             if approval_id not in self._waited_for:
-                self.later(approval_id, shown.call_id)
+                self.later(approval_id, shown.call_id, self._host.why_left(shown.call_id))

@@ -216,6 +216,18 @@ class Session(SessionSettings):
             # What was sent while the last event is told has no run yet that could be aborted.
             self._aborted_next = reason
 
+    @property
+    def stopped_because(self) -> str | None:
+        """What was said when the run under way was stopped; `None` where it goes on, or none is."""
+        run = self._run
+        return run.signal.reason if run is not None and run.signal.aborted else None
+
+    @property
+    def steered_by(self) -> str | None:
+        """Who said what comes before all else that the agent does, "" for nobody known; else `None`."""
+        waiting = self._conversation.inbox.steering
+        return (waiting[0].by or "") if waiting else None
+
     async def wait_for_idle(self) -> None:
         """Return when nothing runs or waits any more; raises what the run failed with (A-71).
 

@@ -109,7 +109,7 @@ class TestWithdrawn:
         await asked(hub)
         await hub.abort(session, "not today", by="ada")
         [gone] = bodies(hub, session, ApprovalWithdrawn)
-        assert gone.reason == "the run was stopped"
+        assert gone.reason == "the run was stopped: stopped by ada: not today"
         state = await hub.session(session)
         assert state.error == "the run was stopped: stopped by ada: not today"
         assert ran == ["collect"]
