@@ -118,7 +118,10 @@ class TestImport:
         """What was exported can be taken into another journal and listed there."""
         shell.run("export", ID, "-o", "a.jsonl")
         said = shell.run("--db", "other.db", "import", "a.jsonl")
-        assert said == f"Imported {ID}: 10 events, 2 masked, its chain whole.\n"
+        assert said == (
+            f"Imported {ID}: 10 events, 2 masked, its chain whole.\n"
+            "Whoever made the file wrote all that is in it: a whole chain says only that it fits.\n"
+        )
         assert shell.run("--db", "other.db", "export", ID) == Path("a.jsonl").read_text()
         assert ", imported, 2 masked, hash " in shell.run("--db", "other.db", "verify")
         narrow(shell.out)
