@@ -12,7 +12,7 @@ from string import ascii_letters, digits
 
 from .line_blocks import Heredocs, below
 from .shell_words import QUOTE, ShellWords, closes, quoted
-from .spans import Span
+from .spans import MASK, Span
 from .telling import TellingNames
 
 SENTENCES = frozenset(
@@ -20,7 +20,7 @@ SENTENCES = frozenset(
 )
 """The last words of names whose value may have several words, as in `Cookie: a=b; c=d`."""
 
-_SIGN = re.compile(r"(\\{0,15}[\"']\]?)?[ \t]{0,8}(=>|:=|==?|:)")
+_SIGN = re.compile(r"(\\{0,15}[\"']\]?)?[ \t]{0,8}(=>|:=|={1,3}|<<<|:)")
 _NAME = f"{ascii_letters}{digits}_.-"
 _LONGEST_NAME = 64
 _OPTION = re.compile(r"-(?<![^\s\"'(,]-)-?([A-Za-z][A-Za-z0-9_.-]{0,60})[ \t]{1,8}(?![\s-])")
@@ -37,6 +37,10 @@ _CONSTANT = re.compile(r"(?:null|true|false|None|True|False)(?![^\s\"',;&|)}\]\\
 _BRACKET = re.compile(r"(\\{0,15})([\"'])|[\[\]{}]")
 _TUPLE = re.compile(r"\((?:\s{0,8}\\{0,15}(?:\"[^\"\n]{0,200}\"|'[^'\n]{0,200}')\s{0,8},?){1,8}\s{0,8}\)")
 """Strings in brackets, as in `auth=("user", "password")`."""
+_DIRECTORIES = ("PWD", "OLDPWD")
+_SELVES = ("self", "this", "cls")
+_OWN = re.compile(r"\s{0,8}(\w{1,64})(?![\w.\"'(!#$%@&/+-])")
+_AFTER_STRING = (" ", ")", ",", ";", "\n", "")
 _SUBSTITUTION = "$("
 _WRAPPED = re.compile(r"(?:Some\(|String::from\(|Buffer\.from\(|@)(?=[\"'])")
 """What some languages put around a string."""
@@ -109,10 +113,33 @@ def users(text: str) -> Iterator[Span]:
 def _only_looks(text: str, start: int, name: str, sign: re.Match[str]) -> bool:
     """Whether a name is used in a word, `$PWD:/src`, or stands in a sentence, `the first pass: x`."""
     if sign[2] != ":":
-        return False
+        if sign[2] == "<<<" and name.endswith("passwd"):
+            return True  # a program, not a name
+        if name in _DIRECTORIES:
+            return text.startswith(("/", "~"), sign.end())
+        if sign[1] is None and _closes_around(text, start, sign.end()):
+            return True
+        own = _OWN.match(text, sign.end()) if sign[2] == "=" else None
+        return own is not None and name.partition(".")[0] in _SELVES and _same(own[1], name)
     if text.startswith("$", start - 1) and start > 0:
         return True
+    if sign[1] is None and _closes_around(text, start, sign.end()):
+        return True
     return name.lower() == "pass" and sign[1] is None and start > 0 and text[start - 1] in " \t"
+
+
+def _closes_around(text: str, start: int, end: int) -> bool:
+    """Whether the name from `start` ends a string with its sign, as in `grep 'token=' x`."""
+    quote = text[start - 1] if start > 0 else ""
+    if quote not in ("'", '"'):
+        return False
+    at = _behind(_BLANKS, text, end)
+    return text.startswith(quote, at) and text[at + 1 : at + 2] in _AFTER_STRING
+
+
+def _same(value: str, name: str) -> bool:
+    """Whether code only hands a variable on to a field of its name."""
+    return value.strip("_") == name.rpartition(".")[2].strip("_")
 
 
 class _Giving:
@@ -143,7 +170,7 @@ class _Giving:
         """What stands behind `name=` or `name:`, on the same line unless it is on lines of its own."""
         text = self._text
         start = _behind(_BLANKS, text, sign.end())
-        if sign[2] == ":":
+        if sign[2] == ":" and not text.startswith(MASK, start):
             start = _behind(_TYPE, text, start)
         if _CONSTANT.match(text, start):
             return start, start

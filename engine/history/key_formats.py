@@ -44,8 +44,18 @@ _KEY_FORMATS: Mapping[str, Mapping[str, str]] = {
         "tvly-": _key("tvly-", r"[A-Za-z0-9_-]{20,}"),
         "xapp-": _key("xapp-", r"[0-9]-[A-Z0-9]+-[0-9]+-[A-Za-z0-9]{20,}"),
         "xkeysib-": _key("xkeysib-", r"[a-f0-9]{64}-[A-Za-z0-9]{16}"),
+        "CFPAT-": _key("CFPAT-", r"[A-Za-z0-9_-]{40,}"),
+        "FLWSECK": _key("FLWSECK", r"(?:_TEST)?-[0-9a-f]{32}-X"),
+        "NRI": _key("NRI", r"[IQ]-[A-Za-z0-9_-]{30,}"),
+        "SWMTKN-1-": _key("SWMTKN-1-", r"[a-z0-9]{40,}-[a-z0-9]{20,}"),
+        "access-": _key(
+            "access-", r"(?:sandbox|development|production)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+        ),
+        "csk-": _key("csk-", r"[A-Za-z0-9]{40,}"),
+        "fio-u-": _key("fio-u-", r"[A-Za-z0-9_-]{60,}"),
+        "sdk-": _key("sdk-", r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
         "AGE-SECRET-KEY-1": _key("AGE-SECRET-KEY-1", r"[A-Z0-9]{40,}"),
-        "xox": _key("xox", r"[abeoprs]-[A-Za-z0-9-]{10,}"),
+        "xox": _key("xox", r"[abcdeoprs](?:\.xox[bp])?-[A-Za-z0-9%/+-]{10,}"),
     },
     "_": {
         "gh": _key("gh", r"[pousr]_[A-Za-z0-9]{20,}"),
@@ -59,7 +69,26 @@ _KEY_FORMATS: Mapping[str, Mapping[str, str]] = {
         "shp": _key("shp", r"(?:at|ca|pa|ss)_[A-Fa-f0-9]{32,}"),
         "_v1_": _key("do", r"[opr]_v1_[a-f0-9]{40,}"),
         "dckr_": _key("dckr_", r"[po]at_[A-Za-z0-9_-]{20,}"),
-        "ilk_": _key("ilk_", r"[a-z]{3,12}_[A-Za-z0-9_-]{16,}"),
+        "ilk_": _key("ilk_", r"(?:[a-z]{3,12}_)?[A-Za-z0-9_-]{16,}"),
+        "CCIPAT_": _key("CCIPAT_", r"[A-Za-z0-9]{10,}_[a-f0-9]{40}"),
+        "CLOJARS_": _key("CLOJARS_", r"[a-f0-9]{58,}"),
+        "aio_": _key("aio_", r"[A-Za-z0-9]{26,}"),
+        "duffel_": _key("duffel_", r"(?:live|test)_[A-Za-z0-9_-]{40,}"),
+        "fw_": _key("fw_", r"(?=[A-Za-z]*[0-9])[A-Za-z0-9]{20,}"),
+        "live_": _key("live_", r"[0-9a-f]{35}(?![0-9A-Za-z])"),
+        "napi_": _key("napi_", r"[A-Za-z0-9]{40,}"),
+        "ph": _key("ph", r"[xs]_[A-Za-z0-9]{40,}"),
+        "pnu_": _key("pnu_", r"[A-Za-z0-9]{36}"),
+        "rdme_": _key("rdme_", r"[a-z0-9]{60,}"),
+        "re_": _key("re_", r"[A-Za-z0-9]{8}_[A-Za-z0-9]{20,}"),
+        "rootly_": _key("rootly_", r"[a-f0-9]{64}"),
+        "rzp_": _key("rzp_", r"(?:live|test)_[A-Za-z0-9]{14,}"),
+        "sb_secret_": _key("sb_secret_", r"[A-Za-z0-9_-]{20,}"),
+        "snyk_": _key("snyk_", r"[us]at\.[A-Za-z0-9]{8}\.[A-Za-z0-9_.-]{20,}"),
+        "sq": _key("sq", r"[aup]_[a-f0-9]{40}"),
+        "tfp_": _key("tfp_", r"[A-Za-z0-9_-]{40,}"),
+        "vercel_blob_rw_": _key("vercel_blob_rw_", r"[A-Za-z0-9]{10,}_[A-Za-z0-9]{20,}"),
+        "wandb_v1_": _key("wandb_v1_", r"[A-Za-z0-9_]{30,}"),
         "bkua_": _key("bkua_", r"[a-f0-9]{40}"),
         "figd_": _key("figd_", r"[A-Za-z0-9_-]{30,}"),
         "fo1_": _key("fo1_", r"[A-Za-z0-9_-]{40,}"),
@@ -85,6 +114,16 @@ _KEY_FORMATS: Mapping[str, Mapping[str, str]] = {
     ".": {
         "dp.": _key("dp.", r"(?:pt|st|ct|sa|scim|audit)\.(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,}"),
         "dt0c01.": _key("dt0c01.", r"[A-Z0-9]{24}\.[A-Z0-9]{64}"),
+        "hvr.": _key("hvr.", r"[A-Za-z0-9_-]{20,}"),
+        "pat": _key("pat", r"[A-Za-z0-9]{14}\.[a-f0-9]{64}"),
+        "s.": _key("s.", r"(?=[A-Za-z]*[0-9])(?=[a-z0-9]*[A-Z])[A-Za-z0-9]{24}(?![A-Za-z0-9(.])"),
+        "t1.": _key("t1.", r"[A-Za-z0-9_-]{20,}\.[A-Za-z0-9_-]{80,}"),
+        "v1.": _key("v1.", r"(?:0-[0-9a-f]{24}-[0-9a-f]{100,}|[0-9a-f]{40}(?![0-9a-f]))"),
+        # A bot's number in Base64, a time and a signature.
+        **{
+            mark: _key(mark, r"[A-Za-z0-9_-]{22,26}\.[A-Za-z0-9_-]{6,7}\.[A-Za-z0-9_-]{27,}")
+            for mark in ("MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT")
+        },
         "hvb.": _key("hvb.", r"[A-Za-z0-9_-]{20,}"),
         ".atlasv1.": r"(?<![A-Za-z0-9])[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_-]{40,}",
         "hvs.": _key("hvs.", r"[A-Za-z0-9_-]{20,}"),
@@ -102,8 +141,13 @@ _KEY_FORMATS: Mapping[str, Mapping[str, str]] = {
         "AIza": _key("AIza", r"[A-Za-z0-9_-]{30,}"),
         "ATATT3": _key("ATATT3", r"[A-Za-z0-9_=-]{20,}"),
         "AC": _key("AC", r"[0-9a-f]{32}(?![0-9A-Za-z])"),
+        "ABSK": _key("ABSK", r"[A-Za-z0-9+/]{90,}={0,2}"),
+        "AKID": _key("AKID", r"(?=[A-Za-z]*[0-9])[A-Za-z0-9]{32}(?![A-Za-z0-9])"),
+        "AQVN": _key("AQVN", r"[A-Za-z0-9_-]{34,}"),
+        "ATBB": _key("ATBB", r"[A-Za-z0-9]{28,}"),
+        "ATCTT3": _key("ATCTT3", r"[A-Za-z0-9_=-]{20,}"),
         "AKCp": _key("AKCp", r"[A-Za-z0-9]{40,}"),
-        "EAA": _key("EAA", r"[A-Za-z0-9]{80,}"),
+        "EAA": _key("EAA", r"(?=[A-Za-z]*[0-9])[A-Za-z0-9_-]{40,}"),
         "LTAI": _key("LTAI", r"[A-Za-z0-9]{16,24}(?![A-Za-z0-9])"),
         ":AA": r"(?:(?<=[^0-9])|\A)[0-9]{8,10}:AA[A-Za-z0-9_-]{30,}",
     },
@@ -111,6 +155,7 @@ _KEY_FORMATS: Mapping[str, Mapping[str, str]] = {
         "-us": r"(?<![A-Za-z0-9])[0-9a-f]{32}-us[0-9]{1,2}(?![0-9a-z])",
     },
     "~": {
+        "sha256~": _key("sha256~", r"[A-Za-z0-9_-]{40,}"),
         "Q~": r"(?<![A-Za-z0-9_~.-])[A-Za-z0-9_~.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}(?![A-Za-z0-9_~.-])",
     },
     "K": {
@@ -121,7 +166,18 @@ _KEY_FORMATS: Mapping[str, Mapping[str, str]] = {
             "b3BlbnNzaC1rZXktdjE", r"[A-Za-z0-9+/]{20,}={0,2}(?:(?:\s|\\n)[A-Za-z0-9+/]{1,76}={0,2})*"
         ),
     },
+    "eyJ": {
+        "eyJrIjoi": _key("eyJrIjoi", r"[A-Za-z0-9+/_-]{50,}={0,2}"),
+        "eyJhdXRocyI6": _key("eyJhdXRocyI6", r"[A-Za-z0-9+/]{20,}={0,2}"),
+    },
     "": {
+        "1//0": _key("1//0", r"[A-Za-z0-9_-]{30,}"),
+        "GR1348941": _key("GR1348941", r"[A-Za-z0-9_-]{20,}"),
+        # A private key in Base64 once more, as a cluster's files have it; a certificate is none.
+        "LS0tLS1CRUdJTi": _key(
+            "LS0tLS1CRUdJTi",
+            r"(?:BQUk|BSU0EgUFJJ|BFQyBQUk|BPUEVOU1NI|BFTkNSWVB|BEU0EgUFJJ|BQR1AgUFJJ)[A-Za-z0-9+/]{8,}={0,2}",
+        ),
         "dapi": _key("dapi", r"[a-h0-9]{32}(?:-[0-9])?"),
     },
 }
@@ -158,10 +214,15 @@ _SCHEMES = {
     "basic": re.compile(r"\s{1,8}([A-Za-z0-9+/_-]{6,}=*)"),
 }
 _ADDRESS = re.compile(r"(://[^\s/:@\"'\\<>]*:)[^\s/\"'\\<>]+(?=@)")
-_USER = re.compile(r"(://)[A-Za-z0-9_-]{20,}(?=@)")
+_USER = re.compile(r"://([A-Za-z0-9_-]{12,})(?=[:@])")
+"""A name that is a key: long, or of no word."""
+_LONG_USER = 20
 _HOOK = re.compile(
-    r"(://(?:hooks\.slack\.com/[a-z]{1,20}/|discord(?:app)?\.com/api/webhooks/"
-    r"|hooks\.zapier\.com/hooks/catch/|[\w.-]{1,60}\.webhook\.office\.com/webhookb2/))[A-Za-z0-9/@_-]{16,}"
+    r"(://(?:hooks\.slack\.com/[a-z]{1,20}/|(?:\w{1,10}\.)?discord(?:app)?\.com/api/webhooks/"
+    r"|hooks\.zapier\.com/hooks/catch/|[\w.-]{1,60}\.webhook\.office\.com/webhookb2/"
+    r"|outlook\.office\.com/webhook/|maker\.ifttt\.com/trigger/\w{1,64}/(?:json/)?with/key/"
+    r"|hook\.[a-z0-9.]{1,20}\.(?:make|integromat)\.com/|[\w.-]{1,60}/open-apis/bot/v2/hook/"
+    r"|webhook\.site/|hc-ping\.com/|hooks\.[\w.-]{1,60}/hooks?/))[A-Za-z0-9/@_-]{16,}"
 )
 _CHANNEL = re.compile(r"(://[\w.-]{1,100}/t/)[A-Za-z0-9-]{16,}(?=/)")
 """A channel of conda packages, with the token that opens it."""
@@ -173,8 +234,16 @@ _PASSWORD_LINE = re.compile(
     re.MULTILINE,
 )
 """A line of a `.pgpass`: host, port, database, user and password."""
+_HASH = re.compile(
+    r"\$(?:2[abxy]\$\d\d\$[./A-Za-z0-9]{53}"
+    r"|(?:1|5|6|7|y|gy|apr1|argon2(?:id?|d))\$[^\s$:\"'\\]{1,80}(?:\$[^\s$:\"'\\]{1,80})?\$[^\s$:\"'\\,;)]{16,256})"
+)
+"""A password as systems store it: who has its hash can try words on it."""
 _QUERY = re.compile(
-    r"[?&](?:(X-(?:Amz|Goog)-Signature|sig|signature)|key|auth|code|sid)=([^\s&#\"'\\<>]+)", re.IGNORECASE
+    r"[?&](?:(X-(?:Amz|Goog)-Signature|sig|signature)"
+    r"|key|k|auth|code|sid|app_?id|app_?key|jwt|ticket|license|sk|credential|hash|assertion|st)"
+    r"=([^\s&#\"'\\<>]+)",
+    re.IGNORECASE,
 )
 """What alone opens an address: a signature, or a key where it looks random."""
 
@@ -187,7 +256,7 @@ def hide_keys(masking: Masking) -> bool:
     text = masking.text
     if "-----BEGIN" in text:
         masking.hide(private_keys(text))
-    if "M" in text and (masking.text.find("MI") >= 0 or "MHcC" in text):
+    if "M" in text and (masking.text.find("MI") >= 0 or "MHcC" in text or "MC4C" in text):
         masking.hide(bare_keys(masking.text))
     if "Private-Lines" in text:
         masking.hide(putty_keys(masking.text))
@@ -209,6 +278,8 @@ def hide_keys(masking: Masking) -> bool:
         masking.hide(sent_passwords(masking.text))
     if ":5432:" in text or ("*" in text and ":*:" in text):
         masking.hide(found.span(1) for found in _PASSWORD_LINE.finditer(masking.text))
+    if "$" in text:
+        masking.hide(found.span() for found in _HASH.finditer(masking.text))
     if "://" in text:
         _hide_in_addresses(masking)
     return masking.text is not text
@@ -217,7 +288,13 @@ def hide_keys(masking: Masking) -> bool:
 def _hide_in_addresses(masking: Masking) -> None:
     """Hide the passwords in addresses, and what alone opens them: a key, a signature."""
     text = masking.text
-    patterns = (("", _ADDRESS), ("@", _USER), ("hook", _HOOK), ("/login#", _LOGIN), ("/t/", _CHANNEL))
+    if "@" in text:
+        masking.hide(
+            found.span(1)
+            for found in _USER.finditer(text)
+            if looks_random(found[1]) or (len(found[1]) >= _LONG_USER and text[found.end()] == "@")
+        )
+    patterns = (("", _ADDRESS), ("/", _HOOK), ("/login#", _LOGIN), ("/t/", _CHANNEL))
     for sign, pattern in patterns:
         if sign in text:
             masking.hide((found.end(1), found.end()) for found in pattern.finditer(masking.text))

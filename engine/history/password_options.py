@@ -21,8 +21,12 @@ _OPENS = r"(?=\\{0,15}[\"'])"
 _DASHED = r"\s{0,8}(?:-\S{1,20}\s{1,8}(?:sha-?\d{3}\s{1,8}|md5\s{1,8})?){0,4}"
 _MADE_UP = r"(?!(?:aes|argon|base|bcrypt|md|scrypt|sha|utf)-?\d)(?=\S{0,60}[a-z])(?=\S{0,60}\d)(?=\S{8})"
 """What a sentence calls a password, and is no word of it."""
+_NEAR = r"\s(?:[^\n;|&]{0,160}?\s)?"
 _PHRASES: Mapping[str, Mapping[str, re.Pattern[str]]] = {
     "config ": {
+        "mc": re.compile(
+            rf"\bmc\s{{1,8}}config\s{{1,8}}host\s{{1,8}}add\s{{1,8}}{_WORD}{_WORD}{_WORD}(?=[^\s-])"
+        ),
         "http-basic.": re.compile(rf"\bconfig\s[^\n]{{0,40}}?http-basic\.{_WORD}{_WORD}(?=\S)"),
         "-oauth.": re.compile(rf"\bconfig\s[^\n]{{0,40}}?\w-oauth\.{_WORD}(?=\S)"),
         "bundle": re.compile(
@@ -37,6 +41,18 @@ _PHRASES: Mapping[str, Mapping[str, re.Pattern[str]]] = {
         ),
     },
     "-": {
+        "bearer": re.compile(
+            r"\b(?:https?|xhs?)\s(?:[^\n;|&]{0,80}?\s)?(?:-A|--auth-type)[ =]{0,8}"
+            r"bearer\s(?:[^\n;|&]{0,80}?\s)?(?:-a|--auth)[ =]{1,8}(?=[^\s-])"
+        ),
+        "snmp-server": re.compile(r"\bsnmp-server\s{1,8}community\s{1,8}(?=\S)"),
+        "az ": re.compile(
+            r"\baz\s{1,8}(?:sql|postgres|mysql|mariadb|synapse|vm|vmss|login|acr)\s[^\n;|&]{0,200}?\s-p\s{1,8}(?=[^\s-])"
+        ),
+        "qpdf": re.compile(
+            rf"\bqpdf{_NEAR}--encrypt\s{{1,8}}(?=[^\s-])"
+            rf"|(?<=--encrypt )[^\s-]\S{{0,200}}\s{{1,8}}(?=\S{{1,200}}\s{{1,8}}(?:40|128|256)\b)"
+        ),
         "securestring": re.compile(
             r"\bConvertTo-SecureString\s{1,8}(?:-String\s{1,8})?(?=[^\s$-])", re.IGNORECASE
         ),
@@ -47,6 +63,7 @@ _PHRASES: Mapping[str, Mapping[str, re.Pattern[str]]] = {
         )
     },
     "_": {
+        "bundle_": re.compile(r"\bBUNDLE_[A-Z0-9_]{1,40}__[A-Z0-9_]{1,40}=[\"']?[\w.-]{1,64}:(?=[^\s/])"),
         "_pw ": re.compile(r"\b(?:input|owner|user)_pw\s{1,8}(?=\S)"),
         "encrypt_string": re.compile(r"\bencrypt_string\s{1,8}(?=[^\s-])"),
         "secret_access_key": re.compile(r"\bsecret_access_key\s{1,8}(?=[A-Za-z0-9/+]{16})"),
@@ -55,6 +72,9 @@ _PHRASES: Mapping[str, Mapping[str, re.Pattern[str]]] = {
         ),
     },
     "/": {
+        "schtasks": re.compile(rf"\bschtasks\S{{0,4}}{_NEAR}/rp\s{{1,8}}(?=[^\s/*])", re.IGNORECASE),
+        "smbclient": re.compile(r"\bsmbclient\s{1,8}(?:[/\\]{2,8})\S{1,120}\s{1,8}(?=[^\s-])"),
+        "signtool": re.compile(rf"\bsigntool\S{{0,4}}{_NEAR}/p\s{{1,8}}(?=\S)", re.IGNORECASE),
         "mc alias": re.compile(
             rf"\bmc\s{{1,8}}alias\s{{1,8}}set\s{{1,8}}{_WORD}{_WORD}{_WORD}(?=[^\s-])"
         ),
@@ -72,6 +92,16 @@ _PHRASES: Mapping[str, Mapping[str, re.Pattern[str]]] = {
         "pragma": re.compile(r"\bpragma\s{1,8}(?:re)?key\s{0,8}=\s{0,8}(?=\\{0,15}['\"])", re.IGNORECASE),
     },
     "pass": {
+        "walletpassphrase": re.compile(r"\bwalletpassphrase\s{1,8}(?=\S)|\bencryptwallet\s{1,8}(?=\S)"),
+        "mosquitto_passwd": re.compile(
+            rf"\bmosquitto_passwd\s{{1,8}}(?:-[cUH]\s{{1,8}})?-\w?b\s{{1,8}}{_WORD}{_WORD}(?=\S)"
+        ),
+        "_pbkdf2": re.compile(rf"\bpassword_pbkdf2\s{{1,8}}{_WORD}(?=\S)"),
+        "mysqladmin": re.compile(rf"\bmysqladmin{_NEAR}password\s{{1,8}}(?=[^\s-])"),
+        "admin": re.compile(r"\breset-admin-password\s{1,8}(?=[^\s-])"),
+        "neighbor": re.compile(rf"\bneighbor\s{{1,8}}{_WORD}password\s{{1,8}}(?:\d\s{{1,8}})?(?=\S)"),
+        "_password": re.compile(r"[_-]password(?:-again)?\s{1,8}password\s{1,8}(?=[^\s-])"),
+        "-password": re.compile(r"/[\w-]{0,40}password(?:-again)?\s{1,8}password\s{1,8}(?=[^\s-])"),
         "sshpass": re.compile(
             rf"\bsshpass{_COMMA}(?:\s{{1,8}}-v)?\s{{1,8}}\\{{0,15}}[\"']?-p{_COMMA}\s{{0,8}}(?=\S)"
         ),
@@ -81,7 +111,7 @@ _PHRASES: Mapping[str, Mapping[str, re.Pattern[str]]] = {
             rf"|(?:\A|(?<=\n))[ \t]{{0,16}}password[ \t]{{1,8}}{_MADE_UP}"
             rf"|\binsecure-password\s{{1,8}}(?=\S)"
             rf"|\bpassword is (?:generated for \S{{1,200}}: (?=\S)|{_MADE_UP})"
-            r"|\bpassword (?=\\{0,15}\"[^\s\"\\]{0,60}\d[^\s\"\\]{0,60}\\{0,15}\")",
+            r"|\b\w{0,40}password (?=\\{0,15}\"[^\s\"\\]{0,60}\d[^\s\"\\]{0,60}\\{0,15}\")",
             re.IGNORECASE,
         ),
         "set password": re.compile(
@@ -104,11 +134,72 @@ _PHRASES: Mapping[str, Mapping[str, re.Pattern[str]]] = {
             r"\bnuget\S{0,4}\s{1,8}push\s{1,8}[^\s-]\S{0,200}\s{1,8}(?=[^\s-])", re.IGNORECASE
         ),
     },
+    "user": {
+        "username": re.compile(
+            r"[\"']username\\{0,15}[\"']\s{0,8}:\s{0,8}\\{0,15}[\"'][\w.@-]{1,64}\\{0,15}[\"'],\s{0,8}\\{0,15}[\"']key\\{0,15}[\"']\s{0,8}:\s{0,8}(?=\\{0,15}[\"'])"
+        ),
+        "setuser": re.compile(
+            r"\bACL\s{1,8}SETUSER\s[^\n;|&]{0,160}?\s[\"']?>(?=[^\s>\"'])", re.IGNORECASE
+        ),
+        "samba-tool": re.compile(
+            rf"\bsamba-tool\s{{1,8}}user\s{{1,8}}(?:create|add)\s{{1,8}}{_WORD}(?=[^\s-])"
+        ),
+        "ftp": re.compile(
+            r"\bl?ftp\s[^|&]{0,160}?(?<![\w-])user\s{1,8}[\w.@-]{1,64}[ \t]{1,8}(?=[^\s-])"
+        ),
+        " pass": re.compile(
+            rf"\buser(?:name)?\s{{1,8}}{_WORD}(?:there\s)?pass(?:word)?\s{{1,8}}(?:[05-9]\s{{1,8}})?(?=\S)"
+        ),
+    },
+    "pw ": {
+        "": re.compile(
+            r"(?:\A|(?<=\n))[ \t]{0,16}(?:rootpw|bindpw|rootbindpw)[ \t]{1,8}"
+            r"(?:--(?:plaintext|iscrypted)[ \t]{1,8}){0,2}(?=[^\s-])"
+        ),
+    },
+    "psk ": {
+        "": re.compile(
+            r"(?:\bwifi-sec|\bwireless-security|-sec)\.psk\s{1,8}(?=\S)|\bPSK\s{1,8}(?=\\{0,15}\")"
+        ),
+    },
+    "radtest": {
+        "": re.compile(
+            r"\bradtest\s{1,8}(?:-\w{1,8}\s{1,8}(?:\w{1,12}\s{1,8})?){0,3}[^\s-]\S{0,80}\s{1,8}(?=\S)"
+        )
+    },
+    "@": {
+        "proxy=": re.compile(r"_proxy=[\"']?[\w.-]{1,64}:(?=[^\s:/\"'@]{1,200}@)", re.IGNORECASE),
+        "pserver": re.compile(r":pserver:[\w.-]{1,64}:(?=[^\s:]{1,200}@)"),
+        "impacket": re.compile(
+            rf"\bimpacket-[\w-]{{1,30}}{_NEAR}[\w.-]{{1,64}}(?:/[\w.-]{{1,64}})?:(?=[^\s:]{{1,200}}@)"
+        ),
+        ".py": re.compile(
+            rf"\b(?:psexec|smbexec|wmiexec|atexec|dcomexec|secretsdump|smbclient|lookupsid|getTGT|getST|GetUserSPNs"
+            rf"|GetNPUsers|GetADUsers|mssqlclient|samrdump|rpcdump|ticketer|services|addcomputer)\.py{_NEAR}"
+            r"[\w.-]{1,64}(?:/[\w.-]{1,64})?:(?=[^\s:]{1,200}@)"
+        ),
+    },
+    "chamber": {"": re.compile(rf"\bchamber\s{{1,8}}write\s{{1,8}}{_WORD}{_WORD}(?=[^\s-])")},
+    "credstash": {"": re.compile(rf"\bcredstash\s{{1,8}}put\s{{1,8}}{_WORD}(?=[^\s-])")},
+    "vault kv": {
+        " put": re.compile(r"\bvault\s{1,8}kv\s{1,8}put\s[^\n;|&]{0,160}?\s[\w.-]{1,64}=(?=[^\s@-])"),
+    },
+    "secret": {
+        "secret ": re.compile(r"\b(?:enable\s{1,8}secret|IPSec\s{1,8}secret)\s{1,8}(?:\d\s{1,8})?(?=\S)"),
+        "secrets set": re.compile(r"\bsecrets\s{1,8}set\s(?:[^\n;|&]{0,160}?\s)?\w{1,64}=(?=\S)"),
+    },
+    '"kty': {
+        "": re.compile(
+            r"(?<=[\"'])(?:d|k|p|q|dp|dq|qi)\\{0,15}[\"']\s{0,8}:\s{0,8}(?=\\{0,15}[\"'][\w-]{16,})"
+        )
+    },
     "identified": {"identified": re.compile(rf"\bidentified by\s{{1,8}}{_MADE_UP}", re.IGNORECASE)},
     "cloudflared": {
         "cloudflared": re.compile(r"\bcloudflared\S{0,4}\s{1,8}service\s{1,8}install\s{1,8}(?=[^\s-])")
     },
     "auth": {
+        "b2": re.compile(r"\bauthorize-account\s{1,8}[^\s-]\S{0,80}\s{1,8}(?=[^\s-])"),
+        "masterauth": re.compile(r"\bmasterauth\s{1,8}(?=\S)"),
         "redis": re.compile(
             r"\bredis\S{0,12}[^\n]{0,200}?\sAUTH\s{1,8}(?:[\w.-]{1,64}\s{1,8}(?=[\w!#%+.:=?@^~/-]))?(?=\S)"
             r"|\bredis-cli\s[^\n]{0,200}?[\"']AUTH\s{1,8}(?=\S)"
@@ -130,6 +221,8 @@ _PHRASES: Mapping[str, Mapping[str, re.Pattern[str]]] = {
     "::add-mask::": {"": re.compile(r"::add-mask::(?=\S)")},
     "issecret=true": {"": re.compile(r"issecret=true\](?=\S)")},
     "login": {
+        "wandb": re.compile(r"\bwandb\s{1,8}login\s{1,8}(?:--relogin\s{1,8})?(?=[\w-]{8,})(?!-)"),
+        "login=": re.compile(r"\slogin=[\w.-]{1,64}:(?=\S)"),
         "": re.compile(
             rf"\blogin{_BETWEEN}password\s{{1,8}}(?=\S)|\blogin\s{{1,8}}{_WORD}password\s{{1,8}}(?=\S)|\b(?:cargo|vault)\s{{1,8}}login\s{{1,8}}(?=[\w.]{{12,}})"
             rf"|sonar\.login=(?=\S)|\bbw\s{{1,8}}login\s{{1,8}}[^\s-]\S{{0,200}}\s{{1,8}}(?=[^\s-])"
@@ -137,6 +230,14 @@ _PHRASES: Mapping[str, Mapping[str, re.Pattern[str]]] = {
     },
 }
 """Patterns of what stands before a password, by a sign and a word that each has in it."""
+_CODES = {
+    "code": re.compile(
+        r"code(?:(?<=verification.code)|(?<=security.code)|(?<=login.code)|(?<=auth.code)|(?<=sms.code)"
+        r"|(?<=mfa.code)|(?<=otp.code)|(?<=2fa.code)|(?<=token.code))"
+        r"[\"']?(?: is|\s?[:=])?\s?[\"']?(?=\d{3} ?\d{1,5}(?![\w.]))"
+    ),
+}
+"""What stands before digits that somebody is asked for, in small letters."""
 _CALLS: Mapping[str, re.Pattern[str]] = {
     "auth": re.compile(
         rf"(?:\bauth\s?=\s?|basic_?auth\w{{0,20}})\(\s{{0,8}}{_STRING}(?:Some\()?{_OPENS}",
@@ -159,6 +260,7 @@ _CALLS: Mapping[str, re.Pattern[str]] = {
     "hmac": re.compile(rf"\bhmac\.new\(\s{{0,8}}b?{_OPENS}|\bcreateHmac\(\s{{0,8}}{_STRING}{_OPENS}"),
     "@tcp(": re.compile(r"[\"'`][\w.-]{1,64}:(?=[^\s@\"']{1,200}@tcp\()"),
     ".tochararray": re.compile(r"[(,]\s{0,8}(?=\"[^\"\n]{1,200}\"\.toCharArray)"),
+    "auth(": re.compile(rf"(?<=[.:])auth\(\s{{0,8}}(?:{_STRING})?{_OPENS}"),
     "pdo(": re.compile(rf"\bPDO\(\s{{0,8}}[^,\n]{{1,300}},\s{{0,64}}{_STRING}{_OPENS}"),
     "mysqli(": re.compile(rf"\bmysqli\(\s{{0,8}}[^,\n]{{1,300}},\s{{0,64}}{_STRING}{_OPENS}"),
     ".set": re.compile(
@@ -214,6 +316,9 @@ _PROGRAMS: Mapping[str, Mapping[str, Taking]] = {
     "curl": {
         "-b": Taking(behind="="),
         "-d": Taking(random=True),
+        "-E": Taking(behind=":"),
+        "--cert": Taking(glued=False, behind=":"),
+        "--oauth2-bearer": _APART,
         "--data": _BODY,
         "--data-raw": _BODY,
         "--data-binary": _BODY,
@@ -226,6 +331,15 @@ _PROGRAMS: Mapping[str, Mapping[str, Taking]] = {
     "plink pscp psftp": {"-pw": _APART},
     "pdftotext pdftoppm pdfinfo pdfimages": {"-upw": _APART, "-opw": _APART},
     "netexec nxc crackmapexec evil-winrm rdesktop hydra yt-dlp youtube-dl": {"-p": _APART},
+    "buildah": {"--creds": _USER},
+    "ctr": {"--user": _USER, "-u": _USER},
+    "rabbitmqadmin racadm conan supabase altool certutil": {"-p": _APART},
+    "swift": {"-K": _APART},
+    "oathtool": {"-b": _APART},
+    "fly vercel": {"-t": _APART},
+    "dgst": {"-hmac": _APART},
+    "import": {"-P": _APART},
+    "create secret:create secret:set": {"--value": Taking(glued=False, random=True)},
     "kadmin": {"-w": _APART},
     "useradd usermod": {"-p": _APART},
     "ccrypt": {"-K": _APART},
@@ -240,7 +354,7 @@ _PROGRAMS: Mapping[str, Mapping[str, Taking]] = {
     "skopeo": {"--creds": _USER, "--src-creds": _USER, "--dest-creds": _USER},
     "drone": {"--data": _APART},
     "nuget": {"-k": _APART, "-p": _APART},
-    "influx": {"-password": _APART},
+    "influx": {"-password": _APART, "-t": _APART},
     "doctl": {"-t": _APART},
     "secret": {
         "--from-literal": Taking(glued=False, behind="="),
@@ -302,6 +416,12 @@ def password_options(text: str, lower: str) -> Iterator[Span]:
         ]
     if "-" in text:
         found += _options(text)
+    found += [
+        (match.end(), _BOTH)
+        for word, pattern in _CODES.items()
+        if word in lower
+        for match in pattern.finditer(lower)
+    ]
     words = ShellWords(text)
     done = 0
     for at, taking in sorted(found):

@@ -16,6 +16,8 @@ _SAYING = re.compile(
 _ARGUMENTS = r"[^\n;|&<]{0,200}?\s"
 _READING = (
     r"(?:chpasswd\b|vncpasswd\b|passwd\s|docker\s{1,8}secret\s{1,8}create\b|gcloud\s{1,8}secrets\s"
+    r"|(?:podman|buildah)\s{1,8}secret\s{1,8}create\b|lpass\s{1,8}login\b|keepassxc-cli\s|pass\s{1,8}insert\b"
+    r"|secret-tool\s{1,8}store\b|openconnect\s|su\b"
     rf"|rev\b|kinit\b|smbpasswd\b|cryptsetup\s|sudo\s{_ARGUMENTS}?-S\b"
     r"|vault\s{1,8}login\b|(?:gh|wrangler)\s{1,8}secret\s{1,8}(?:set|put)\b|vercel\s{1,8}env\s{1,8}add\b"
     rf"|[\w./-]{{1,40}}\s{_ARGUMENTS}?-(?:-passwd-on-stdin|-password-stdin|-with-token"
@@ -25,6 +27,8 @@ _READING = (
 """Commands that read a password, or a text to be turned around."""
 _PIPE = re.compile(rf"\|&?\s{{0,8}}(?:sudo\s{{1,8}}(?!-))?{_READING}")
 _HERE = re.compile(rf"(?<![\w.-]){_READING}[^\n;|&<]{{0,80}}<<<[ \t]{{0,8}}(?=\S)")
+_SAFE = re.compile(r"\brev\b|(?<!\w)su\b")
+"""Programs that may be given something else: a text, or commands for a shell."""
 _LONGEST = 400
 _VARIABLE = re.compile(r"\$\{?\w{1,64}\}?")
 _END = re.compile(r"[ \t\"']{0,4}\Z")
@@ -74,5 +78,5 @@ def _password(text: str, start: int, end: int, program: str) -> Iterator[Span]:
         return
     if "chpasswd" in program:
         start = max(start, text.find(":", start, end) + 1)
-    if start < end and ("rev" not in program or looks_random(text[start:end])):
+    if start < end and (_SAFE.search(program) is None or looks_random(text[start:end])):
         yield start, end

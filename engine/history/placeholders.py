@@ -16,6 +16,12 @@ _PLACEHOLDER = re.compile(
     r"|x{3,80}|X{3,80}|\*{3,80}|\.{3}|\u2026|[Yy](?:our|OUR)[ _-][A-Za-z _-]{1,60}|REDACTED"
     r"|(?:[Nn]one|[Nn]ull|yes|no|on|off|enabled|disabled|required|optional|missing|invalid|expired|accepted)"
     r"[.,;]?"
+    r"|(?:files|compat|sss|systemd)(?: (?:files|compat|sss|systemd|ldap|nis|db|winbind)){0,5}"
+    r"|id=[\w.-]{1,60}(?:,(?:src|source|type|env)=[\w./~-]{1,100}){0,3}"
+    r"|- name: [a-z0-9.-]{1,60}|\$\(cat [\w./~-]{1,100}\)|(?:YES|NO)\)?|public"
+    r"|(?:raise|return|throw)(?: [A-Za-z.]{1,60}\(?)?"
+    r"|\{\s?\"type\": ?\"string\""
+    r"(?:, ?\"(?:format|title|description)\": ?\"[A-Za-z .,'-]{1,100}\"){0,3}\s?\}"
     r"|[<>]{1,2}|\"\":?|'':?"
     r")"
 )
@@ -25,9 +31,11 @@ _TYPE = re.compile(
 )
 _REFERENCE = re.compile(
     r"(?:await|(?:await )?(?:"
-    r"(?:self|this|process\.env|os|getpass|var|local|secrets|env|config|settings|request|args|options)"
-    rf"(?:\.{_NAME}|\[\\{{0,3}}[\"']?{_NAME}\\{{0,3}}[\"']?\]|\((?:[\"']?{_NAME}[\"']?)?\)){{1,6}}"
-    r"|[A-Za-z_.]{1,60}\([A-Za-z_., ]{0,60}\)"
+    r"(?:self|this|process\.env|os|getpass|var|local|secrets|env|config|settings|request|args|options"
+    r"|response|data|module|random_password|params|props|ctx|context|opts|creds|event|form)"
+    rf"(?:\.{_NAME}|\[\\{{0,3}}[\"']?{_NAME}\\{{0,3}}[\"']?\]|\((?:[\"']?{_NAME}[\"']?)?\)?){{1,6}}"
+    r"|[A-Za-z_.]{1,60}\((?:[A-Za-z_., ]{0,60}|\w{1,40}=(?:True|False|None|\d{1,6}))\)"
+    r"|(?:getpass|input|prompt)(?:\.getpass)?\([\"'][A-Z][A-Za-z ]{0,40}: ?[\"']\)?"
     r"));?"
 )
 """What code reads a secret from: a variable of the environment, a field, a call with names alone."""

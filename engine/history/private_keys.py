@@ -28,7 +28,7 @@ _WITHIN = re.compile(r"[A-Za-z0-9+/=]{16,}")
 
 
 _BARE = re.compile(
-    r"(?<![A-Za-z0-9+/])(?:MI[IG][A-Za-z0-9+/]{2}[AQgw]IBA[A-Za-z0-9+/]|MHcCAQEEI|MIG[A-Za-z0-9+/]AgEAM"
+    r"(?<![A-Za-z0-9+/])(?:MI[IG][A-Za-z0-9+/]{2}[AQgw]IBA[A-Za-z0-9+/]|MHcCAQEEI|MIG[A-Za-z0-9+/]AgEAM|MC4CAQAwBQYDK2V"
     r"|MII[A-Za-z0-9+/]{3}BOBgkqhkiG9w0BBQ)[A-Za-z0-9+/]{24,}+(?:(?:\s{1,8}|\\n)[A-Za-z0-9+/]{40,76}+)*"
     r"(?:(?:\s|\\n)[A-Za-z0-9+/]{1,76}=)?={0,2}"
 )

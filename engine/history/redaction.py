@@ -26,6 +26,7 @@ from .named_arguments import argument_values
 from .named_values import changed_values, default_values, named_values
 from .parts import CallRecord
 from .password_options import holds_program, password_start
+from .said_values import said_values
 from .shell_masking import Paths, ShellReader, is_shell_field, paths_below, shell_spans, shell_texts
 from .spans import MASK, MASKED, Masking, Span, mask_of, masked
 from .state import ApprovalState
@@ -101,6 +102,9 @@ class Redaction:
             text = masking.text
             ends = names.ends(text)
         if ends and masking.hide(argument_values(text, names, ends)):
+            text = masking.text
+            ends = names.ends(text)
+        if ends and masking.hide(said_values(text, names, ends)):
             text = masking.text
             ends = names.ends(text)
         if ends:

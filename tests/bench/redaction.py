@@ -50,6 +50,8 @@ WORST = {
     "names of blocks": "token:\n\n",
     "glued words": "token=a'b'",
     "glued words, unclosed": "token=a' ",
+    "programs": "xh -A bearer x ",
+    "users": "az sql -p ",
     "heredocs": "<<a\ntoken=b\n",
     "heredocs, unclosed": "<<a ",
 }

@@ -7,8 +7,11 @@ from collections.abc import Collection, Mapping
 
 # Interlock's own settings and tokens, and what providers call their keys: OPENAI_API_KEY, HF_TOKEN,
 # AWS_SECRET_ACCESS_KEY, AWS_BEARER_TOKEN_BEDROCK, AZURE_CLIENT_SECRET, WATSONX_APIKEY, SNOWFLAKE_JWT.
+# With them what is named like a password: GITHUB_PAT, MYSQL_PWD. Values are not looked at: a build may
+# need DATABASE_URL.
 _SECRET = re.compile(
-    r"INTERLOCK_.*|.*(_KEY|APIKEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|JWT)S?|.*_(KEY|TOKEN|SECRET)_.*",
+    r"INTERLOCK_.*|.*(_KEY|APIKEY|TOKEN|SECRET|PASSWORD|PASSPHRASE|CREDENTIAL|JWT)S?"
+    r"|.*_(KEY|TOKEN|SECRET)_.*|.+_(PAT|PASS|PASSWD|PWD|OAUTH)|PASSWD",
     re.IGNORECASE,
 )
 

@@ -253,6 +253,7 @@ class TestEnvironment:
             "AIMLAPI_KEY", "WATSONX_APIKEY", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY",
             "AWS_BEARER_TOKEN_BEDROCK", "AZURE_CLIENT_SECRET", "AZURE_PASSWORD", "GIGACHAT_CREDENTIALS",
             "GOOGLE_APPLICATION_CREDENTIALS", "SNOWFLAKE_JWT", "anthropic_api_key",
+            "GITHUB_PAT", "DB_PASS", "MYSQL_PWD", "GPG_PASSPHRASE", "PASSWD", "GITHUB_OAUTH",
         ],
     )  # fmt: skip
     async def test_secrets(
@@ -265,7 +266,16 @@ class TestEnvironment:
         assert f"{name}=sesame\n" in (await passing.exec("env")).stdout
 
     @pytest.mark.parametrize(
-        "name", ["LANG", "EDITOR", "KEYBOARD", "SSH_AUTH_SOCK", "TOKENIZERS_PARALLELISM"]
+        "name",
+        [
+            "LANG",
+            "EDITOR",
+            "KEYBOARD",
+            "SSH_AUTH_SOCK",
+            "TOKENIZERS_PARALLELISM",
+            "DATABASE_URL",
+            "COMPASS",
+        ],
     )
     async def test_others(
         self, here: LocalRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
