@@ -190,7 +190,9 @@ def _import(args: argparse.Namespace, database: Path, out: TextIO) -> int:
     masked = f", {export.check.masked} masked" if export.check.masked else ""
     events = count(export.check.events, "event")
     print(f"Imported {visible(export.session)}: {events}{masked}, its chain whole.", file=out)
-    print("Whoever made the file wrote all that is in it: a whole chain says only that it fits.", file=out)
+    print(
+        "Whoever made the file wrote all that is in it: a whole chain says only that it fits.", file=out
+    )
     return 0
 
 
