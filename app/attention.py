@@ -155,9 +155,11 @@ class Attention:
             if missed and self._waiting:
                 self._call(_some(self._waiting))
 
-    def follow(self, events: Sequence[HubEvent], waiting: Sequence[ApprovalState]) -> None:
-        """What has just happened, and what waits since."""
-        self.count(len(waiting))
+    def follow(
+        self, events: Sequence[HubEvent], waiting: Sequence[ApprovalState], unread: int = 0
+    ) -> None:
+        """What has just happened, and what waits since, beside so many requests that cannot be listed."""
+        self.count(len(waiting) + unread)
         open_now = {request.id: request for request in waiting}
         for event in events:
             if isinstance(event, JournalEvent) and isinstance(event.body, ApprovalRequested):

@@ -208,7 +208,8 @@ class InterlockConsole(RecordedApp):
                 shown |= await self._presenter.present(event.body)
         if self._attention is not None and any(map(of_queue, events)):
             with suppress(Exception):  # What a hub does not answer the screens say.
-                self._attention.follow(events, await self.hub.approvals())
+                waiting = await self.hub.approvals()
+                self._attention.follow(events, waiting, self.hub.unread().requests)
         if shown:
             self.set_timer(PANES_AFTER, self._hand_out)
         elif asleep:

@@ -16,6 +16,7 @@ from ..engine.agents import KEEP_LAST
 from .history_source import HistorySource
 
 if TYPE_CHECKING:
+    from ..engine.approval_queue import Unread
     from ..engine.backtest.source import Backtested, Counted, Judged
     from ..engine.explained import ExplanationView
     from ..engine.gate.types import GrantTerms, Mode
@@ -88,6 +89,8 @@ class Door(Journal, HistorySource, Protocol):
     async def session(self, session_id: str) -> SessionState: ...
 
     async def approvals(self) -> list[ApprovalState]: ...
+
+    def unread(self) -> Unread: ...
 
     async def explain(self, session_id: str, call_id: str) -> ExplanationView: ...
 

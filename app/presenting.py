@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from textual.app import App
 from textual.screen import ModalScreen
 from textual.widgets import Input, TextArea
 
 from ..engine.history.events import ApprovalRequested
-from ..engine.hub import Outcome
+from ..engine.history.state import ApprovalState, SessionState
+from ..engine.hub import Outcome, UnknownSessionError
 from .desk import Desk
 from .screens.approval import ApprovalScreen
 from .text import name_shown, shown
@@ -87,7 +90,7 @@ class Presenter:
             if request is None:
                 app.notify("This request is no longer open.")
                 return False
-            known = {state.id: state for state in await self._hub.sessions()}
+            known = await self._known(request)
         except Exception as error:
             app.notify(shown(str(error)), title="Cannot open the request", severity="error", markup=False)
             return False
@@ -97,6 +100,15 @@ class Presenter:
         self._dialog.present(request, known.get(request.session), known.get(request.via or ""))
         app.push_screen(self._dialog, self._told)
         return True
+
+    async def _known(self, request: ApprovalState) -> dict[str, SessionState]:
+        """The live sessions; those of the request also where a server's are still being read."""
+        known = {state.id: state for state in await self._hub.sessions()}
+        for session in (request.session, request.via):
+            if session is not None and session not in known and self._hub.unread().sessions:
+                with suppress(UnknownSessionError):
+                    known[session] = await self._hub.session(session)
+        return known
 
     async def _told(self, outcome: Outcome | None) -> None:
         """After a dialog: say what was decided, and show the request that came meanwhile."""

@@ -34,6 +34,7 @@ READING = frozenset(
         "steers",
         "takes_edits",
         "subscribe",
+        "unread",
         "wait",
     }
 )

@@ -11,6 +11,7 @@ import logging
 from contextlib import suppress
 from pathlib import Path
 
+from ..engine.approval_queue import Unread, longest_first
 from ..engine.clock import utc_now
 from ..engine.explained import ExplanationView
 from ..engine.explained_then import explained_then
@@ -118,7 +119,11 @@ class WatchedJournal(RecordedFile):
     async def approvals(self) -> list[ApprovalState]:
         """Everything that waits for a person, longest first."""
         waiting = [a for told in self._told.values() for a in told.shown.approvals.values()]
-        return sorted(waiting, key=lambda a: (a.since, a.id))
+        return longest_first(waiting)
+
+    def unread(self) -> Unread:
+        """Nothing: what the journal tells is read whole."""
+        return Unread()
 
     async def explain(self, session_id: str, call_id: str) -> ExplanationView:
         """What the recorded nets say of a call as things stand now, by the names it was asked about.

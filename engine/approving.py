@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
+from .approval_queue import Unread, longest_first
 from .children import HostedChild
 from .explained import ExplanationView
 from .gate.types import GrantTerms, Mode
@@ -63,7 +64,11 @@ class Approving(ABC):
     async def approvals(self) -> list[ApprovalState]:
         """Everything that waits for a person, longest first."""
         waiting = [a for hosted in self._live for a in hosted.shown.approvals.values()]
-        return sorted(waiting, key=lambda a: (a.since, a.id))
+        return longest_first(waiting)
+
+    def unread(self) -> Unread:
+        """What a console of a server has not read yet of its sessions; here nothing."""
+        return Unread()
 
     async def decide(
         self,

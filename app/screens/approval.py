@@ -17,6 +17,7 @@ from textual.binding import ActiveBinding, BindingType
 from textual.content import Content
 from textual.widgets import Input
 
+from ...engine.approval_queue import in_order
 from ...engine.history.state import ApprovalState, SessionState
 from ...engine.hub import Outcome
 from ..decision import Decision
@@ -28,7 +29,6 @@ from ..messages import HubMoved
 from ..more_time import with_more
 from ..request_news import news_of
 from ..steering import can_be_edited
-from ..widgets.queue_lines import in_order
 from ..widgets.reason_line import ReasonLine
 from ..widgets.request_frame import Asked, RequestFrame
 from ..widgets.request_list import RequestList
@@ -201,7 +201,7 @@ class ApprovalScreen(Wakeful[Outcome | None]):
             self._speaker = known.get(now.via or "", self._speaker)
             self._frame.show(Asked(now, self._session, self._speaker))
             self._renew(before, now)
-        self._others = sum(each != self.request.id for each in waiting)
+        self._others = sum(each != self.request.id for each in waiting) + self._hub.unread().requests
         self.tick()
         self.refresh_bindings()
 

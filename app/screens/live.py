@@ -7,6 +7,7 @@ when events say that it moved, and painted at most five times a second. A new re
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import ClassVar
 
@@ -18,6 +19,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
+from ...engine.approval_queue import ApprovalQueue
 from ...engine.history.state import ApprovalState, SessionState, TranscriptEntry
 from ...engine.hub import Outcome
 from ..desk import Desk
@@ -30,8 +32,7 @@ from ..text import clip, shown
 from ..widgets.bars import KeyBar, PaneTabs, TitleBar
 from ..widgets.blocks import BlockList
 from ..widgets.markings import NetList
-from ..widgets.queue_lines import stopped_by
-from ..widgets.queues import PendingList, SessionList, WaitingList, session_names
+from ..widgets.queues import NO_SESSION, READING, PendingList, SessionList, WaitingList, session_names
 from ..widgets.say_line import SayLine
 from ..widgets.transcript import Transcript
 from ..words import count
@@ -116,22 +117,24 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         self._dirty = False
         try:
             sessions = await self._hub.sessions()
-            self._approvals = await self._hub.approvals()
+            self._queue, self._unread = ApprovalQueue(await self._hub.approvals()), self._hub.unread()
         except Exception as error:
             self.show_problem(f"The hub does not answer: {error}")
             return
         self._sessions = {state.id: state for state in sessions}
-        if self._selected not in self._sessions:
+        if self._selected not in self._sessions and not (self._selected and self._unread.sessions):
             self._selected = sessions[0].id if sessions else None
         names = session_names(sessions)
         now = self._clock()
         state = self.state
-        self.query_one("#sessions", SessionList).show_sessions(sessions, now)
+        listed = self.query_one("#sessions", SessionList)
+        listed.say_when_empty(READING if self._unread.sessions else NO_SESSION)
+        listed.show_sessions(sessions, now, self._queue.stops())
         if self._selected is not None:
-            self.query_one("#sessions", SessionList).select(self._selected)
+            listed.select(self._selected)
         flow = self._flows.get(self._selected or "", Flow())
         transcript = self.query_one("#transcript", Transcript)
-        transcript.say_when_empty(nothing_said(state, LiveScreen))
+        transcript.say_when_empty(nothing_said(state, LiveScreen, reading=bool(self._unread.sessions)))
         transcript.show_session(state, flow, now)
         self._show_queue(names, now)
         self.query_one("#nets", NetList).show_nets(state, now=now)
@@ -141,7 +144,9 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         self._size_lower()
 
     def _title(self, state: SessionState | None, names: dict[str, str]) -> None:
-        waiting, pending = len(self._approvals), len(state.pending) if state else 0
+        waiting, pending = self._waiting, len(state.pending) if state else 0
+        unread = self._unread.sessions
+        _entitle(self.query_one("#sessions"), f"Sessions · {unread} to read" if unread else "Sessions")
         self.query_one(TitleBar).waiting = waiting
         self.query_one(PaneTabs).counts = {"waiting": waiting, "pending": pending}
         self.app.title = f"Interlock · {waiting} waiting" if waiting else "Interlock"
@@ -193,6 +198,11 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         problem.display = True
 
     @property
+    def _waiting(self) -> int:
+        """Requests that wait, those included that cannot be listed yet."""
+        return len(self._queue) + self._unread.requests
+
+    @property
     def state(self) -> SessionState | None:
         """The selected session."""
         return self._sessions.get(self._selected or "")
@@ -212,6 +222,14 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         if self.focused is event.blocks and request is not None and request.session != self._selected:
             self._selected = request.session
             await self.paint()
+            if self.state is None:
+                self.run_worker(self._read(request.session), group="read", exclusive=True)
+
+    async def _read(self, session: str) -> None:
+        """Have a session that a server's others come before, and show it."""
+        with suppress(Exception):  # What a hub does not answer the next paint says.
+            await self._hub.session(session)
+        await self.paint()
 
     async def show_session(self, session_id: str) -> None:
         """Select a session from outside."""
@@ -233,7 +251,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         if state is None or entry is None:
             return
         if entry.call is not None and entry.call.status == "waiting":
-            own = stopped_by(self._approvals).get(state.id, [])
+            own = self._queue.of(state.id)
             asking = next((each for each in own if each.call_id == entry.call.call_id), None)
             if asking is not None:
                 self.post_message(RequestChosen(asking.id))
@@ -325,10 +343,10 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         request = self.request_at_hand
         if request is not None:
             self.post_message(RequestChosen(request.id))
-        elif not self._approvals:
+        elif not self._waiting:
             self.notify("Nothing waits for you.")
         else:
-            waiting = count(len(self._approvals), "request")
+            waiting = count(self._waiting, "request")
             key = key_of(LiveScreen, "live.pane-waiting")
             name = "This session" if self.state is None else self.state.agent or self.state.id
             text = f"{name} does not wait. {waiting} of other sessions: {key} goes to the queue."
@@ -342,7 +360,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         """
         if self._in("waiting"):
             return self.selected_request
-        own = stopped_by(self._approvals).get(self._selected or "", [])
+        own = self._queue.of(self._selected or "")
         if self._in("transcript"):
             call = self._call_at(self.query_one("#transcript", Transcript).current)
             own = [each for each in own if each.call_id == call] or own

@@ -11,6 +11,7 @@ from ..keymap import key_of
 from ..symbols import session_look
 from ..text import amount, clip, shown
 from ..widgets.flow_lines import flow_title, where
+from ..widgets.queues import READING
 from ..widgets.transcript import NOTHING_YET
 
 
@@ -36,10 +37,15 @@ def transcript_titles(
     return above, Content(f"{model}{_used(state, raises)}")
 
 
-def nothing_said(state: SessionState | None, keys: type[DOMNode]) -> str:
-    """What stands in place of a transcript; where no session is live, what leads to those there were."""
+def nothing_said(state: SessionState | None, keys: type[DOMNode], *, reading: bool = False) -> str:
+    """What stands in place of a transcript; where no session is live, what leads to those there were.
+
+    While a console is `reading` a server's sessions there may be one that it does not know yet.
+    """
     if state is not None:
         return NOTHING_YET
+    if reading:
+        return READING
     return f"No session runs. {key_of(keys, 'live.history')} lists those that have ended."
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime
 
+from ...engine.approval_queue import ApprovalQueue, Unread, in_order
 from ...engine.history.state import ApprovalState, GrantState, SessionState
 from ...engine.hub import Outcome
 from ..aging import in_force
@@ -20,7 +21,6 @@ from ..text import shown
 from ..widgets.flow_lines import askers
 from ..widgets.grant_lines import bounds, passes
 from ..widgets.markings import NetList
-from ..widgets.queue_lines import in_order
 from ..widgets.queues import WaitingList
 from .confirm import Confirm
 from .settled import SettledScreen
@@ -42,7 +42,8 @@ class QueueScreen(SettledScreen[None], inherit_bindings=False):
         self._operator = desk.operator
         self._clock = desk.clock
         self._sessions: dict[str, SessionState] = {}
-        self._approvals: list[ApprovalState] = []
+        self._queue = ApprovalQueue()
+        self._unread = Unread()
         self._marked: set[str] = set()
         self._arrived = float("-inf")
         self._offered: list[bool] = []
@@ -55,8 +56,7 @@ class QueueScreen(SettledScreen[None], inherit_bindings=False):
     @property
     def selected_request(self) -> ApprovalState | None:
         """The request under the cursor of the queue."""
-        current = self.query_one("#waiting", WaitingList).current
-        return next((a for a in self._approvals if a.id == current), None)
+        return self._queue.get(self.query_one("#waiting", WaitingList).current)
 
     @property
     def selected_grant(self) -> GrantState | None:
@@ -68,8 +68,11 @@ class QueueScreen(SettledScreen[None], inherit_bindings=False):
         """Show what waits; keys sleep when another request has come under the cursor."""
         waiting = self.query_one("#waiting", WaitingList)
         before = waiting.current
-        self._marked &= {a.id for a in self._approvals}
-        waiting.show_waiting(self._approvals, askers(self._sessions, names), now, self._marked)
+        if self._marked:
+            self._marked &= {each.id for each in self._queue}
+        waiting.show_waiting(
+            self._queue, askers(self._sessions, names), now, self._marked, unread=self._unread.requests
+        )
         if waiting.current != before:
             self._arrived = self._desk.monotonic()
         offered = [self.offered(action) for action in COMING]
@@ -91,7 +94,7 @@ class QueueScreen(SettledScreen[None], inherit_bindings=False):
         """Whether a key of the queue or of the nets does something where the operator is."""
         match action:
             case "mark" | "extend":
-                return self._in("waiting") and bool(self._approvals)
+                return self._in("waiting") and bool(self._queue)
             case "together":
                 return bool(self._marked)
             case "revoke":
@@ -126,7 +129,7 @@ class QueueScreen(SettledScreen[None], inherit_bindings=False):
         """Show the marked requests as a table, to be decided together; a single one as it is."""
         from .batch import BatchScreen
 
-        chosen = in_order(a for a in self._approvals if a.id in self._marked)
+        chosen = in_order(a for a in self._queue if a.id in self._marked)
         if len(chosen) == 1:
             self.post_message(RequestChosen(chosen[0].id))
             return

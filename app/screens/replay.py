@@ -18,6 +18,7 @@ from textual.reactive import reactive
 from textual.widgets import Static
 from textual.worker import get_current_worker
 
+from ...engine.approval_queue import ApprovalQueue, longest_first
 from ...engine.history.errors import FoldError, JournalError
 from ...engine.history.events import JournalEvent
 from ...engine.history.replay import Replay
@@ -223,7 +224,7 @@ class ReplayScreen(GrowingScreen, inherit_bindings=False):
             # A net that is watched stays the chosen one.
             nets.reveal(changed_nets(before, after))
         self._show_picture()
-        waiting = list(after.approvals.values())
+        waiting = ApprovalQueue(longest_first(after.approvals.values()))
         self.query_one(PendingList).show_pending(after, event.at)
         names = askers({after.id: after}, {after.id: name_shown(after.agent)})
         self.query_one(WaitingList).show_waiting(waiting, names, event.at)

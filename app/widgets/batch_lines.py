@@ -7,6 +7,7 @@ from datetime import datetime
 
 from textual.content import Content
 
+from ...engine.approval_queue import in_order
 from ...engine.history.shell_masking import SHELL_FIELDS
 from ...engine.history.state import ApprovalState, SessionState
 from ..batch import Compared, Row, compared, effects, warnings
@@ -23,7 +24,7 @@ from ..text import (
     wrap,
     wrap_all,
 )
-from .queue_lines import in_order, risk_and_time
+from .queue_lines import risk_and_time
 from .so_far import Viewer, people_lines
 
 MUTED = "$foreground 60%"

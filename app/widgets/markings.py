@@ -171,7 +171,11 @@ def words(net: NetState, now: datetime | None = None, asking: Sequence[ApprovalS
         parts.append(Content.styled(prospect.text, weight + "$foreground"))
     if len(all_prospects) > MAX_PROSPECTS:
         parts.append(Content.styled(f"  … {len(all_prospects) - MAX_PROSPECTS} more", "$foreground 60%"))
-    parts += [Content.assemble("  approvals ", approvals_given(a, now)) for a in asking if a.people > 1]
+    shared = [each for each in asking if each.people > 1]
+    for each in shared[:MAX_PROSPECTS]:
+        parts.append(Content.assemble("  approvals ", approvals_given(each, now)))
+    if len(shared) > MAX_PROSPECTS:
+        parts.append(Content.styled(f"  … {len(shared) - MAX_PROSPECTS} more", "$foreground 60%"))
     return Content.assemble(*parts)
 
 
@@ -202,9 +206,14 @@ def net_blocks(
     places = {key: places_line(net) for key, net in nets.items()}
     places_width = max((line.cell_length for line in places.values()), default=0)
 
+    asking: dict[str, list[ApprovalState]] = {}
+    for each in state.approvals.values():
+        if each.people > 1:
+            asking.setdefault(each.net, []).append(each)
+
     def block(key: str, net: NetState) -> Block:
         mark = key in changed
-        meaning = words(net, now, [a for a in state.approvals.values() if a.net == key])
+        meaning = words(net, now, asking.get(key, ()))
 
         def lines(width: int) -> list[Content]:
             sizes = (name_width, places_width)

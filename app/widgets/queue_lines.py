@@ -1,10 +1,9 @@
-"""Waiting requests in their order, and as lines with how long each has waited and still may."""
+"""Waiting requests as lines, with how long each has waited and still may."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
-from itertools import chain
 
 from textual.content import Content
 
@@ -22,34 +21,6 @@ from .markings import dots_of
 MUTED = "$foreground 60%"
 LAST_MINUTE = 60
 """Seconds before a request expires from which on that is pressing."""
-_RANK = {"high": 0, "medium": 1, None: 2, "low": 3}
-
-
-def in_order(approvals: Iterable[ApprovalState]) -> list[ApprovalState]:
-    """By the risk that rules name, then in turns, then by how long they wait.
-
-    One without a risk comes before a low one. Those who ask take turns, agents elsewhere by their tokens
-    and each one's sessions among themselves: a hundred requests of one hide no request of another.
-    """
-    oldest = sorted(approvals, key=lambda a: (a.since, a.id))
-    by_session = _in_turns(oldest, lambda a: (a.risk, a.session))
-    turns = _in_turns(by_session, lambda a: (a.risk, a.opener is None, a.opener or a.session))
-    return sorted(turns, key=lambda a: _RANK[a.risk])
-
-
-def _in_turns(
-    approvals: Iterable[ApprovalState], whose: Callable[[ApprovalState], Hashable]
-) -> list[ApprovalState]:
-    """The first of everybody, then the second of everybody who has one, and so on."""
-    seen: dict[Hashable, int] = {}
-    rounds: list[list[ApprovalState]] = []
-    for approval in approvals:
-        asker = whose(approval)
-        turn = seen[asker] = seen.get(asker, -1) + 1
-        if turn == len(rounds):
-            rounds.append([])
-        rounds[turn].append(approval)
-    return list(chain.from_iterable(rounds))
 
 
 def time_left(approval: ApprovalState, now: datetime) -> tuple[str, str]:
@@ -80,16 +51,6 @@ def risk_and_time(approval: ApprovalState, now: datetime) -> list[Content]:
     if approval.uninspectable is not None:
         pieces.append(Content.styled("uninspectable", "bold $text-error"))
     return pieces
-
-
-def stopped_by(sessions_approvals: Iterable[ApprovalState]) -> dict[str, list[ApprovalState]]:
-    """What each session waits for, subagents too, the most pressing first; by the session's id."""
-    found: dict[str, list[ApprovalState]] = {}
-    # Of one session there are no turns to take.
-    for approval in sorted(sessions_approvals, key=lambda a: (_RANK[a.risk], a.since, a.id)):
-        for session in dict.fromkeys((approval.session, approval.via or approval.session)):
-            found.setdefault(session, []).append(approval)
-    return found
 
 
 def waiting_block(approval: ApprovalState, name: str, now: datetime, marked: Collection[str]) -> Block:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 from textual.content import Content
 
-from ...engine.history.state import ApprovalState, PendingState, SessionState
+from ...engine.approval_queue import FIRST, ApprovalQueue, Stop
+from ...engine.history.state import PendingState, SessionState
 from ..symbols import SESSION, session_look
 from ..text import age, clip, name_shown, seconds_between, shown, spread, width_of
 from .blocks import Block, BlockList
-from .queue_lines import in_order, stopped_by, waiting_block
+from .queue_lines import waiting_block
 
 MUTED = "$foreground 60%"
+NO_SESSION = "No session runs."
+READING = "The server's sessions are being read."
 
 
 def session_names(sessions: Sequence[SessionState]) -> dict[str, str]:
@@ -30,14 +33,16 @@ class SessionList(BlockList):
     """The live sessions: symbol and name; below, state and mode, or what the session is stopped by."""
 
     def __init__(self) -> None:
-        super().__init__(id="sessions", empty="No session runs.")
+        super().__init__(id="sessions", empty=NO_SESSION)
 
-    def show_sessions(self, sessions: Sequence[SessionState], now: datetime) -> None:
+    def show_sessions(
+        self, sessions: Sequence[SessionState], now: datetime, stops: Mapping[str, Stop]
+    ) -> None:
+        """Show sessions, each that waits with its entry in `stops`."""
         names = session_names(sessions)
-        stopped = stopped_by(a for state in sessions for a in state.approvals.values())
         self.show(
             [
-                _session_block(state, names[state.id], depth, stopped.get(state.id, []), now)
+                _session_block(state, names[state.id], depth, stops.get(state.id), now)
                 for state, depth in in_families(sessions)
             ]
         )
@@ -63,14 +68,13 @@ def in_families(sessions: Sequence[SessionState]) -> list[tuple[SessionState, in
     return found
 
 
-def _session_block(
-    state: SessionState, name: str, depth: int, stopped: Sequence[ApprovalState], now: datetime
-) -> Block:
-    look = SESSION["waiting"] if stopped else session_look(state)
+def _session_block(state: SessionState, name: str, depth: int, stop: Stop | None, now: datetime) -> Block:
+    look = SESSION["waiting"] if stop else session_look(state)
     mode = state.mode
     indent = "  " * (min(depth, 4) - 1) + "└ " if depth else ""
-    waited = age(seconds_between(stopped[0].since, now)) if stopped else ""
-    tool = name_shown(stopped[0].tool) if stopped else ""
+    waited = age(seconds_between(stop.first.since, now)) if stop else ""
+    tool = name_shown(stop.first.tool) if stop else ""
+    number = stop.number if stop else 0
 
     def lines(width: int) -> list[Content]:
         head = Content.assemble((indent, MUTED), (f"{look.symbol} ", look.style), (name, "bold"))
@@ -78,8 +82,8 @@ def _session_block(
             both = f"{tool} {waited}".strip()
             by = both if head.cell_length + width_of(both) < width else waited
             return [spread(head, Content.styled(by, look.style), width)]
-        if stopped:
-            asks = f"  {look.word} {len(stopped)} · "
+        if number:
+            asks = f"  {look.word} {number} · "
             room = width - width_of(asks) - len(waited) - 1
             text = f"{asks}{clip(tool, max(4, room))} {waited}"
             return [spread(head, Content(""), width), Content.styled(clip(text, width), look.style)]
@@ -91,11 +95,7 @@ def _session_block(
         )
         return [spread(head, Content(""), width), below.truncate(width, ellipsis=True)]
 
-    return Block(state.id, (state.status, mode, len(stopped), tool, waited, name, depth), lines)
-
-
-MOST_LISTED = 200
-"""Requests that are listed at a time: the next ones come up as these are decided."""
+    return Block(state.id, (state.status, mode, number, tool, waited, name, depth), lines)
 
 
 class WaitingList(BlockList):
@@ -109,18 +109,20 @@ class WaitingList(BlockList):
 
     def show_waiting(
         self,
-        approvals: Sequence[ApprovalState],
+        queue: ApprovalQueue,
         names: dict[str, str],
         now: datetime,
         marked: Collection[str] = (),
+        *,
+        unread: int = 0,
     ) -> None:
-        """Show requests in their order; the cursor stays on the one that it is on."""
-        waiting = in_order(approvals)
-        listed = [
-            waiting_block(a, names.get(a.session, name_shown(a.agent)), now, marked)
-            for a in waiting[:MOST_LISTED]
-        ]
-        more = len(waiting) - len(listed)
+        """Show requests in their order; the cursor stays on the one that it is on.
+
+        Beside them so many of a server wait that were not read yet: they come after these.
+        """
+        first = queue.first(FIRST)
+        listed = [waiting_block(a, names.get(a.session, name_shown(a.agent)), now, marked) for a in first]
+        more = len(queue) + unread - len(listed)
         self.show([*listed, _more_block(more)] if more else listed)
 
 

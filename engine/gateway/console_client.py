@@ -11,7 +11,8 @@ import logging
 import os
 import ssl
 import time
-from collections.abc import Callable, Coroutine
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Self
 
 from pydantic import ValidationError
 
+from ..approval_queue import Unread, longest_first
 from ..explained import ExplanationView
 from ..history.events import JournalEvent
 from ..history.fold import fold
@@ -34,8 +36,10 @@ from .console_methods import (
     EXPLAIN_CALL,
     HAPPENED,
     LISTED,
+    QUEUE,
     SESSION,
     SUBSCRIBE,
+    First,
     Happened,
     Listed,
     NoParams,
@@ -58,6 +62,9 @@ CATCH_UP = 5.0
 """Seconds for which a question waits for events that are on their way."""
 SOON = 0.25
 """Seconds for which a screen waits for a server before it is painted as it was known last."""
+
+FIRST_PAINT = 0.25
+"""Seconds without a long queue being read, for screens to be painted with what comes first of it."""
 
 LOST = "connection lost, trying again"
 NOT_IN = "the server lets this console not in any more"
@@ -105,7 +112,8 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
         self._moved = asyncio.Condition()
         self._fetching: set[str] = set()
         self._loading: asyncio.Task[None] | None = None
-        self._held: list[HubEvent] = []
+        self._lacking: dict[str, int] = {}
+        self._held: deque[HubEvent] = deque()
         self._subscriptions: list[Subscription] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._listed: tuple[str, ...] = ()
@@ -161,7 +169,8 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
     async def _come_back(self) -> None:
         """Before anything else on a new connection: hear of everything from where we were.
 
-        What is long in coming is waited for no longer than a screen waits.
+        What is long in coming is waited for no longer than a screen waits; of a long queue that is the
+        beginning.
         """
         subscribed = await self.link.ask(SUBSCRIBE, Subscribe(after=self._mirror.cursor))
         if self._mirror.cursor is None:
@@ -169,18 +178,35 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
         listed = await self._ask_which()
         self._listed = tuple(session for session, _ in listed.sessions)
         self._mirror.keep(self._listed)
-        lacking = [session for session, seq in listed.sessions if self._mirror.lacks(session, seq)]
+        lacking = {each: seq for each, seq in listed.sessions if self._mirror.lacks(each, seq)}
+        self._lacking = lacking
+        if any(self._mirror.get(each) is None for each in lacking):
+            await self._expect()
+        long = self.unread().requests > 0
         self._stop_loading()
-        # From now on: nobody hears of what comes before all of them are here.
+        # From now on: nobody hears of what comes in one of them before it is here.
         self._fetching.update(lacking)
-        self._loading = self._start(self._load(lacking))
-        await asyncio.wait({self._loading}, timeout=SOON)
+        self._loading = self._start(self._load(lacking, FIRST_PAINT if long else 0.0))
+        if not long:
+            await asyncio.wait({self._loading}, timeout=SOON)
 
-    async def _load(self, lacking: list[str]) -> None:
-        """Fetch these sessions, one after the other, so that screens are painted in between."""
+    async def _expect(self) -> None:
+        """Ask what sessions have that are not here yet. A server of an older version does not know."""
         try:
-            for session in lacking:
-                await self._fetch_missing(session)
+            queue = await self.link.ask(QUEUE, First())
+        except RequestFailedError as error:
+            if error.code != Code.METHOD:
+                raise
+        else:
+            self._mirror.expect(dict(queue.waiting), queue.first)
+
+    async def _load(self, lacking: Mapping[str, int], pause: float) -> None:
+        """Fetch sessions to these numbers, one after the other: screens are painted in between."""
+        try:
+            await asyncio.sleep(pause)
+            for session, seq in lacking.items():
+                if self._mirror.lacks(session, seq):
+                    await self._fetch_missing(session)
         finally:
             self._fetched(*lacking)
         self._say(None)
@@ -239,7 +265,7 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
         if isinstance(event, JournalEvent) and not self._mirror.take(event):
             self._fetching.add(event.session)
             self._start(self._fetch_missing(event.session))
-        if self._fetching:
+        if self._held or event.session in self._fetching:
             self._held.append(event)
         else:
             self._publish(event)
@@ -257,7 +283,7 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
             self._moved.notify_all()
 
     async def _fetch_missing(self, session: str) -> None:
-        """Get what the mirror lacks; until then nobody hears of what came after it, in any session."""
+        """Get what the mirror lacks; until then nobody hears of what happens in it, nor after that."""
         try:
             with suppress(GatewayError):
                 await self._fetch(session)
@@ -266,12 +292,10 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
         await self._wake()
 
     def _fetched(self, *sessions: str) -> None:
-        """These are not fetched any more; what was held back for the last of them is told."""
+        """These are not fetched any more; what was held back for them is told, in its order."""
         self._fetching.difference_update(sessions)
-        if not self._fetching:
-            held, self._held = self._held, []
-            for event in held:
-                self._publish(event)
+        while self._held and self._held[0].session not in self._fetching:
+            self._publish(self._held.popleft())
 
     async def _fetch(self, session: str) -> None:
         while True:
@@ -321,9 +345,10 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
         return [state for each in self._listed if (state := self._mirror.get(each)) is not None]
 
     async def _list(self) -> None:
-        """Ask which sessions are live, and wait until everything of them up to now is known."""
-        if self._loading is not None:
-            await asyncio.wait({self._loading})
+        """Ask which sessions are live, and wait until everything of them up to now is known.
+
+        One that is still to be read, and in which nothing has happened since, is not waited for.
+        """
         begun = time.monotonic()
         with suppress(GatewayError):
             before = self._listed
@@ -334,7 +359,8 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
             self._listed = (*live, *since)
             self._mirror.keep(self._listed)
             for session, seq in listed.sessions:
-                await self._reach(session, seq)
+                if not self._is_loading or seq > self._lacking.get(session, 0):
+                    await self._reach(session, seq)
         self._slow = time.monotonic() - begun > SOON
 
     async def _ask_which(self) -> Listed:
@@ -357,7 +383,7 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
         """The state of a live session. Raises `UnknownSessionError`."""
         await self.sessions()
         if self._is_loading and self._mirror.get(session_id) is None:
-            await self._list()
+            await self._fetch_missing(session_id)
         state = self._mirror.get(session_id)
         if state is None:
             raise UnknownSessionError(f"No live session '{session_id}'")
@@ -372,9 +398,13 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
         return session_id not in self._as_asked
 
     async def approvals(self) -> list[ApprovalState]:
-        """Everything that waits for a person, longest first."""
+        """What waits for a person, longest first; all but what is `unread`."""
         waiting = [a for state in await self.sessions() for a in state.approvals.values()]
-        return sorted(waiting, key=lambda a: (a.since, a.id))
+        return longest_first([*waiting, *self._mirror.first])
+
+    def unread(self) -> Unread:
+        """What was not read yet of the server's sessions and their requests."""
+        return self._mirror.unread
 
     async def explain(self, session_id: str, call_id: str) -> ExplanationView:
         """What a live session's nets say of one of its calls as things stand now."""

@@ -11,12 +11,13 @@ from pydantic import JsonValue
 from websockets.exceptions import ConnectionClosed
 
 from ..agents import KEEP_LAST
+from ..approval_queue import ApprovalQueue, longest_first
 from ..explained import ExplanationView
 from ..gate.types import GrantTerms
 from ..history.decision_counts import Counts, ShadowSummary
 from ..history.decisions import Scan
 from ..history.events import JournalEvent
-from ..history.state import SessionState
+from ..history.state import ApprovalState, SessionState
 from ..hub import Hub, Nets, Outcome, Revealed
 from ..questions import Credential
 from .agent_methods import OfCall, OfSession
@@ -40,6 +41,7 @@ from .console_methods import (
     MOST_EVENTS,
     MOST_STATE,
     MOST_TEXT,
+    QUEUE,
     RAISE_LIMIT,
     READ,
     REVEAL,
@@ -60,12 +62,14 @@ from .console_methods import (
     Events,
     Extend,
     Filtered,
+    First,
     GoOn,
     History,
     Listed,
     NoParams,
     OfChange,
     OneDecision,
+    Queue,
     RaiseLimit,
     ReadDecisions,
     Recorded,
@@ -142,6 +146,7 @@ class ConsoleDesk:
         self._handlers: Mapping[str, Handler] = dict(
             [
                 handler(LISTED, self._listed),
+                handler(QUEUE, self._queue),
                 handler(SESSION, self._session),
                 handler(SUBSCRIBE, self._subscribe),
                 handler(DECIDE, self._decide),
@@ -191,6 +196,18 @@ class ConsoleDesk:
             steered=tuple(s.id for s in live if self._hub.steers(s.id)),
             as_asked=tuple(s.id for s in live if not self._hub.takes_edits(s.id)),
         )
+
+    async def _queue(self, asked: First) -> Queue:
+        live = await self._hub.sessions()
+        waiting = longest_first(each for state in live for each in state.approvals.values())
+        first: list[ApprovalState] = []
+        size = 0
+        for each in ApprovalQueue(waiting).first(asked.most):
+            size += len(each.model_dump_json())
+            if first and size > MOST_TEXT:
+                break
+            first.append(each)
+        return Queue(waiting=tuple((s.id, len(s.approvals)) for s in live), first=tuple(first))
 
     async def _session(self, asked: OfSession) -> SessionState:
         with told_in_codes():

@@ -6,13 +6,14 @@ from typing import Literal
 
 from pydantic import Field, JsonValue
 
+from ..approval_queue import FIRST
 from ..explained import ExplanationView
 from ..gate.types import GrantScope, Mode
 from ..history.decision_counts import Counts, GroupBy, ShadowSummary
 from ..history.decision_filter import DecisionFilter
 from ..history.decisions import Decision, Mark, Part, Scan
 from ..history.events import JournalEvent
-from ..history.state import SessionState, SessionSummary
+from ..history.state import ApprovalState, SessionState, SessionSummary
 from ..hub import Nets, Outcome, Revealed, Streaming
 from .agent_methods import OfCall, OfSession
 from .judging_methods import JUDGING_METHODS
@@ -20,6 +21,8 @@ from .method import Method, Said
 from .wire import Answer, Nothing, Number, Payload
 
 _ID = Field(min_length=1, max_length=200)
+MOST_FIRST = 200
+"""Requests in one answer."""
 MOST_EVENTS = 2000
 """Events in one answer."""
 MOST_STATE = 16 << 20
@@ -42,6 +45,22 @@ class Listed(Answer):
     sessions: tuple[tuple[str, int], ...]
     steered: tuple[str, ...] = ()
     as_asked: tuple[str, ...] = ()
+
+
+class First(Payload):
+    """So many of the requests that wait, at most."""
+
+    most: Number = Field(default=FIRST, le=MOST_FIRST)
+
+
+class Queue(Answer):
+    """How many requests each live session has, and those that come first of all, in their order.
+
+    These may be fewer than were asked for: an answer has room for so much.
+    """
+
+    waiting: tuple[tuple[str, int], ...]
+    first: tuple[ApprovalState, ...]
 
 
 class Subscribe(Payload):
@@ -270,6 +289,7 @@ class Filtered(Payload):
 
 
 LISTED = Method("hub.listed", "look", NoParams, Listed, "The live sessions.")
+QUEUE = Method("hub.queue", "look", First, Queue, "How much waits, and what comes first.")
 SESSION = Method("hub.session", "look", OfSession, SessionState, "The state of a live session.")
 SUBSCRIBE = Method("hub.subscribe", "look", Subscribe, Subscribed, "Be told of everything that happens.")
 DECIDE = Method("approval.decide", "decide", Decide, Outcome, "Answer a request.")
@@ -308,6 +328,7 @@ HAPPENED = Said("hub.event", "operator", Happened, "Something happened.")
 
 CONSOLE_METHODS = (
     LISTED,
+    QUEUE,
     SESSION,
     SUBSCRIBE,
     DECIDE,

@@ -6,12 +6,13 @@ What is sent is masked already, and folding what is shown gives what is shown.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from ..approval_queue import Unread
 from ..history.errors import FoldError
 from ..history.events import JournalEvent, SessionOpened
 from ..history.fold import apply, new_state
-from ..history.state import SessionState
+from ..history.state import ApprovalState, SessionState
 
 log = logging.getLogger(__name__)
 
@@ -23,6 +24,23 @@ class Mirror:
         self.cursor: int | None = None
         self._states: dict[str, SessionState] = {}
         self._early: dict[str, list[JournalEvent]] = {}
+        self._unread: dict[str, int] = {}
+        self._first: list[ApprovalState] = []
+
+    def expect(self, waiting: Mapping[str, int], first: Iterable[ApprovalState]) -> None:
+        """How many requests each session has that is not here yet, and those that come first of all."""
+        self._unread = {each: number for each, number in waiting.items() if each not in self._states}
+        self._first = list(first)
+
+    @property
+    def first(self) -> list[ApprovalState]:
+        """The first requests of sessions that are not here yet."""
+        return [each for each in self._first if each.session in self._unread]
+
+    @property
+    def unread(self) -> Unread:
+        """The sessions that are not here yet, and their requests beside the first."""
+        return Unread(len(self._unread), sum(self._unread.values()) - len(self.first))
 
     def get(self, session_id: str) -> SessionState | None:
         return self._states.get(session_id)
@@ -37,6 +55,7 @@ class Mirror:
         state = self._states.get(event.session)
         if state is None and isinstance(event.body, SessionOpened) and event.seq == 1:
             state = self._states[event.session] = new_state(event.session)
+            self._unread.pop(event.session, None)
         if state is not None and self._move(state, event):
             return True
         self._early[event.session] = [event]
@@ -48,6 +67,7 @@ class Mirror:
         if early is None and not self.lacks(state.id, state.seq):
             return True  # events have brought it further than that meanwhile
         self._states[state.id] = state
+        self._unread.pop(state.id, None)
         for event in early or ():
             if not self._move(state, event):
                 self._early[state.id] = []
@@ -62,6 +82,7 @@ class Mirror:
     def forget(self, session_id: str) -> None:
         """There is no such live session; events that waited for its state are of no use."""
         self._states.pop(session_id, None)
+        self._unread.pop(session_id, None)
         self._early.pop(session_id, None)
 
     def keep(self, live: Iterable[str]) -> None:

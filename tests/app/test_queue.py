@@ -7,11 +7,14 @@ from datetime import timedelta
 import pytest
 from textual.content import Content
 
+from interlock.app.messages import HubMoved
 from interlock.app.screens.approval import ApprovalScreen
 from interlock.app.screens.live import LiveScreen
-from interlock.app.widgets.queue_lines import in_order, risk_and_time, stopped_by, time_left
-from interlock.app.widgets.queues import MOST_LISTED, WaitingList
+from interlock.app.widgets.queue_lines import risk_and_time, time_left
+from interlock.app.widgets.queues import WaitingList
+from interlock.engine.approval_queue import FIRST, ApprovalQueue, Unread, in_order
 from interlock.engine.history.events import ApprovalExpired, ApprovalGiven
+from interlock.engine.history.state import ApprovalState, SessionState
 from tests.app.queue_scenes import asking, asks, several
 from tests.app.scenes import NOW, before, docs_writer
 from tests.app.stage import Stage, stage
@@ -52,13 +55,13 @@ class TestOrder:
 
     async def test_a_long_queue(self) -> None:
         """Queue: of thousands only the first are made and listed; how many more there are is said."""
-        waiting = [asks(n) for n in range(10 * MOST_LISTED)]
+        waiting = [asks(n) for n in range(10 * FIRST)]
         async with stage(asking(*waiting)) as on:
             shown = on.app.screen.query_one(WaitingList)
-            assert len(shown.blocks) == MOST_LISTED + 1
-            assert queue(on)[:-1] == [a.id for a in in_order(waiting)[:MOST_LISTED]]
+            assert len(shown.blocks) == FIRST + 1
+            assert queue(on)[:-1] == [a.id for a in in_order(waiting)[:FIRST]]
             [last] = shown.blocks[-1].lines(40)
-            assert last.plain == "and 1,800 more after these"
+            assert last.plain == "and 540 more after these"
             assert not shown.blocks[-1].selectable
 
     async def test_who_edited_it(self) -> None:
@@ -93,6 +96,59 @@ class TestOrder:
             assert isinstance(on.app.screen, ApprovalScreen)
             assert on.app.screen.request.id == "q1"
             assert on.decisions() == []
+
+
+def lack(on: Stage, lacking: Unread) -> None:
+    """The hub is a server's of which so much was not read."""
+    on.hub.lacking = lacking
+    on.app.screen.post_message(HubMoved(()))
+
+
+class TestBeingRead:
+    """A server's queue of which a console has only the beginning."""
+
+    async def test_the_number_is_the_servers(self) -> None:
+        """While the rest is read all that wait are counted, and what is missing is said, not left out."""
+        async with stage(asking(asks(1), asks(2))) as on:
+            lack(on, Unread(3, 9_998))
+            await on.until("Waiting (10000)")
+            assert "Sessions · 3 to read" in on.painted()
+            assert on.app.title == "Interlock · 10000 waiting"
+            [last] = on.app.screen.query_one(WaitingList).blocks[-1].lines(40)
+            assert last.plain == "and 9,998 more after these"
+            lack(on, Unread())
+            await on.until("Waiting (2)")
+            assert "to read" not in on.painted()
+
+    async def test_no_session_is_not_said_too_early(self) -> None:
+        """That no session runs is said once that is known."""
+        async with stage() as on:
+            on.hub.states.clear()
+            lack(on, Unread(1, 0))
+            await on.until("are being read")
+            assert "No session runs" not in on.painted()
+
+    async def test_a_session_that_is_opened_is_read_first(self) -> None:
+        """The dialog of a request has its session's facts, whether that was read before or not."""
+        state = asking(asks(1), asks(2))
+        async with stage() as on:
+            on.hub.states.clear()
+            first = list(state.approvals.values())
+
+            async def listed() -> list[ApprovalState]:
+                return first
+
+            async def read(session_id: str) -> SessionState:
+                on.hub.asked.append(("session", session_id))
+                return state
+
+            on.hub.approvals, on.hub.session = listed, read
+            lack(on, Unread(1, 0))
+            await on.until("stage-1")
+            await on.press("5", "enter")
+            await on.settle()
+            assert isinstance(on.app.screen, ApprovalScreen)
+            assert ("session", state.id) in on.hub.asked
 
 
 class TestLines:
@@ -143,9 +199,11 @@ class TestStopped:
 
     def test_a_subagent_is_stopped_by_its_own_call(self) -> None:
         """Sessions: a request that a subagent's call raised stops it and the session that asks."""
-        found = stopped_by([asks(1, via="child-1"), asks(2)])
-        assert [a.id for a in found["release-bot-1f3a"]] == ["q2", "q1"]
-        assert [a.id for a in found["child-1"]] == ["q1"]
+        queue = ApprovalQueue([asks(2), asks(1, via="child-1")])
+        assert [a.id for a in queue.of("release-bot-1f3a")] == ["q2", "q1"]
+        assert [a.id for a in queue.of("child-1")] == ["q1"]
+        stops = {session: (stop.number, stop.first.id) for session, stop in queue.stops().items()}
+        assert stops == {"release-bot-1f3a": (2, "q2"), "child-1": (1, "q1")}
 
     async def test_a_subagent_on_screen(self) -> None:
         """Sessions: the line of a subagent has the call that it waits with."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from interlock.engine.agents import Agent
+from interlock.engine.approval_queue import Unread, longest_first
 from interlock.engine.explained import ExplanationView
 from interlock.engine.gate.types import GrantTerms, Mode
 from interlock.engine.history.events import (
@@ -80,6 +81,7 @@ class FakeHub(JudgedSource):
         self.held: asyncio.Event | None = None
         self.explanation: ExplanationView | None = None
         self.spawn: object = None
+        self.lacking = Unread()
         self.journal: list[JournalEvent] = []
         self._subscriptions: list[FakeSubscription] = []
 
@@ -94,7 +96,10 @@ class FakeHub(JudgedSource):
 
     async def approvals(self) -> list[ApprovalState]:
         waiting = [a for state in self.states.values() for a in state.approvals.values()]
-        return sorted(waiting, key=lambda a: (a.since, a.id))
+        return longest_first(waiting)
+
+    def unread(self) -> Unread:
+        return self.lacking
 
     async def decide(
         self,

@@ -36,6 +36,7 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
     ),
     "tool.explain": ({"session": "bot-1", "tool": "bash", "input": {}},),
     "hub.listed": ({},),
+    "hub.queue": ({}, {"most": 3}),
     "hub.session": ({"session": "bot-1"},),
     "hub.subscribe": ({"after": 0}, {}),
     "approval.decide": (
