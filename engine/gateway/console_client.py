@@ -339,9 +339,10 @@ class ConsoleClient(HistoryClient, ConsoleJudging, ConsoleActing):
 
         Nothing is painted later because a server is slow: what it says then is there the next time.
         """
-        if self._listing is None or self._listing.done():
-            self._listing = self._start(self._list())
-        await asyncio.wait({self._listing}, timeout=0 if self._slow or self._is_loading else SOON)
+        if not self._is_loading:
+            if self._listing is None or self._listing.done():
+                self._listing = self._start(self._list())
+            await asyncio.wait({self._listing}, timeout=0 if self._slow else SOON)
         return [state for each in self._listed if (state := self._mirror.get(each)) is not None]
 
     async def _list(self) -> None:

@@ -569,7 +569,7 @@ ATTEMPTS: dict[str, Callable[[Server, dict[str, JsonValue]], Attempts]] = {
     "session.go_on": _goes_on,
     **dict.fromkeys(
         (
-            *("hub.listed", "hub.session", "hub.subscribe", "call.explain"),
+            *("hub.listed", "hub.queue", "hub.session", "hub.subscribe", "call.explain"),
             *("history.sessions", "history.events", "history.started_from"),
             *("decisions.scan", "decisions.read", "decisions.event", "decisions.count"),
             *("decisions.shadow", "judging.backtest", "judging.what_if", "judging.approvals"),
