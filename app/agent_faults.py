@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from .agent_spec import KINDS, Limits, SessionLimits, WebFetchOptions
+from .setting_paths import is_table
 
 Keys: TypeAlias = tuple[str | int, ...]
 _EXPECTED = {
@@ -63,7 +64,9 @@ def describe_errors(error: ValidationError, model: type[BaseModel]) -> Iterator[
                 yield keys, f"{where}: there is none", "the agent's model reads there what it is for"
             case "union_tag_invalid":
                 keys = (*keys, "kind")
-                given = found["input"].get("kind") if isinstance(found["input"], dict) else found["input"]
+                given: object = found["input"]
+                if is_table(given):
+                    given = given.get("kind")
                 kinds = ", ".join(KINDS)
                 yield keys, f"{where}: unknown runtime {given!r:.60}", f"known: {kinds}"
             case "value_error":
@@ -108,7 +111,7 @@ def _keys(loc: Sequence[str | int]) -> Keys:
 
 def _found(found: ErrorDetails) -> str:
     value: object = found["input"]
-    names = {bool: "true or false", dict: "a table", list: "a list"}
+    names: dict[type[object], str] = {bool: "true or false", dict: "a table", list: "a list"}
     return f"{value!r:.60}" if type(value) not in names else f"{names[type(value)]}"
 
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 from pydantic import ValidationError
 
 from .agent_faults import Keys, describe_errors, dotted
 from .agent_file import load_agent_file
 from .agent_spec import BASE, HERE, AgentSpec, AgentSpecError
+from .setting_paths import is_table
 
 _OPTIONS = {
     "limits.max_steps": "--max-steps",
@@ -120,7 +122,7 @@ def _merged(base: dict[str, object], said: _Said) -> dict[str, object]:
 
 
 def _limits(base: object, said: _Said, *, is_open: bool) -> dict[str, object]:
-    limits: dict[str, object] = dict(base) if isinstance(base, dict) else {}
+    limits: dict[str, object] = dict(base) if is_table(base) else {}
     for option in ("max_steps", "max_cost"):
         value = said.of(option, is_open=is_open and option not in limits)
         if value is not None:
@@ -134,7 +136,7 @@ def _runtime(base: object, said: _Said, *, is_open: bool) -> object:
     network = said.of("network", is_open=is_open)
     if kind is None and workdir is None and network is None:
         return base
-    options: dict[str, object] = dict(base) if isinstance(base, dict) else {}
+    options: dict[str, object] = dict(base) if is_table(base) else {}
     if kind is not None and kind != options.get("kind", kind):
         kept = options.get("workdir") if {kind, options["kind"]} <= HERE else None
         options = {} if kept is None else {"workdir": kept}
@@ -153,13 +155,13 @@ def _placed(data: dict[str, object], here: Path) -> dict[str, object]:
     runtime = data.get("runtime")
     if runtime is None:
         return data if "agent" in data else {**data, "runtime": {"kind": "local", "workdir": here}}
-    if isinstance(runtime, dict) and runtime.get("kind", "local") in HERE and "workdir" not in runtime:
+    if is_table(runtime) and runtime.get("kind", "local") in HERE and "workdir" not in runtime:
         return {**data, "runtime": {**runtime, "workdir": here}}
     return data
 
 
 def _list(value: object) -> list[object]:
-    return list(value) if isinstance(value, (list, tuple)) else []
+    return list(cast("Sequence[object]", value)) if isinstance(value, (list, tuple)) else []
 
 
 def _as_option(keys: Keys, message: str, remedy: str) -> str:

@@ -29,6 +29,7 @@ from ..engine.agents import SendMode
 from ..engine.agents.model_url import parse_model_name
 from ..engine.agents.runtime import just_bash
 from ..engine.gate.types import Mode
+from .setting_paths import is_table
 
 BASE = "base"
 """The key of a validation's context that holds the directory where relative paths start."""
@@ -45,7 +46,8 @@ class AgentSpecError(ValueError):
 def absolute(path: Path, info: ValidationInfo) -> Path:
     if "\0" in str(path):
         raise ValueError("a path cannot hold a NUL character")
-    base = (info.context or {}).get(BASE) or Path.cwd()
+    context: Mapping[str, Path] = info.context or {}
+    base = context.get(BASE) or Path.cwd()
     try:
         return Path(os.path.normpath(base / path.expanduser()))
     except RuntimeError as error:
@@ -72,7 +74,7 @@ def _as_table(value: object) -> object:
     """`runtime = "sandbox"` stands for a table with that kind; a table without one is local."""
     if isinstance(value, str):
         return {"kind": value}
-    return {"kind": "local", **value} if isinstance(value, dict) else value
+    return {"kind": "local", **value} if is_table(value) else value
 
 
 def _inside(*parts: str) -> PurePosixPath:

@@ -268,7 +268,7 @@ async def _run(words: list[str]) -> None:
 
 def terminal_of(app: App[None], programs: set[asyncio.Task[None]]) -> Terminal | None:
     """The terminal that `app` runs in; a page in a browser has a title only. `programs` are under way."""
-    driver = app._driver
+    driver = app._driver  # pyright: ignore[reportPrivateUsage] - Textual has no public way to it
     if driver is None or app.is_headless:
         return None
     return Terminal(

@@ -47,6 +47,8 @@ from .text import shown
 from .words import count
 
 if TYPE_CHECKING:
+    from textual._path import CSSPathType
+
     from .starting import StartForm
     from .starts import Begin
 
@@ -67,7 +69,7 @@ class InterlockConsole(RecordedApp):
 
     TITLE = "Interlock"
     # The default screen is made before its own style sheet would be read.
-    CSS_PATH: ClassVar[list[str]] = ["console.tcss", "screens/live.tcss"]
+    CSS_PATH: ClassVar[CSSPathType | None] = ["console.tcss", "screens/live.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "quit", "quit", id="app.quit", tooltip="Leave the console"),
     ]
@@ -122,7 +124,7 @@ class InterlockConsole(RecordedApp):
         self._form: StartForm | None = None
         dialog = ApprovalScreen(self._desk, deny_reasons)
         # Installed, so that closing it keeps its widgets.
-        self.install_screen(dialog, "approval")
+        self.install_screen(dialog, "approval")  # pyright: ignore[reportUnknownMemberType] - any screen
         self._presenter = Presenter(self, self._desk, dialog)
         self._connection = ConnectionShown(self, hub.place)
 
@@ -145,7 +147,8 @@ class InterlockConsole(RecordedApp):
         if terminal is not None:
             self._attention = Attention(terminal, self._attention_settings)
             self._attention.begin()
-            self.app_resume_signal.subscribe(self, self._call_back, immediate=True)
+            # Textual leaves open what an app returns.
+            self.app_resume_signal.subscribe(self, self._call_back, immediate=True)  # pyright: ignore[reportUnknownMemberType]
 
     def _call_back(self, _: object) -> None:
         if self._attention is not None:
@@ -156,7 +159,7 @@ class InterlockConsole(RecordedApp):
         if self._attention is not None:
             self._attention.end()
 
-    def _spawn(self, coroutine: Coroutine[object, object, None], name: str) -> object:
+    def _spawn(self, coroutine: Coroutine[None, None, None], name: str) -> object:
         """Run an agent in a worker: its crash ends its session, never the console.
 
         A session hands over a coroutine that has already begun, which a task can go on with and an

@@ -13,7 +13,7 @@ import shlex
 import signal
 import subprocess
 import termios
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, redirect_stderr, redirect_stdout, suppress
 from shutil import which
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
@@ -133,7 +133,7 @@ def _found(process: int) -> int | Literal["stopped"] | None:
 
 
 @contextmanager
-def _front_of(terminal: int) -> Iterator[Bring]:
+def _front_of(terminal: int) -> Generator[Bring]:
     """What brings a group to the front of `terminal`; the one that is there now comes back in the end."""
     try:
         before = os.tcgetpgrp(terminal)
@@ -157,7 +157,7 @@ def _front_of(terminal: int) -> Iterator[Bring]:
 
 
 @contextmanager
-def _unstopped(terminal: int) -> Iterator[None]:
+def _unstopped(terminal: int) -> Generator[None]:
     """No key of `terminal` stops a program: one amid starting another would not be seen to stop."""
     try:
         before = termios.tcgetattr(terminal)
@@ -175,13 +175,13 @@ def _unstopped(terminal: int) -> Iterator[None]:
 
 
 @contextmanager
-def _uninterrupted() -> Iterator[None]:
+def _uninterrupted() -> Generator[None]:
     """A key that interrupts or stops must not reach the console before the editor is in front, or after.
 
     It is not ignored: what is ignored stays so in programs that are started.
     """
     keys = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP)
-    kept = {each: signal.signal(each, lambda *_: None) for each in keys}
+    kept = {each: signal.signal(each, lambda _number, _frame: None) for each in keys}
     try:
         yield
     finally:
@@ -190,7 +190,7 @@ def _uninterrupted() -> Iterator[None]:
 
 
 @contextmanager
-def _nothing_printed() -> Iterator[None]:
+def _nothing_printed() -> Generator[None]:
     """What a program's tools print while the terminal is another's goes nowhere."""
     with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
         yield

@@ -58,7 +58,7 @@ def flow_class(name: str, directories: tuple[Path, ...]) -> type[Flow[Any, Any]]
     except ImportedError as error:
         raise FlowSpecError([str(error)]) from error
     if isinstance(found, type) and issubclass(found, Flow):
-        return found
+        return cast("type[Flow[Any, Any]]", found)
     kind = found.__name__ if isinstance(found, type) else type(found).__name__
     raise FlowSpecError(
         [

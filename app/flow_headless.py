@@ -23,7 +23,7 @@ class _Answers:
     def __init__(self, hub: Hub, answer: Answer, fills: Fills, out: TextIO) -> None:
         self._hub = hub
         self._out = out
-        self._answer = answer
+        self._answer: Answer = answer
         self._fills = fills
         self.stuck: asyncio.Future[ApprovalRequested] = asyncio.get_running_loop().create_future()
 

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
-from .shared_options import add_reason
+from .shared_options import Parts, add_reason
 
-Parts: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 Command: TypeAlias = Callable[[Parts, str, str], argparse.ArgumentParser]
 Options: TypeAlias = Callable[[argparse.ArgumentParser], None]
 Number: TypeAlias = Callable[[str], int]

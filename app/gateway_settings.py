@@ -28,7 +28,7 @@ class GatewaySettings:
     origins: tuple[str, ...] = ()
     agents_may_shadow: bool = False
     limits: Limits = field(default_factory=Limits)
-    added: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    added: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
 
 def gateway_settings(

@@ -12,9 +12,9 @@ import os
 import signal
 import sys
 import termios
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from textual.drivers.linux_driver import LinuxDriver
 
@@ -28,7 +28,7 @@ PULSE = 0.25
 
 
 @contextmanager
-def on_signals(end: Callable[[int], None]) -> Iterator[None]:
+def on_signals(end: Callable[[int], None]) -> Generator[None]:
     """Have SIGHUP and SIGTERM call `end` with the exit code that shells give them, each time they come.
 
     One that is ignored, as under `nohup`, stays so. To be used inside a running event loop.
@@ -54,8 +54,16 @@ async def run_until_ended(app: TerminalApp) -> int:
 class HangupDriver(LinuxDriver):
     """Textual's driver, which says when its terminal is gone, and neither waits for it nor reads on."""
 
-    def __init__(self, app: TerminalApp, **options: object) -> None:
-        super().__init__(app, **options)  # type: ignore[arg-type]
+    def __init__(
+        self,
+        app: TerminalApp,
+        *,
+        debug: bool = False,
+        mouse: bool = True,
+        size: tuple[int, int] | None = None,
+    ) -> None:
+        # Textual leaves open what an app returns.
+        super().__init__(app, debug=debug, mouse=mouse, size=size)  # pyright: ignore[reportUnknownMemberType]
         self._console = app
         self._loop = asyncio.get_running_loop()
         self._pulse: asyncio.TimerHandle | None = None
@@ -94,7 +102,7 @@ class HangupDriver(LinuxDriver):
         super().resume_application_mode()
 
     @contextmanager
-    def as_before(self) -> Iterator[int]:
+    def as_before(self) -> Generator[int]:
         """Leave the terminal, whose descriptor this gives, set as it is, and with nothing typed to read.
 
         For while it is suspended, whatever a program that has it then does.
@@ -134,10 +142,18 @@ class HangupDriver(LinuxDriver):
             self._loop.call_soon_threadsafe(self._console.end, HUNG_UP)
 
 
+class _Output(Protocol):
+    def write(self, text: str, /) -> object: ...
+
+    def flush(self) -> None: ...
+
+    def fileno(self) -> int: ...
+
+
 class _Painted:
     """What the driver writes to. It never fails, so that the thread that writes goes on taking."""
 
-    def __init__(self, file: IO[str], lost: Callable[[], None]) -> None:
+    def __init__(self, file: _Output, lost: Callable[[], None]) -> None:
         self._file = file
         self._lost = lost
 

@@ -109,7 +109,8 @@ def code_spans(text: str, language: str, *, in_diff: bool = False) -> Spans:
     """
     if len(text) > MOST:
         return NO_SPANS
-    from pygments.lexers import get_lexer_by_name
+    # What is known of its types leaves the options of lexers open.
+    from pygments.lexers import get_lexer_by_name  # pyright: ignore[reportUnknownVariableType]
 
     starts: list[int] = []
     ends: list[int] = []

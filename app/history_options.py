@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
-Parts: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+from .shared_options import Parts
+
 Command: TypeAlias = Callable[[Parts, str, str], argparse.ArgumentParser]
 Operator: TypeAlias = Callable[[argparse.ArgumentParser], None]
 

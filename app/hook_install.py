@@ -16,6 +16,7 @@ from typing import cast
 
 from .hook_line import HookLine
 from .hook_settings import MARGIN
+from .setting_paths import is_list, is_table
 
 JsonObject = dict[str, object]
 
@@ -153,14 +154,12 @@ def installed(agent: str, path: Path) -> list[str]:
     """The commands of our hooks in a file, as far as it can be read."""
     with suppress(HookInstallError):
         _, settings = _read(path)
-        hooks = settings.get("hooks")
         return [
-            hook["command"]
-            for groups in (hooks.values() if isinstance(hooks, dict) else ())
-            for group in (groups if isinstance(groups, list) else ())
-            if isinstance(group, dict) and isinstance(group.get("hooks"), list)
-            for hook in group["hooks"]
-            if _is_ours(agent, hook)
+            command
+            for groups in _table(settings.get("hooks")).values()
+            for group in _list(groups)
+            for hook in _list(_table(group).get("hooks"))
+            if (command := _our_command(agent, hook)) is not None
         ]
     return []
 
@@ -201,11 +200,11 @@ def _once(pairs: list[tuple[str, object]]) -> JsonObject:
 def _without(agent: str, path: Path, settings: JsonObject) -> JsonObject:
     """The hooks of a file without ours; groups that held nothing else are gone."""
     hooks = settings.get("hooks", {})
-    if not isinstance(hooks, dict):
+    if not is_table(hooks):
         raise HookInstallError(f"{path}: hooks: expected an object, found {hooks!r}; nothing was changed")
     kept: JsonObject = {}
-    for event, groups in cast("JsonObject", hooks).items():
-        if not isinstance(groups, list):
+    for event, groups in hooks.items():
+        if not is_list(groups):
             raise HookInstallError(f"{path}: hooks: {event}: expected a list; nothing was changed")
         rest = [each for each in (_others(agent, group) for group in groups) if each is not None]
         if rest or not groups:
@@ -215,23 +214,29 @@ def _without(agent: str, path: Path, settings: JsonObject) -> JsonObject:
 
 def _others(agent: str, group: object) -> object:
     """A group without our hooks; `None` when nothing is left."""
-    if not isinstance(group, dict) or not isinstance(group.get("hooks"), list):
+    if not is_table(group) or not is_list(hooks := group.get("hooks")):
         return group
-    found = cast("JsonObject", group)
-    hooks = cast("list[object]", found["hooks"])
-    rest = [hook for hook in hooks if not _is_ours(agent, hook)]
+    rest = [hook for hook in hooks if _our_command(agent, hook) is None]
     if len(rest) == len(hooks):
-        return found
-    return found | {"hooks": rest} if rest else None
+        return group
+    return group | {"hooks": rest} if rest else None
 
 
-def _is_ours(agent: str, hook: object) -> bool:
-    if not isinstance(hook, dict):
-        return False
-    command = cast("JsonObject", hook).get("command")
-    return isinstance(command, str) and bool(
-        re.search(rf"interlock(\.app\.cli)?'? hook {re.escape(agent)} --timeout ", command)
-    )
+def _our_command(agent: str, hook: object) -> str | None:
+    """The command of a hook that is ours."""
+    command = _table(hook).get("command")
+    if not isinstance(command, str):
+        return None
+    ours = re.search(rf"interlock(\.app\.cli)?'? hook {re.escape(agent)} --timeout ", command)
+    return command if ours else None
+
+
+def _table(value: object) -> JsonObject:
+    return value if is_table(value) else {}
+
+
+def _list(value: object) -> list[object]:
+    return value if is_list(value) else []
 
 
 def _write(path: Path, before: str | None, settings: JsonObject) -> bool:

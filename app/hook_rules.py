@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from .setting_paths import beside
+from .setting_paths import beside, is_list, is_table
 from .settings import FILE_NAME, SettingsError, settings_files, users_file
 
 
@@ -45,16 +45,18 @@ def rules_to_start(installed: tuple[str, ...], environ: Mapping[str, str]) -> tu
 
 
 def _named_in(directory: Path, file: Path, environ: Mapping[str, str]) -> tuple[str, ...] | None:
-    table = next((table for path, table in settings_files(directory, environ) if path == file), {})
+    nothing: Mapping[str, object] = {}
+    files = settings_files(directory, environ)
+    table = next((table for path, table in files if path == file), nothing)
     serve = table.get("serve")
-    of_server = serve.get("rules") if isinstance(serve, dict) else None
+    of_server = serve.get("rules") if is_table(serve) else None
     rules = table.get("rules") if of_server is None else of_server
     if rules is None:
         return None
-    names = [rules] if isinstance(rules, str) else rules
-    if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
+    names: object = [rules] if isinstance(rules, str) else rules
+    if not is_list(names) or not all(isinstance(each, str) for each in names):
         raise SettingsError(f"{file}: rules: expected a list of files, found {rules!r}")
     try:
-        return tuple(beside(directory, each) for each in names)
+        return tuple(beside(directory, str(each)) for each in names)
     except ValueError as error:
         raise SettingsError(f"{file}: rules: {error}") from error

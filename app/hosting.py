@@ -181,7 +181,11 @@ def attach(
                 attention=attention,
                 deny_reasons=approvals.deny_reasons,
             )
-            client.connected = lambda _: app.post_message(app.ConnectionMoved(client.trouble))
+
+            def moved(_: bool) -> None:
+                app.post_message(app.ConnectionMoved(client.trouble))
+
+            client.connected = moved
             return await run_until_ended(app)
         finally:
             await client.close()

@@ -63,7 +63,7 @@ class Permission:
         return READ_ONLY if self.token is None else refusal("This", needed, self.rights, self.token)
 
 
-def permission_of(app: App[object]) -> Permission:
+def permission_of(app: App[None]) -> Permission:
     """The permission of an app's operator: all of it where nothing else is said."""
     found = getattr(app, "permission", None)
     return found if isinstance(found, Permission) else Permission()
@@ -80,4 +80,4 @@ def needed_rights(node: DOMNode, action: str) -> Rights:
         return "look"  # what the app does stands on a screen's keys, too
     ids = [binding.id or "" for binding in bindings_of(type(node)) if binding.action == action]
     every = {rights_for(each) for each in ids}
-    return next((each for each in ("administer", "decide") if each in every), "look")
+    return "administer" if "administer" in every else "decide" if "decide" in every else "look"

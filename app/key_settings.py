@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from .setting_paths import is_list, is_table
 from .settings import KEYS, SettingsError, agents_write, settings_files
 
 
@@ -33,7 +34,7 @@ def key_settings(
     directory, environ = directory or Path.cwd(), os.environ if environ is None else environ
     for path, table in settings_files(directory, environ):
         chosen = table.get(KEYS, {})
-        if not isinstance(chosen, dict):
+        if not is_table(chosen):
             raise SettingsError(
                 f'{path}: [keys] is a table, with lines like "approval.approve" = "y"; found {chosen!r}'
             )
@@ -48,14 +49,14 @@ def key_settings(
 def _flat(table: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:
     """`approval.approve`, whether its dot was written in quotes or made a table."""
     for key, value in table.items():
-        if isinstance(value, dict):
+        if is_table(value):
             yield from _flat(value, f"{above}{key}.")
         else:
             yield f"{above}{key}", value
 
 
 def _key_list(binding: str, value: object, where: str) -> tuple[str, ...]:
-    given = value if isinstance(value, list) else [value]
+    given = value if is_list(value) else [value]
     values = [each for each in given if isinstance(each, str)]
     if len(values) < len(given):
         raise SettingsError(

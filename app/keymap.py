@@ -13,8 +13,11 @@ from textual._context import active_app
 from textual.binding import Binding
 from textual.content import Content
 from textual.dom import DOMNode
-from textual.keys import _character_to_key, format_key, key_to_character
-from textual.screen import Screen
+from textual.keys import (
+    _character_to_key,  # pyright: ignore[reportPrivateUsage] - Textual has no public way
+    format_key,
+    key_to_character,
+)
 from textual.style import Style
 
 from .charset import ascii_only
@@ -56,7 +59,8 @@ def is_typed(into: DOMNode, key: str) -> bool:
 
 def bindings_of(owner: type[DOMNode]) -> Iterator[Binding]:
     """A class's bindings, its own and those it inherits, a binding of two keys twice."""
-    merged = owner._merged_bindings  # Textual has no public way from a class to them.
+    # Textual has no public way from a class to them.
+    merged = owner._merged_bindings  # pyright: ignore[reportPrivateUsage]
     if merged is not None:
         for _, binding in merged:
             yield binding
@@ -71,7 +75,10 @@ def name_of(binding: Binding) -> str:
 def _chosen(binding_id: str) -> list[str]:
     """The operator's own keys for an action, if there are any."""
     app = active_app.get(None)
-    keys = app._keymap.get(binding_id) if app is not None else None
+    if app is None:
+        return []
+    # Textual has no public way to the keymap that it was given.
+    keys = app._keymap.get(binding_id)  # pyright: ignore[reportPrivateUsage]
     return [display_key(key) for key in keys.split(",")] if keys else []
 
 
@@ -91,7 +98,7 @@ def key_of(owner: type[DOMNode], binding_id: str) -> str:
     return keys_of(owner, binding_id)[0]
 
 
-def hints(screen: Screen[object], *parts: tuple[str, str] | str) -> Content:
+def hints(screen: DOMNode, *parts: tuple[str, str] | str) -> Content:
     """`^s starts · esc cancels`: what keys of `screen` do, to read and to click.
 
     A part is a binding's id and the words for it, or words alone for a key that nobody can change.

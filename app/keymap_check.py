@@ -23,7 +23,7 @@ from textual.keys import (
     KEY_TO_UNICODE_NAME,
     REPLACED_KEYS,
     Keys,
-    _character_to_key,
+    _character_to_key,  # pyright: ignore[reportPrivateUsage] - Textual has no public way
 )
 from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
@@ -71,8 +71,11 @@ def normal(key: str) -> str:
     return _SAME.get(whole, whole)
 
 
-_SAME = {alias: key for key, aliases in KEY_ALIASES.items() for alias in aliases}
-_SAME |= {"ctrl+left_square_bracket": "escape", "return": "enter"}
+_SAME = {
+    **{alias: key for key, aliases in KEY_ALIASES.items() for alias in aliases},
+    "ctrl+left_square_bracket": "escape",
+    "return": "enter",
+}
 
 
 def is_key(key: str) -> bool:
@@ -93,8 +96,11 @@ def is_key(key: str) -> bool:
     return character.isprintable() and _character_to_key(character) == name
 
 
-_NAMED = {key.value.split("+")[-1] for key in Keys if key.value.replace("+", "").isalnum()}
-_NAMED = {name for name in _NAMED if len(name) > 1}
+_NAMED = {
+    name
+    for key in Keys
+    if key.value.replace("+", "").isalnum() and len(name := key.value.split("+")[-1]) > 1
+}
 
 
 def _parts(key: str) -> list[str]:
@@ -172,13 +178,17 @@ def _clashes(
 
 
 def _places(classes: Sequence[type[DOMNode]]) -> Iterator[_Place]:
-    apps = [c for c in classes if issubclass(c, App)]
-    widgets = [c for c in classes if issubclass(c, Widget) and not issubclass(c, Screen)]
-    for screen in (c for c in classes if issubclass(c, Screen)):
+    apps, screens, dialogs = (_of(classes, kind) for kind in (App, Screen, ModalScreen))
+    widgets = [c for c in _of(classes, Widget) if c not in screens]
+    for screen in screens:
         parts = [w for w in widgets if _shows(screen, w)]
-        above = [] if issubclass(screen, ModalScreen) else apps
+        above = [] if screen in dialogs else apps
         named = [b for owner in (screen, *parts, *above) for b in bindings_of(owner) if b.id]
         yield _Place(screen.__name__, tuple(named))
+
+
+def _of(classes: Sequence[type[DOMNode]], kind: type[DOMNode]) -> list[type[DOMNode]]:
+    return [each for each in classes if issubclass(each, kind)]
 
 
 def _shows(screen: type[DOMNode], widget: type[DOMNode]) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from .setting_paths import is_list, is_table
+
 
 class ToolsError(ValueError):
     """A list of tools that cannot be read; the message says what was expected."""
@@ -24,18 +26,18 @@ def known_tools(given: str) -> list[str]:
     except (OSError, ValueError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ToolsError(f"cannot read the tools in {given}: {reason}") from error
-    if isinstance(found, dict) and "tools" in found:
+    if is_table(found) and "tools" in found:
         found = found["tools"]
-    if not isinstance(found, list):
+    if not is_list(found):
         raise ToolsError(f'{given} holds no list of tools; write ["bash", "read"]')
     return list(dict.fromkeys(_name(tool, given) for tool in found))
 
 
 def _name(tool: object, given: str) -> str:
     described = tool
-    if isinstance(tool, dict):
+    if is_table(tool):
         inner = tool.get("function")
-        described = (inner if isinstance(inner, dict) else tool).get("name")
+        described = (inner if is_table(inner) else tool).get("name")
     if not isinstance(described, str) or not described:
         raise ToolsError(f"{given} lists {tool!r:.80}, expected a tool's name or a description with one")
     return described

@@ -10,19 +10,25 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 
 from ..engine.clock import Clock, utc_now
-from ..engine.history.events import ApprovalRequested, JournalEvent
+from ..engine.history.events import (
+    ApprovalDecided,
+    ApprovalExpired,
+    ApprovalRequested,
+    ApprovalWithdrawn,
+    JournalEvent,
+)
 from ..engine.history.parts import RuleRecord
 from ..engine.history.state import ApprovalState
 from ..engine.hub import Hub
@@ -57,11 +63,13 @@ class NotifySettings(BaseModel):
     @field_validator("command", mode="before")
     @classmethod
     def _words(cls, value: object) -> tuple[str, ...]:
-        if not isinstance(value, list | tuple) or not value or not all(isinstance(w, str) for w in value):
+        given = cast("Sequence[object]", value) if isinstance(value, list | tuple) else ()
+        words = tuple(word for word in given if isinstance(word, str))
+        if not words or len(words) < len(given):
             raise ValueError('expected a program and its words, like ["notify-me", "--quiet"]')
-        if not value[0] or any("\0" in word for word in value):
+        if not words[0] or any("\0" in word for word in words):
             raise ValueError("expected the name of a program, without NUL characters")
-        return tuple(value)
+        return words
 
     @field_validator("url")
     @classmethod
@@ -226,7 +234,7 @@ class Notifier:
             task = asyncio.get_running_loop().create_task(self._watch(body.approval_id, event.at))
             self._waiting[body.approval_id] = task
             task.add_done_callback(lambda _: self._waiting.pop(body.approval_id, None))
-        elif body.type in ENDS:
+        elif isinstance(body, ENDS):
             task = self._waiting.get(body.approval_id)
             if task is not None:
                 task.cancel()
@@ -257,7 +265,7 @@ class Notifier:
             self._failed(f"[notify] does not work: {why}. Try it with: interlock notify --test")
 
 
-ENDS = ("approval.decided", "approval.expired", "approval.withdrawn")
+ENDS = (ApprovalDecided, ApprovalExpired, ApprovalWithdrawn)
 
 
 async def tell(
@@ -273,7 +281,7 @@ async def tell(
 @asynccontextmanager
 async def notifying(
     hub: Hub, settings: NotifySettings | None, failed: Callable[[str], object]
-) -> AsyncIterator[None]:
+) -> AsyncGenerator[None]:
     """Tell of what waits on `hub` meanwhile; nothing without settings."""
     if settings is None:
         yield

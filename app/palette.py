@@ -55,9 +55,9 @@ def _command(app: App[None], active: ActiveBinding) -> Callable[[], Awaitable[bo
     return partial(app.run_action, action, node)
 
 
-def _decide(app: App[None], dialog: Sleeper, action: str, request: str) -> None:
+def _decide(app: App[None], dialog: DOMNode, action: str, request: str) -> None:
     """Do what was chosen once the dialog is awake, if it still shows the `request` it was chosen for."""
-    if not isinstance(dialog, DOMNode) or app.screen is not dialog or dialog.request.id != request:
+    if app.screen is not dialog or not isinstance(dialog, Sleeper) or dialog.request.id != request:
         return
     left = dialog.sleeps_for()
     if left > 0:

@@ -13,7 +13,7 @@ from .moments import clock, day
 from .text import shown
 from .widgets.scrubber import STYLES, SYMBOLS, Mark
 
-DOT = (" · ", "$text-muted")
+DOT: tuple[str, str] = (" · ", "$text-muted")
 
 
 def where_line(replay: Replay, event: JournalEvent, width: int, zone: tzinfo | None) -> Content:
@@ -27,9 +27,10 @@ def where_line(replay: Replay, event: JournalEvent, width: int, zone: tzinfo | N
         DOT,
         (replay.state.mode, "$text-muted"),
     ]
-    date = [DOT, (day(event.at, zone), "$text-muted")]
+    date: list[tuple[str, str]] = [DOT, (day(event.at, zone), "$text-muted")]
+    nothing: list[tuple[str, str]] = []
     name = [("Interlock", "bold $primary"), (" ── ", "$text-muted"), ("replay ", "$foreground")]
-    beside = ((name, date), (name[2:], date), ([], date), ([], []))
+    beside = ((name, date), (name[2:], date), (nothing, date), (nothing, nothing))
     ways = [Content.assemble(*before, *where, *after) for before, after in beside]
     return next((way for way in ways if way.cell_length <= width), ways[-1])
 

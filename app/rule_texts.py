@@ -18,7 +18,7 @@ from ..rules.compiler import read_text, shown_file
 class RuleTexts:
     """Texts by the files' absolute paths, or what kept them from being read."""
 
-    texts: Mapping[Path, str | Problem] = field(default_factory=dict)
+    texts: Mapping[Path, str | Problem] = field(default_factory=dict[Path, str | Problem])
 
     def reading(self, files: Iterable[str | Path]) -> RuleTexts:
         """With `files` as they are now, but for those that are here already."""

@@ -11,6 +11,7 @@ import termios
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -104,7 +105,7 @@ async def serve(serving: Serving, ready: Callable[[Address], None]) -> None:
     async with _gateway(serving) as (gateway, address):
         told = told_to_end(lambda: _complain(renewed(serving.certificate)))
         ready(address)
-        ends: list[asyncio.Future[object]] = [asyncio.ensure_future(told.wait())]
+        ends: list[asyncio.Task[object]] = [asyncio.ensure_future(told.wait())]
         if serving.idle_exit is not None:
             ends.append(asyncio.ensure_future(until_unused(gateway, serving.idle_exit)))
         try:
@@ -163,7 +164,7 @@ def _complain(problem: str) -> None:
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """The faster event loop where it is installed; else Python's own."""
     try:
-        import uvloop  # type: ignore[import-not-found]
+        uvloop = import_module("uvloop")
     except ImportError:
         return None
     return uvloop.new_event_loop

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
+from functools import partial
 
 from rich.cells import cell_len, set_cell_size
 
@@ -141,13 +142,17 @@ def _sized(column: Column, sessions: Sequence[SessionSummary], longest: Mapping[
 def _short_start(column: Column, sessions: Sequence[SessionSummary], zone: tzinfo | None) -> Column:
     if column.name != "started":
         return column
-    return _sized(replace(column, cell=lambda s: short_day_and_time(s.opened, zone)), sessions, {})
+
+    def cell(session: SessionSummary) -> str:
+        return short_day_and_time(session.opened, zone)
+
+    return _sized(replace(column, cell=cell), sessions, {})
 
 
 def _short_origin(column: Column, sessions: Sequence[SessionSummary]) -> Column:
     if column.name != "from":
         return column
-    return _sized(replace(column, cell=lambda s: origin(s, short=True)), sessions, {})
+    return _sized(replace(column, cell=partial(origin, short=True)), sessions, {})
 
 
 def _total(chosen: Sequence[Column]) -> int:

@@ -9,6 +9,7 @@ import argparse
 import errno
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeGuard
 
 _LONGEST_SHOWN = 60
 JOURNAL = "db"
@@ -20,8 +21,7 @@ def path_fault(action: argparse.Action, value: object) -> str | None:
     """Why `value` cannot be what an option of paths says, with the remedy; `None` where it can."""
     if action.type is not Path and action.dest not in _LISTS:
         return None
-    each: object
-    for each in value if isinstance(value, Sequence) and not isinstance(value, str) else [value]:
+    for each in value if _is_sequence(value) else [value]:
         fault = unusable(str(each), expand=action.type is Path)
         if fault is None and action.dest == JOURNAL:
             fault = _no_journal(str(each))
@@ -55,6 +55,20 @@ def beside(directory: Path, text: str) -> str:
     if (fault := unusable(text)) is not None:
         raise ValueError(fault)
     return str(directory / Path(text).expanduser())
+
+
+def is_table(value: object) -> TypeGuard[dict[str, object]]:
+    """Whether a value of a file of settings is a table."""
+    return isinstance(value, dict)
+
+
+def is_list(value: object) -> TypeGuard[list[object]]:
+    """Whether a value of a file of settings is a list."""
+    return isinstance(value, list)
+
+
+def _is_sequence(value: object) -> TypeGuard[Sequence[object]]:
+    return isinstance(value, Sequence) and not isinstance(value, str)
 
 
 def _no_journal(text: str) -> str | None:

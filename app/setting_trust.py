@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..engine.text import visible
+from .setting_paths import is_list
 
 if TYPE_CHECKING:
     from .rule_texts import RuleTexts
@@ -61,7 +62,7 @@ def counted(command: str, option: str, value: object, users: object, directory: 
     `None` is nothing: a working directory may not say that.
     """
     match option, value:
-        case "rules", list() if command != "hook":
+        case "rules", _ if is_list(value) and command != "hook":
             # The user's maps come first: of two that meet a command the first one counts.
             return _joined(users, value)
         case "redact", str():
@@ -99,7 +100,7 @@ def _may_say(command: str, option: str, value: object, users: object, directory:
 
 def _joined(*parts: object) -> list[str]:
     """Each once, those of the first part first; what is empty, or no list, is none."""
-    each = [str(text).strip() for part in parts if isinstance(part, list) for text in part]
+    each = [str(text).strip() for part in parts if is_list(part) for text in part]
     return list(dict.fromkeys(filter(None, each)))
 
 
@@ -131,7 +132,7 @@ def added(args: argparse.Namespace, rules: Iterable[object] | None = None) -> st
     said: Mapping[str, object] = getattr(args, "of_directory", {})
     parts: list[str] = []
     found = said.get("rules")
-    if isinstance(found, list):
+    if is_list(found):
         used = None if rules is None else {Path(str(each)).absolute() for each in rules}
         names = [str(each) for each in found if used is None or Path(str(each)).absolute() in used]
         if names:

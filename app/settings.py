@@ -18,10 +18,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
+
+from .setting_paths import is_list, is_table
 
 if TYPE_CHECKING:
     from .rule_texts import RuleTexts
+    from .shared_options import Parts
 
 FILE_NAME = "interlock.toml"
 CONFIG = "INTERLOCK_CONFIG"
@@ -70,7 +73,8 @@ def apply_settings(
     known = {n for p in _subparsers(top).values() for a in _all_options(p) for n in _names(a)}
     for path, table in sources.files:
         _reject_unknown(path, table, known, set(_subparsers(top)))
-    args.of_directory = {}
+    of_directory: dict[str, object] = {}
+    args.of_directory = of_directory
     for action in _chosen_options(command, args):
         found, value = None, getattr(args, action.dest, None)
         if value is None:
@@ -84,7 +88,7 @@ def apply_settings(
             raise SettingsError(f"{where}: {fault}")
         if found is not None and found.file and agents_write(found.file, directory, environ):
             if action.dest in ("rules", "mode"):
-                args.of_directory |= {action.dest: value, "where": found.file}
+                of_directory |= {action.dest: value, "where": found.file}
             counts = sources.trusted(action, found, value)
             if action.dest == "rules":
                 args.rule_texts = sources.rule_texts(action, found, value)
@@ -203,7 +207,7 @@ def table_setting(
     for path, found in settings_files(directory, environ):
         if name in found:
             table, where = found[name], f"{path}: [{name}]"
-            if not isinstance(table, dict):
+            if not is_table(table):
                 raise SettingsError(f"{where}: expected a table of settings, found {table!r}")
             if agents_write(path, directory, environ):
                 _check_directory(name, table, where, environ)
@@ -256,13 +260,13 @@ def users_file(environ: Mapping[str, str]) -> Path:
 
 
 def _texts(value: object) -> list[str]:
-    return [str(each) for each in value] if isinstance(value, list) else []
+    return [str(each) for each in value] if is_list(value) else []
 
 
 def _subparsers(top: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
     for action in top._actions:  # argparse offers no public way to them
-        if isinstance(action, argparse._SubParsersAction):
-            return dict(action.choices)
+        if isinstance(action, argparse._SubParsersAction):  # pyright: ignore[reportPrivateUsage] - not public
+            return dict(cast("Parts", action).choices)
     return {}
 
 
@@ -351,7 +355,7 @@ def _reject_unknown(
     for key, value in table.items():
         if key in TABLES and commands:
             continue
-        if key in commands and isinstance(value, dict):
+        if key in commands and is_table(value):
             _reject_unknown(path, value, options, set())
         elif key not in options:
             from difflib import get_close_matches
@@ -373,7 +377,7 @@ def _find(
     for path, table in files:
         own = table.get(command)
         for place in (own, table):
-            if isinstance(place, dict) and name in place:
+            if is_table(place) and name in place:
                 return _Found(place[name], f"{path}: {name}", path)
     return None
 
@@ -383,21 +387,18 @@ def _convert(action: argparse.Action, found: _Found) -> object:
     if action.nargs == 0:
         return _boolean(found)
     if action.nargs == "+":
-        items = value if isinstance(value, list) else [v.strip() for v in str(value).split(",")]
+        items = value if is_list(value) else [v.strip() for v in str(value).split(",")]
         return [_scalar(action, replace(found, value=item)) for item in items if item != ""]
-    if isinstance(action, argparse._AppendAction):
+    if isinstance(action, argparse._AppendAction):  # pyright: ignore[reportPrivateUsage] - not public
         # One value each time it is given, commas and all: only a file's own list has several.
-        return [
-            _scalar(action, replace(found, value=v))
-            for v in (value if isinstance(value, list) else [value])
-        ]
-    if isinstance(value, list) and action.dest in ("tools", "redact"):
+        return [_scalar(action, replace(found, value=v)) for v in (value if is_list(value) else [value])]
+    if is_list(value) and action.dest in ("tools", "redact"):
         return ",".join(str(item) for item in value)
     return _scalar(action, found)
 
 
 def _scalar(action: argparse.Action, found: _Found) -> object:
-    if isinstance(found.value, (list, dict)):
+    if is_list(found.value) or is_table(found.value):
         raise SettingsError(f"{found.where}: expected one value, found {found.value!r}")
     convert = action.type if callable(action.type) else str
     try:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TypeAlias
 
 from .amounts import parse_dollars
 from .identity import operator_name
 
+# argparse has no public name for it.
+Parts: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # pyright: ignore[reportPrivateUsage]
+"""The commands of a parser, or the parts of a command."""
 EPILOG = (
     "Every option can also be set as INTERLOCK_<OPTION> in the environment, in interlock.toml in the "
     "user's config directory or, where that loosens nothing, in interlock.toml here."
 )
 
 
-def add_command(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str
-) -> argparse.ArgumentParser:
+def add_command(commands: Parts, name: str, text: str) -> argparse.ArgumentParser:
     """A command of its own, with its help."""
     return commands.add_parser(
         name, help=text, description=text[0].upper() + text[1:] + ".", epilog=EPILOG

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NotRequired, TypedDict
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
+from ..engine.gate.types import Mode
 from ..engine.history.events import JournalEvent, LimitRaised, SessionResumed
 from ..engine.history.masked import MaskedEvents
 from ..engine.history.state import Origin
 from ..engine.hub import Hub, Nets
+from ..engine.net import SkillNet
 from .acp_going_on import going_on, is_acp
 from .agent_build import Prepared, prepare
 from .agent_options import from_command_line
@@ -85,7 +88,7 @@ def asked_for(said: Mapping[str, JsonValue]) -> AgentSpec:
     Paths are this machine's. Raises `AgentSpecError`.
     """
     try:
-        if said.keys() == {"form"}:
+        if set(said) == {"form"}:
             return _form.validate_python(said["form"]).spec()
         wanted = AgentSpec.model_validate(said)
     except ValidationError as error:
@@ -115,6 +118,20 @@ async def start(hub: Hub, prepared: Prepared, operator: str) -> str:
     assert prepared.spec.task is not None
     await hub.send(session, prepared.spec.task, by=operator)
     return session
+
+
+class _Terms(TypedDict):
+    """What a session goes on under; see `Hub.resume_session`."""
+
+    registry: Mapping[str, SkillNet]
+    by: str
+    explain_blocks: bool
+    nets: Nets
+    reason: str | None
+    source: dict[str, JsonValue]
+    required: Collection[str]
+    mode: NotRequired[Mode | None]
+    active: NotRequired[Sequence[str] | None]
 
 
 async def go_on(
@@ -170,7 +187,7 @@ async def go_on(
     spec = prepared.spec
     agent, registry = await prepared.agent(), prepared.rules.registry
     source = spec.model_dump(mode="json")
-    terms = {
+    terms: _Terms = {
         "registry": registry,
         "by": operator,
         "explain_blocks": spec.explain_blocks,
@@ -180,7 +197,7 @@ async def go_on(
         "required": await asyncio.to_thread(server.required),
     }
     if given is not None:
-        terms |= {"mode": spec.mode, "active": spec.active}
+        terms["mode"], terms["active"] = spec.mode, spec.active
     if at is None:
         live = await hub.resume_session(found, agent, **terms, must_go_on=must_go_on)
     else:

@@ -78,7 +78,8 @@ class TerminalApp(App[None]):
         return chosen
 
     def on_mount(self) -> None:
-        self.app_resume_signal.subscribe(self, self._back, immediate=True)
+        # Textual leaves open what an app returns.
+        self.app_resume_signal.subscribe(self, self._back, immediate=True)  # pyright: ignore[reportUnknownMemberType]
 
     @property
     def was_painted(self) -> bool:

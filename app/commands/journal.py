@@ -152,10 +152,14 @@ def _print(lines: Iterator[str], out: TextIO, err: TextIO, *, exact: bool) -> No
                 file=err,
             )
         return
-    if isinstance(out, io.TextIOWrapper):
-        out.reconfigure(encoding="utf-8", newline="\n")
+    _as_utf8(out)
     for line in lines:
         print(line, file=out)
+
+
+def _as_utf8(out: TextIO) -> None:
+    if isinstance(out, io.TextIOWrapper):
+        out.reconfigure(encoding="utf-8", newline="\n")
 
 
 def _save(lines: Iterator[str], path: Path, database: Path) -> None:

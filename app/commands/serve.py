@@ -9,6 +9,7 @@ import ssl
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeGuard
 
 from ...engine.gateway.address import Address
 from ...engine.gateway.places import token_file
@@ -111,7 +112,7 @@ def _or_idle(given: str | None, serving: Serving) -> str:
     return "" if serving.idle_exit is None else f", or {given} without a session and a connection"
 
 
-def _is_listening(error: Exception) -> bool:
+def _is_listening(error: Exception) -> TypeGuard[OSError]:
     return isinstance(error, OSError) and not isinstance(error, ssl.SSLError)
 
 

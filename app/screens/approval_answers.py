@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from pydantic import JsonValue
 from textual.app import App
 from textual.message import Message
-from textual.screen import Screen
 
 from ...engine.history.state import ApprovalState
 from ...engine.hub import Outcome, Revealed
 from ..decision import Decision, ask_for_time, ask_to_reveal, send, still_open
 from ..door import Door
+from .settled import SettledScreen
 from .wakeful import FollowsRequest
 
 if TYPE_CHECKING:
+    from textual.getters import app as app_of
+
     from ..answer_draft import AnswerDraft
 
 
@@ -56,8 +58,7 @@ class Dialog(Protocol):
     monotonic: Callable[[], float]
     quiet: float
 
-    @property
-    def app(self) -> App[object]: ...
+    app: app_of[App[None]]
 
 
 @runtime_checkable
@@ -68,14 +69,14 @@ class TakesAnswers(Protocol):
         """What became of it."""
 
 
-def tell_form(app: App[object], outcome: Outcome) -> None:
+def tell_form(app: App[None], outcome: Outcome) -> None:
     """Tell the form over the dialog, if there is one, what became of its answer."""
     for screen in reversed(app.screen_stack):
         if isinstance(screen, TakesAnswers):
             screen.taken(outcome)
 
 
-def tell_above(app: App[object], text: str) -> None:
+def tell_above(app: App[None], text: str) -> None:
     """Tell the panels about a request that lie over its dialog that it is over."""
     for screen in app.screen_stack:
         if isinstance(screen, FollowsRequest):
@@ -91,7 +92,7 @@ def fill_in(dialog: Dialog, draft: AnswerDraft, send: Callable[[dict[str, JsonVa
 
 
 def decide(
-    screen: Screen[Outcome | None], hub: Door, request: ApprovalState, decision: Decision, by: str
+    screen: SettledScreen[Outcome | None], hub: Door, request: ApprovalState, decision: Decision, by: str
 ) -> None:
     """Send a decision; `Answered` brings the answer."""
 
@@ -104,7 +105,7 @@ def decide(
 
 
 def extend(
-    screen: Screen[Outcome | None], hub: Door, request: ApprovalState, seconds: float, by: str
+    screen: SettledScreen[Outcome | None], hub: Door, request: ApprovalState, seconds: float, by: str
 ) -> None:
     """Have a request wait so long from now on; `Extended` brings the answer."""
 
@@ -114,7 +115,7 @@ def extend(
     screen.app.run_worker(extended(), group="decisions", exit_on_error=False)
 
 
-def reveal(screen: Screen[Outcome | None], hub: Door, request: ApprovalState, by: str) -> None:
+def reveal(screen: SettledScreen[Outcome | None], hub: Door, request: ApprovalState, by: str) -> None:
     """Ask for what is masked and may be more than a secret; `Unmasked` brings it."""
 
     async def revealed() -> None:

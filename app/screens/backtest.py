@@ -302,7 +302,9 @@ class BacktestScreen(SettledScreen[None], inherit_bindings=False):
 
     def _block(self, report: SessionReport) -> Block:
         zone = self._zone
-        return Block(report.session, report.counts, lambda width: report_lines(report, width, zone))
+        return Block(
+            report.session, tuple(report.counts), lambda width: report_lines(report, width, zone)
+        )
 
 
 def _heading(totals: Totals) -> Block:

@@ -59,7 +59,7 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
     """
 
     CSS_PATH = "decisions.tcss"
-    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-low"), (18, "-high")]
+    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-low"), (18, "-high")]
     BINDINGS: ClassVar[list[BindingType]] = [*DECISION_KEYS]
 
     def __init__(

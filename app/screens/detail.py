@@ -64,7 +64,9 @@ class Detail(Panel[None]):
         self._title = title
         self._blocks = blocks
         asked: Mapping[Moment, Explain | None] = {"then": then, "now": explain}
-        self._asked = {moment: ask for moment, ask in asked.items() if ask is not None}
+        self._asked: dict[Moment, Explain] = {
+            moment: ask for moment, ask in asked.items() if ask is not None
+        }
         self._said: dict[Moment, Sequence[Block]] = {}
 
     def compose(self) -> ComposeResult:

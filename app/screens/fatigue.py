@@ -47,7 +47,7 @@ class FatigueScreen(SettledScreen[None], inherit_bindings=False):
     """The approvals of `source`, counted when it is opened. `zone` is the operator's."""
 
     CSS_PATH = "fatigue.tcss"
-    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-low"), (18, "-high")]
+    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-low"), (18, "-high")]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("t", "period", "period", id="fatigue.period", tooltip="Count another length of time"),
         Binding("f5", "reload", "reload", id="fatigue.reload", tooltip="Count again"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from textual.app import App
 from textual.binding import ActiveBinding
 from textual.content import Content
 from textual.screen import ModalScreen, Screen
@@ -36,12 +37,13 @@ class _Row:
 def help_for(screen: Screen[object]) -> Help:
     """The help for `screen` as it is now: what has the focus first, then the screen,
     then everywhere; of a dialog its own keys first."""
+    app = _app_of(screen)
     groups: dict[str, list[ActiveBinding]] = {"Here": [], "This screen": [], "Everywhere": []}
     for active in screen.active_bindings.values():
         binding = active.binding
         if binding.system or not binding.description:
             continue
-        if active.node is screen.app or (binding.id or "").startswith("app."):
+        if active.node is app or (binding.id or "").startswith("app."):
             groups["Everywhere"].append(active)
         elif active.node is screen:
             groups["This screen"].append(active)
@@ -50,30 +52,34 @@ def help_for(screen: Screen[object]) -> Help:
     if isinstance(screen, ModalScreen):
         # What a dialog is for, not how its text is scrolled.
         groups = {"This screen": groups.pop("This screen"), **groups}
-    blocks = [_group(title, _rows(screen, found)) for title, found in groups.items() if found]
-    return Help("Keys", [*blocks, Block("how", 0, _how_in_browser if screen.app.is_web else _how)])
+    blocks = [_group(title, _rows(app, found)) for title, found in groups.items() if found]
+    return Help("Keys", [*blocks, Block("how", 0, _how_in_browser if app.is_web else _how)])
 
 
-def _rows(screen: Screen[object], found: Sequence[ActiveBinding]) -> list[_Row]:
+def _app_of(screen: Screen[object]) -> App[None]:
+    return screen.app  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - see SettledScreen
+
+
+def _rows(app: App[None], found: Sequence[ActiveBinding]) -> list[_Row]:
     """A row for each binding, with all of its keys."""
     rows: dict[str, tuple[list[str], ActiveBinding]] = {}
     for active in found:
         keys, _ = rows.setdefault(active.binding.id or active.binding.action, ([], active))
-        keys.append(screen.app.get_key_display(active.binding))
+        keys.append(app.get_key_display(active.binding))
     return [
         _Row(
             " ".join(dict.fromkeys(keys)),
             active.binding.description,
             active.binding.id or "",
-            active.tooltip or active.binding.tooltip if active.enabled else _refusal(screen, active),
+            active.tooltip or active.binding.tooltip if active.enabled else _refusal(app, active),
         )
         for keys, active in sorted(rows.values(), key=lambda row: _common(row[1]))
     ]
 
 
-def _refusal(screen: Screen[object], active: ActiveBinding) -> str:
+def _refusal(app: App[None], active: ActiveBinding) -> str:
     """The reason why a key does nothing."""
-    refused = permission_of(screen.app).refusal(rights_for(active.binding.id or ""))
+    refused = permission_of(app).refusal(rights_for(active.binding.id or ""))
     return f"{refused or READ_ONLY}."
 
 

@@ -49,7 +49,7 @@ class HistoryScreen(RecordedScreen, inherit_bindings=False):
     """Recorded sessions of `source`; see `RecordedScreen` for the rest."""
 
     CSS_PATH = "history.tcss"
-    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-low"), (14, "-high")]
+    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-low"), (14, "-high")]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
             "slash",

@@ -24,7 +24,7 @@ from ...engine.backtest.source import Judged, judge_rest
 from ...engine.history.events import CallDecided, JournalEvent
 from ...engine.history.state import SessionState
 from ..door import Journal
-from ..judged_text import NOW, judged_facts, judged_height, judged_lines
+from ..judged_text import NOW, Look, judged_facts, judged_height, judged_lines
 from ..keymap import key_of
 from ..language import LANGUAGE, redaction
 from ..text import shown, wrap_all
@@ -51,7 +51,7 @@ class JudgedScreen(SettledScreen[int], inherit_bindings=False):
     """
 
     CSS_PATH = "judged.tcss"
-    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-low"), (16, "-high")]
+    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-low"), (16, "-high")]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "only", "differences", id="judged.only", tooltip="Show only what differs, or all"),
         Binding("n", "next(1)", "next difference", id="judged.next", tooltip="Go to the next difference"),
@@ -218,11 +218,12 @@ class JudgedScreen(SettledScreen[int], inherit_bindings=False):
             pieces.append(Content.styled("nothing would have gone differently", "bold $text-success"))
         else:
             pieces = [Content.assemble(calls, (f", {self._unsure:,} of them hypothetical", MUTED))]
-            for kind, look in (
-                ("blocked", NOW["block"]),
-                ("asked", NOW["ask"]),
-                ("allowed", NOW["allow"]),
-            ):
+            newly: dict[Change, Look] = {
+                "blocked": NOW["block"],
+                "asked": NOW["ask"],
+                "allowed": NOW["allow"],
+            }
+            for kind, look in newly.items():
                 number = self._changes[kind]
                 style = look.style if number else MUTED
                 pieces.append(Content.styled(f"{look.symbol} {number:,} newly {kind}", style))

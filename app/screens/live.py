@@ -42,7 +42,7 @@ from .live_titles import counted, nothing_said, transcript_titles
 from .loosen import Loosening, ProposedChange, banner, loosen_mode
 from .net_picture import picture_of
 from .queue_screen import QueueScreen
-from .raise_limit import RaiseLimit, RaisesLimits, has_limit
+from .raise_limit import RaiseLimit, has_limit
 from .switch_nets import SwitchNets
 
 PAINTS_PER_SECOND = 5
@@ -51,7 +51,7 @@ PAINTS_PER_SECOND = 5
 class LiveScreen(QueueScreen, inherit_bindings=False):
     """The screen an operator works on."""
 
-    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-narrow"), (100, "-wide")]
+    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-narrow"), (100, "-wide")]
     BINDINGS: ClassVar[list[BindingType]] = [*LIVE_KEYS]
 
     def __init__(self, desk: Desk, *, selected: str | None = None) -> None:
@@ -479,7 +479,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
     def action_raise_limit(self) -> None:
         """Ask what the session may cost, and let it."""
         state, hub = self.state, self._hub
-        if state is None or not isinstance(hub, RaisesLimits):
+        if state is None or not has_limit(state, hub):
             return
 
         def answered(raised: tuple[float, str] | None) -> None:

@@ -51,7 +51,8 @@ class Panel(AsWritten, SettledScreen[Answer], ModalScreen[Answer], inherit_bindi
 
     _behind: Behind | None = None
 
-    def render(self) -> Visual:
+    # Textual paints what any widget may render, also of a screen.
+    def render(self) -> Visual:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The screen below, dimmed."""
         stack = self.app.screen_stack
         below = stack[stack.index(self) - 1] if self in stack[1:] else stack[0]

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -16,7 +16,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.reactive import reactive
 from textual.widgets import Static
-from textual.worker import get_current_worker
+from textual.worker import Worker, get_current_worker  # pyright: ignore[reportUnknownVariableType] - any worker
 
 from ...engine.approval_queue import ApprovalQueue, longest_first
 from ...engine.history.errors import FoldError, JournalError
@@ -60,8 +60,8 @@ class ReplayScreen(GrowingScreen, inherit_bindings=False):
     """
 
     CSS_PATH = "replay.tcss"
-    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-narrow"), (WIDE, "-wide")]
-    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-low"), (18, "-high")]
+    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-narrow"), (WIDE, "-wide")]
+    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-low"), (18, "-high")]
     BINDINGS: ClassVar[list[BindingType]] = [*REPLAY_KEYS]
 
     @dataclass
@@ -136,7 +136,7 @@ class ReplayScreen(GrowingScreen, inherit_bindings=False):
     @work(thread=True, group="replay", exit_on_error=False)
     def _complete_replay(self) -> None:
         """Make every moment quick to reach, and find out whether all events can follow each other."""
-        worker = get_current_worker()
+        worker = cast("Worker[None]", get_current_worker())
         try:
             if self._replay is not None:
                 with bulk_load():
@@ -177,7 +177,7 @@ class ReplayScreen(GrowingScreen, inherit_bindings=False):
     def grow(self, ready: Playable) -> None:
         """What is shown of the moment stays as it is, where the eye is too."""
         if ready.replay is not None and self._trouble is None:
-            self.workers.cancel_group(self, "replay")
+            self.workers.cancel_group(self, "replay")  # pyright: ignore[reportUnknownMemberType] - any workers
             self._renew(ready)
             ready.replay.goto(self.position)
             self._show_heading(ready.replay)

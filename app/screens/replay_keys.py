@@ -23,9 +23,27 @@ TITLES = {
 }
 
 
-def _key(key: str, action: str, name: str, own: str, tooltip: str, **more: str | bool) -> Binding:
+def _key(
+    key: str,
+    action: str,
+    name: str,
+    own: str,
+    tooltip: str,
+    *,
+    show: bool = True,
+    key_display: str | None = None,
+) -> Binding:
     """A binding of this screen. It has priority: the panes' own lists know `g`, `home` and `end` too."""
-    return Binding(key, action, name, id=f"replay.{own}", tooltip=tooltip, priority=True, **more)
+    return Binding(
+        key,
+        action,
+        name,
+        show=show,
+        key_display=key_display,
+        priority=True,
+        tooltip=tooltip,
+        id=f"replay.{own}",
+    )
 
 
 REPLAY_KEYS: tuple[BindingType, ...] = (

@@ -49,8 +49,8 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
     """
 
     CSS_PATH = "rules.tcss"
-    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-narrow"), (100, "-wide")]
-    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-low"), (20, "-high")]
+    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-narrow"), (100, "-wide")]
+    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-low"), (20, "-high")]
     BINDINGS: ClassVar[list[BindingType]] = [*RULES_KEYS]
 
     @dataclass
@@ -117,8 +117,12 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
         self.query_one("#files").border_title = "Files"
         self.query_one(RuleList if self._files else RulesFileList).focus()
         self.set_interval(SECONDS_BETWEEN_LOOKS, self.look)
-        self.app.app_resume_signal.subscribe(self, lambda _: self.action_reload())
+        # Textual leaves open what an app returns.
+        self.app.app_resume_signal.subscribe(self, self._come_back)  # pyright: ignore[reportUnknownMemberType]
         self._show()
+        self.action_reload()
+
+    def _come_back(self, _: object) -> None:
         self.action_reload()
 
     def on_screen_resume(self) -> None:

@@ -7,15 +7,27 @@ a change of a widget is: with whatever else has changed, as soon as nothing more
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
 
 from textual.screen import Screen
 
+if TYPE_CHECKING:
+    from textual.app import App
+    from textual.getters import app as app_of
+
 Answer = TypeVar("Answer")
+Breakpoints: TypeAlias = list[tuple[int, str]]
 
 
 class SettledScreen(Screen[Answer]):
     """See the module."""
+
+    if TYPE_CHECKING:
+        app: app_of[App[None]]  # Textual leaves open what an app returns.
+
+    # Textual declares these for the class, and so that pyright takes them for an instance's.
+    HORIZONTAL_BREAKPOINTS: ClassVar[Breakpoints | None] = None  # pyright: ignore[reportIncompatibleVariableOverride]
+    VERTICAL_BREAKPOINTS: ClassVar[Breakpoints | None] = None  # pyright: ignore[reportIncompatibleVariableOverride]
 
     _painting = False
 
@@ -37,7 +49,8 @@ class SettledScreen(Screen[Answer]):
 
     def _compositor_refresh(self) -> None:
         """Paint, or see that it is done; Textual does it in a batch, and for what lies behind."""
-        if self._painting or self.app._batch_count or self.app.screen is not self:
+        batches = self.app._batch_count  # pyright: ignore[reportPrivateUsage] - not public
+        if self._painting or batches or self.app.screen is not self:
             super()._compositor_refresh()
         else:
             self._dirty_widgets.add(self)

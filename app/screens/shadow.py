@@ -93,4 +93,4 @@ def _block(session: ShadowSession) -> Block:
             made.append(Content.styled("  nothing would have been blocked or asked", MUTED))
         return [row.truncate(width, ellipsis=True) for row in made]
 
-    return Block(session.session, session, lines, height=lambda _: 2 + max(1, len(rows)))
+    return Block(session.session, tuple(session), lines, height=lambda _: 2 + max(1, len(rows)))

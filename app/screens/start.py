@@ -36,12 +36,15 @@ class Tick(Checkbox):
     BUTTON_RIGHT = "]"
 
     def __init__(self, label: str, value: bool) -> None:
-        self.BUTTON_INNER = "x" if value else " "
+        self._mark(value)
         super().__init__(label, value)
 
     def watch_value(self) -> None:
-        self.BUTTON_INNER = "x" if self.value else " "
+        self._mark(self.value)
         super().watch_value()
+
+    def _mark(self, value: bool) -> None:
+        self.BUTTON_INNER = "x" if value else " "
 
 
 class StartScreen(Panel[Begin | None]):

@@ -64,7 +64,7 @@ _SOCKETS = frozenset({"ws", "deep-ws"})
 _LOGIN: web.RequestKey[Login] = web.RequestKey("login", Login)
 _NONCE: web.RequestKey[str] = web.RequestKey("nonce", str)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-_Connections: TypeAlias = "dict[RequestHandler[web.Request], None]"
+_Connections: TypeAlias = "dict[RequestHandler, None]"
 
 log = logging.getLogger(__name__)
 
@@ -153,20 +153,20 @@ class Front:
         """Be reached by the names of the certificate that is shown from now on."""
         self._reached = Reached.at(*self._listens, secure=True, certified=names)
 
-    def _count_strangers(self, runner: web.AppRunner) -> web.Server[web.Request]:
+    def _count_strangers(self, runner: web.AppRunner) -> web.Server:
         """Whoever connects and never logs in takes a place that somebody else then gets."""
         server = runner.server
         assert server is not None
         made, lost = server.connection_made, server.connection_lost
 
-        def came(handler: RequestHandler[web.Request], transport: asyncio.Transport) -> None:
+        def came(handler: RequestHandler, transport: asyncio.Transport) -> None:
             made(handler, transport)
             _add(handler, self._strangers, STRANGERS)
 
-        def left(handler: RequestHandler[web.Request], error: BaseException | None = None) -> None:
+        def left(handler: RequestHandler, exc: BaseException | None = None) -> None:
             self._strangers.pop(handler, None)
             self._visitors.pop(handler, None)
-            lost(handler, error)
+            lost(handler, exc)
 
         server.connection_made = came
         server.connection_lost = left
@@ -390,7 +390,7 @@ class Front:
         await self._empty.wait()
 
 
-def _add(handler: RequestHandler[web.Request], to: _Connections, most: int) -> None:
+def _add(handler: RequestHandler, to: _Connections, most: int) -> None:
     """Count a connection as the latest of its kind; the oldest of too many is cut."""
     to.pop(handler, None)
     to[handler] = None

@@ -58,12 +58,15 @@ class Tab(AppService):
             console.line[0],
             write_bytes=socket.send_bytes,
             write_str=socket.send_str,
-            close=socket.close,
+            close=self._close,
             download_manager=DownloadManager(),
         )
         self._console = console
         self._socket = socket
         self._ended = False
+
+    async def _close(self) -> None:
+        await self._socket.close()
 
     def _build_environment(self, width: int = 80, height: int = 24) -> dict[str, str]:
         return {**self._console.environment, "COLUMNS": str(width), "ROWS": str(height)}

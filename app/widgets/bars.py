@@ -9,20 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from textual import events
 from textual.binding import ActiveBinding
 from textual.content import Content
 from textual.message import Message
 from textual.reactive import reactive
-from textual.screen import Screen
 from textual.widget import Widget
 
 from ...engine.gateway.rights import Rights
 from ..key_rights import permission_of
 from ..keymap import bindings_of, is_typed
 from ..text import shown
+
+if TYPE_CHECKING:
+    from textual.app import App
+    from textual.getters import app as app_of
 
 MUTED = "$foreground 60%"
 MORE = "app.command_palette"
@@ -39,6 +42,9 @@ Key: TypeAlias = tuple[str, str, str, bool]
 
 class TitleBar(Widget):
     """The screens and, at the right, what waits, who decides and where it is kept."""
+
+    if TYPE_CHECKING:
+        app: app_of[App[None]]  # Textual leaves open what an app returns.
 
     DEFAULT_CSS = """
     TitleBar { height: 1; padding: 0 1; background: $panel; color: $foreground; }
@@ -97,7 +103,7 @@ class TitleBar(Widget):
     def _place_links(self, text: str) -> None:
         self._links = [(text.find(n), text.find(n) + len(n), n) for n in SCREENS if n in text]
 
-    def _on_click(self, event: events.Click) -> None:
+    def on_click(self, event: events.Click) -> None:
         for start, end, name in self._links:
             if start <= event.x - 1 < end:
                 self.post_message(self.Chosen(name))
@@ -151,7 +157,7 @@ class PaneTabs(Widget):
         )
         return Content.styled(f" {label} " if here else label, style)
 
-    def _on_click(self, event: events.Click) -> None:
+    def on_click(self, event: events.Click) -> None:
         at = event.x - 1
         for (start, end), (pane, _) in zip(pairwise(self._edges), self._panes, strict=False):
             if start <= at < end:
@@ -160,6 +166,9 @@ class PaneTabs(Widget):
 
 class KeyBar(Widget):
     """The keys that do something here. Those that do not fit are in the help, which is always offered."""
+
+    if TYPE_CHECKING:
+        app: app_of[App[None]]  # Textual leaves open what an app returns.
 
     DEFAULT_CSS = """
     KeyBar { height: 1; padding: 0 1; background: $panel; }
@@ -173,9 +182,10 @@ class KeyBar(Widget):
     def on_mount(self) -> None:
         listed = [binding.id for binding in bindings_of(type(self.screen))]
         self._places = {name: listed.index(name) for name in listed}
-        self.screen.bindings_updated_signal.subscribe(self, self._changed)
+        # Textual leaves open what a screen returns.
+        self.screen.bindings_updated_signal.subscribe(self, self._changed)  # pyright: ignore[reportUnknownMemberType]
 
-    def _changed(self, _screen: Screen[object]) -> None:
+    def _changed(self, _screen: object) -> None:
         self.refresh()
 
     def render(self) -> Content:
@@ -223,7 +233,7 @@ class KeyBar(Widget):
             self._edges.append((used, used + len(last[0]) + 1 + len(last[1]), last[2]))
         return Content("  ").join(parts).truncate(width)
 
-    async def _on_click(self, event: events.Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
         for start, end, action in self._edges:
             if start <= event.x - 1 < end:
                 for node, binding, usable, _ in list(self.screen.active_bindings.values()):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from textual.content import Content
@@ -188,7 +188,7 @@ def _cells(values: Sequence[tuple[str, str | None]], widths: Sequence[int]) -> l
     return lines
 
 
-def _state(row: Row, people: Sequence[str], now: datetime, width: int) -> list[Content]:
+def _state(row: Row, people: Iterable[str], now: datetime, width: int) -> list[Content]:
     """How a request stands: what came of it, why it is not decided here, or what to know before."""
     if row.result is not None:
         sign, style = ("✓", "bold $text-success") if row.ok else ("■", "bold $text-error")

@@ -40,8 +40,10 @@ class Behind(Visual):
         self, width: int, height: int | None, style: Style, options: RenderOptions
     ) -> list[Strip]:
         # What its widgets painted, and where. Those that did not change give the very strips of before.
-        compositor = self._screen._compositor
-        parts = [(region, clip, list(strips)) for region, clip, strips in compositor._get_renders()]
+        # Neither is public.
+        compositor = self._screen._compositor  # pyright: ignore[reportPrivateUsage]
+        renders = compositor._get_renders()  # pyright: ignore[reportPrivateUsage]
+        parts = [(region, clip, list(strips)) for region, clip, strips in renders]
         if width != self._width or parts != self._parts:
             self._painted = [
                 Strip(

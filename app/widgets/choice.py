@@ -114,7 +114,7 @@ class Choice(Widget, can_focus=True):
         here = names.index(self.chosen) if self.chosen in names else min(-step, 0)
         self.chosen = names[(here + step) % len(names)]
 
-    def _on_click(self, event: events.Click) -> None:
+    def on_click(self, event: events.Click) -> None:
         rows = self._rows(self.content_size.width)
         start = 0
         for name, label in rows[min(event.y, len(rows) - 1)]:

@@ -74,7 +74,7 @@ class CursorList(ScrollView, can_focus=True, inherit_bindings=False):
         """The entry that the cursor can come to in a line of the whole list."""
         raise NotImplementedError
 
-    def _on_click(self, event: events.Click) -> None:
+    def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
         index = None if offset is None else self._index_at(self.scroll_offset.y + offset.y)
         if index is None:

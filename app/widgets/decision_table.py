@@ -244,8 +244,8 @@ class DecisionTable(CursorList, inherit_bindings=False):
         if decision is not None:
             self.post_message(self.Opened(decision))
 
-    def _go(self, row: int) -> None:
-        row = max(0, min(self.total - 1, row))
+    def _go(self, index: int) -> None:
+        row = max(0, min(self.total - 1, index))
         if row != self._cursor:
             self._cursor = row
             self.refresh()

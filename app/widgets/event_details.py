@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import cast
 
 from pydantic import BaseModel, JsonValue
 from textual.content import Content
@@ -113,12 +114,14 @@ def _lines(value: object, longest: int | None) -> list[str]:
                     _text_lines(f"not JSON: {value.malformed}", longest) if value.malformed else []
                 ),
             ]
-        case tuple() if value and all(isinstance(item, str) for item in value):
-            return [shown(", ".join(str(item) for item in value))]
         case tuple():
-            return [line for item in value for line in _lines(item, longest)]
+            items = cast("tuple[object, ...]", value)
+            texts = [item for item in items if isinstance(item, str)]
+            if items and len(texts) == len(items):
+                return [shown(", ".join(texts))]
+            return [line for item in items for line in _lines(item, longest)]
         case dict():
-            return _json_lines(value, longest)
+            return _json_lines(cast("dict[str, JsonValue]", value), longest)
         case _:
             return [shown(str(value))]
 

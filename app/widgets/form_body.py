@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from textual import events
 from textual.containers import VerticalScroll
 from textual.widget import Widget
+
+if TYPE_CHECKING:
+    from textual.app import App
+    from textual.getters import app as app_of
 
 SHARE = 0.94
 """Of the screen's height that a panel takes at most."""
@@ -14,6 +20,9 @@ LEAST = 3
 
 class FormBody(VerticalScroll, can_focus=False):
     """Leaves room for what else stands in the panel's frame, so that nothing of that is cut off."""
+
+    if TYPE_CHECKING:
+        app: app_of[App[None]]  # Textual leaves open what an app returns.
 
     DEFAULT_CSS = "FormBody { height: auto; scrollbar-size-vertical: 1; }"
 

@@ -33,7 +33,7 @@ class Numbered(Choice):
         self._names = [name for name, _ in options]
         self.set_reactive(Choice.chosen, chosen)
 
-    def _on_key(self, event: events.Key) -> None:
+    def on_key(self, event: events.Key) -> None:
         """A digit chooses the option with that number."""
         if event.character is None or event.character not in "123456789":
             return

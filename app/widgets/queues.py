@@ -55,7 +55,7 @@ def in_families(sessions: Sequence[SessionState]) -> list[tuple[SessionState, in
     tops: list[SessionState] = []
     for state in sessions:
         parent = state.parent if state.kind == "child" else None
-        if parent in known and parent is not None:
+        if parent is not None and parent in known:
             below.setdefault(parent, []).append(state)
         else:
             tops.append(state)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
@@ -16,6 +17,10 @@ from ..text import clip, shown, wrap_all
 from .so_far import flow
 from .typed import TypedLine
 
+if TYPE_CHECKING:
+    from textual.app import App
+    from textual.getters import app as app_of
+
 MUTED = "$foreground 60%"
 ROWS = 3
 """Lines that the reasons take at most."""
@@ -23,6 +28,9 @@ ROWS = 3
 
 class ReasonLine(Vertical):
     """Closed at first. A number of one of `presets`, and nothing else, stands for that reason."""
+
+    if TYPE_CHECKING:
+        app: app_of[App[None]]  # Textual leaves open what an app returns.
 
     DEFAULT_CSS = """
     ReasonLine {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -23,6 +24,10 @@ from .reason_line import ReasonLine
 from .request import request_text
 from .request_list import RequestList
 from .so_far import Viewer
+
+if TYPE_CHECKING:
+    from textual.app import App
+    from textual.getters import app as app_of
 
 FRAME = 2 + 2 + GUTTER + 1
 """Columns around the text: border, padding, the list's gutter and its scrollbar."""
@@ -47,6 +52,9 @@ class Asked:
 
 class RequestFrame(Vertical):
     """As high as what it shows, as far as the screen goes; what does not fit is folded."""
+
+    if TYPE_CHECKING:
+        app: app_of[App[None]]  # Textual leaves open what an app returns.
 
     def __init__(
         self, viewer: Viewer, clock: Callable[[], datetime], deny_reasons: Sequence[str]

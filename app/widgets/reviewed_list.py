@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from textual.message import Message
 from textual.strip import Strip
 
@@ -9,12 +11,19 @@ from ..review_guard import ReviewGuard
 from .blocks import BlockList
 from .cursor_list import GUTTER
 
+if TYPE_CHECKING:
+    from textual.app import App
+    from textual.getters import app as app_of
+
 
 class ReviewedList(BlockList):
     """Blocks of lines as a guard has them: a line counts once all of it was painted, in plain view.
 
     Nothing counts while another screen is on top or a notification may cover a line.
     """
+
+    if TYPE_CHECKING:
+        app: app_of[App[None]]  # Textual leaves open what an app returns.
 
     class Shown(Message):
         """Lines were painted that had not been."""
@@ -38,7 +47,9 @@ class ReviewedList(BlockList):
         return strip
 
     def _in_plain_view(self, row: int) -> bool:
-        if self._moving or self.app.screen is not self.screen or len(self.app._notifications):
+        # Textual has no public way to whether one is shown.
+        covered = len(self.app._notifications)  # pyright: ignore[reportPrivateUsage]
+        if self._moving or self.app.screen is not self.screen or covered:
             return False
         found = self._line_at(row)
         return found is not None and found.cell_length <= self.scrollable_content_region.width - GUTTER

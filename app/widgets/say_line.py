@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from textual import on
 from textual.app import ComposeResult
@@ -17,11 +17,18 @@ from ..charset import pointer
 from ..keymap import key_of
 from ..text import clip, shown
 
+if TYPE_CHECKING:
+    from textual.app import App
+    from textual.getters import app as app_of
+
 MUTED = "$foreground 60%"
 
 
 class SayLine(Horizontal):
     """Names the session it speaks to, which stays the same however the selection moves meanwhile."""
+
+    if TYPE_CHECKING:
+        app: app_of[App[None]]  # Textual leaves open what an app returns.
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", "cancel", id="say.cancel", tooltip="Close the line, send nothing"),

@@ -116,7 +116,7 @@ class Scrubber(Widget):
         self._marks = marks
         self._ends = ends
         self._cells: dict[int, dict[int, int]] = {}
-        counts = Counter(marks.values())
+        counts: Counter[Mark] = Counter(marks.values())
         self._legend = "   ".join(f"{SYMBOLS[m]} {counts[m]} {LEGEND[m]}" for m in SYMBOLS if counts[m])
         self.refresh()
 
@@ -128,7 +128,9 @@ class Scrubber(Widget):
 
     def _track(self, width: int) -> Content:
         """`├────■──◐──●──┤`; a block hides all else that falls on the same cell."""
-        marked = {column: self._marks[number] for column, number in self._marked(width).items()}
+        marked: dict[int, Mark] = {
+            column: self._marks[number] for column, number in self._marked(width).items()
+        }
         cells = {column: (SYMBOLS[mark], STYLES[mark]) for column, mark in marked.items()}
         here = self.column(self.position, width) if self.position else None
         if here is not None:

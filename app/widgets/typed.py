@@ -15,6 +15,10 @@ from textual.widgets import Input, TextArea
 from ...engine.text import visible
 from ..cells import steady
 
+if TYPE_CHECKING:
+    from textual.app import App
+    from textual.getters import app as app_of
+
 
 @runtime_checkable
 class TakesText(Protocol):
@@ -31,6 +35,9 @@ _Part = Widget if TYPE_CHECKING else object
 
 class _Pasting(_Part):
     """Takes pasting away from the widget it is put before."""
+
+    if TYPE_CHECKING:
+        app: app_of[App[None]]  # Textual leaves open what an app returns.
 
     def _insert(self, text: str) -> None:
         """Put `text`, made visible, where the cursor is."""
