@@ -21,9 +21,8 @@ from .settled import SettledScreen
 from .wakeful import FollowsRequest
 
 if TYPE_CHECKING:
-    from textual.getters import app as app_of
-
     from ..answer_draft import AnswerDraft
+    from .approval import ApprovalScreen
 
 
 @dataclass
@@ -51,16 +50,6 @@ class Unmasked(Message):
     revealed: Revealed
 
 
-class Dialog(Protocol):
-    """The dialog of a request."""
-
-    request: ApprovalState
-    monotonic: Callable[[], float]
-    quiet: float
-
-    app: app_of[App[None]]
-
-
 @runtime_checkable
 class TakesAnswers(Protocol):
     """A form over the dialog from which an answer was sent."""
@@ -83,7 +72,9 @@ def tell_above(app: App[None], text: str) -> None:
             screen.request_over(text)
 
 
-def fill_in(dialog: Dialog, draft: AnswerDraft, send: Callable[[dict[str, JsonValue]], bool]) -> None:
+def fill_in(
+    dialog: ApprovalScreen, draft: AnswerDraft, send: Callable[[dict[str, JsonValue]], bool]
+) -> None:
     """Open the form for the answer that a dialog's request wants, as it was left."""
     from .answer_form import AnswerForm
 
